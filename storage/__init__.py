@@ -1,0 +1,1 @@
+"""SQLite and Postgres: records, tables, migrations, transactions, one module a store."""

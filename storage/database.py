@@ -1,0 +1,47 @@
+"""Chooses the database from one URL."""
+
+from pathlib import Path
+
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.sqlite_database import MEMORY, SqliteDatabase
+from memstrata.storage.transaction import Database
+
+FORMS = (
+    "sqlite:///absolute/path.db, sqlite:///~/path.db, sqlite://relative/path.db, sqlite://:memory:, "
+    "or postgresql://user:password@host:5432/database"
+)
+
+
+def sqlite_path(url: str, default: Path) -> str | None:
+    """The SQLite file that a URL names (``default`` for the empty URL, ``:memory:``), or None for Postgres.
+
+    Three slashes and four both begin an absolute path. Raises InvalidInput for any other form; the URL itself is not
+    repeated, since it may hold a password.
+    """
+    if not url:
+        return str(default)
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme in ("postgresql", "postgres"):
+        return None
+    if scheme != "sqlite" or not rest.strip("/"):
+        raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
+    if rest == MEMORY:
+        return MEMORY
+    bare = rest.lstrip("/")
+    if rest == bare or bare.startswith("~") or Path(bare).drive:
+        return str(Path(bare).expanduser())
+    return f"/{bare}"
+
+
+async def open_database(
+    url: str, default: Path, *, synchronous: str = "FULL", readers: int = 2, pool_size: int = 10
+) -> Database:
+    """Open the database that ``url`` names, its tables brought up to date.
+
+    Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
+    """
+    path = sqlite_path(url, default)
+    if path is None:
+        return await PostgresDatabase.open(url, pool_size=pool_size)
+    return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

@@ -1,0 +1,40 @@
+"""Errors whose text may reach a caller.
+
+MemstrataError
+├── InvalidInput        the arguments are wrong; the text says what is allowed
+│   └── LimitExceeded   a size or count is over its limit; the text names the limit
+├── NotFound            no such thing in the caller's scope (foreign and unknown look the same)
+├── Conflict            what is stored contradicts the request
+└── StorageUnavailable  the database cannot serve now; trying again may help
+    └── DatabaseTooNew  a newer memstrata wrote this database
+
+Everything else that is raised is a defect: its text stays in the log.
+"""
+
+
+class MemstrataError(Exception):
+    """What went wrong, in words that a caller, or the model behind it, can act on."""
+
+
+class InvalidInput(MemstrataError):
+    pass
+
+
+class LimitExceeded(InvalidInput):
+    pass
+
+
+class NotFound(MemstrataError):
+    pass
+
+
+class Conflict(MemstrataError):
+    pass
+
+
+class StorageUnavailable(MemstrataError):
+    pass
+
+
+class DatabaseTooNew(StorageUnavailable):
+    pass

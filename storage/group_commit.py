@@ -1,0 +1,149 @@
+"""Group commit: store functions that wait at the same time share one SQLite transaction, a savepoint each.
+
+One fsync then serves up to 64 callers. Nothing is answered before COMMIT; a failed COMMIT fails all of the group.
+Everything below ``commit_group`` runs in the writer connection's thread; the rest runs on the event loop.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memstrata.storage import sqlite_driver
+from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.sqlite_transaction import SqliteTx, drive
+
+GROUP_SIZE = 64
+GROUP_SECONDS = 0.005
+
+
+@dataclass(slots=True)
+class Call:
+    """One store function that waits for its transaction."""
+
+    start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]
+    answer: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    value: Any = None
+    error: BaseException | None = None
+
+
+class TransactionLost(Exception):
+    """SQLite ended the whole transaction under a function (a full disk does): none of the group happened."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+def commit_group(connection: sqlite_driver.Connection, calls: Sequence[Call]) -> list[Outcome]:
+    """Run as many of the calls as fit into ``GROUP_SECONDS``, in order, in one transaction.
+
+    Returns the outcomes of the first n calls; the others were not begun. Raises TransactionLost, or SQLite's own
+    error when the transaction could not begin or commit: then nothing happened.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        outcomes = _run_members(connection, calls)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return outcomes
+
+
+def _run_members(connection: sqlite_driver.Connection, calls: Sequence[Call]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    stop_at = time.monotonic() + GROUP_SECONDS
+    tx = SqliteTx(connection)
+    for call in calls:
+        connection.execute("SAVEPOINT member")
+        try:
+            outcome = Outcome(value=drive(call.start(tx)))
+        except Exception as error:  # whatever a member raises is its caller's, not the group's
+            if not connection.in_transaction:
+                raise TransactionLost(error) from error
+            connection.execute("ROLLBACK TO member")
+            outcome = Outcome(error=error)
+        connection.execute("RELEASE member")
+        outcomes.append(outcome)
+        if time.monotonic() > stop_at:
+            break
+    return outcomes
+
+
+@dataclass(slots=True)
+class Writer:
+    """Feeds waiting calls to the writer connection, one group at a time.
+
+    ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a busy lock is waited
+    for before the callers get StorageUnavailable.
+    """
+
+    hop: Callable[..., Awaitable[list[Outcome]]]
+    deadline: float
+    _waiting: deque[Call] = field(default_factory=deque)
+    _task: asyncio.Task[None] | None = None
+
+    async def submit(self, start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]) -> Any:
+        """Wait until the function's transaction is committed. Raises what it raised, or StorageUnavailable."""
+        loop = asyncio.get_running_loop()
+        call = Call(start, loop.create_future())
+        self._waiting.append(call)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._drain())
+        return await call.answer
+
+    async def finish(self) -> None:
+        """Wait until everything submitted so far is answered."""
+        while self._task is not None and not self._task.done():
+            await asyncio.shield(self._task)
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            group = [self._waiting.popleft() for _ in range(min(GROUP_SIZE, len(self._waiting)))]
+            group = [call for call in group if not call.answer.cancelled()]
+            if group:
+                await self._answer(group)
+
+    async def _answer(self, group: list[Call]) -> None:
+        try:
+            outcomes = await self._commit(group)
+        except TransactionLost as lost:
+            if len(group) > 1:
+                for call in group:
+                    await self._answer([call])
+                return
+            outcomes = [Outcome(error=StorageUnavailable(f"the database could not write: {lost.cause}"))]
+        except Exception as error:  # noqa: BLE001 - every caller must be answered, whatever happened
+            outcomes = [Outcome(error=error) for _ in group]
+        self._waiting.extendleft(reversed(group[len(outcomes) :]))
+        for call, outcome in zip(group, outcomes, strict=False):
+            if call.answer.done():
+                continue
+            if outcome.error is not None:
+                call.answer.set_exception(outcome.error)
+            else:
+                call.answer.set_result(outcome.value)
+
+    async def _commit(self, group: list[Call]) -> list[Outcome]:
+        give_up = time.monotonic() + self.deadline
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self.hop(commit_group, group)
+            except sqlite_driver.DatabaseError as error:
+                if not sqlite_driver.is_busy(error):
+                    raise StorageUnavailable(f"the database could not commit: {error}") from error
+                if time.monotonic() > give_up:
+                    raise StorageUnavailable(
+                        f"the database is busy: another process has held its write lock for {self.deadline:g} s; try again"
+                    ) from error
+            await asyncio.sleep(sqlite_driver.retry_delay(attempt))

@@ -1,0 +1,55 @@
+"""The same request sent again gets the first answer again, and does nothing."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from memstrata.storage.errors import Conflict
+from memstrata.storage.records import Json, Scope
+from memstrata.storage.scoping import in_scope, of_scope
+from memstrata.storage.statements import to_json
+from memstrata.storage.tables import idempotency
+from memstrata.storage.transaction import Tx
+
+_key = idempotency.c.key == bindparam("key")
+_CLAIM = (
+    insert(idempotency)
+    .values(**{column.name: bindparam(column.name) for column in idempotency.c if column.name != "answer"}, answer="")
+    .on_conflict_do_nothing()
+)
+_FIND = select(idempotency.c.body_hmac, idempotency.c.answer).where(in_scope(idempotency), _key)
+_KEEP = update(idempotency).where(in_scope(idempotency), _key).values(answer=bindparam("new_answer"))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A write that may be sent again: the caller's key, and a fingerprint (HMAC) of the tool and its arguments."""
+
+    key: str
+    body_hmac: str
+
+
+async def once(
+    tx: Tx, scope: Scope, request: Request | None, now: int, write: Callable[[Tx], Awaitable[Json]]
+) -> tuple[Json, bool]:
+    """Run the write, unless its key was used before: then give that answer. Returns it, and whether it is an old one.
+
+    Raises Conflict when the key was used for another request.
+    """
+    if request is None:
+        return await write(tx), False
+    of = {**of_scope(scope), "key": request.key}
+    # On Postgres a second request of the same key waits here until the first has ended.
+    if await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now):
+        answer = await write(tx)
+        await tx.run(_KEEP, **of, new_answer=to_json(answer))
+        return answer, False
+    row = await tx.one(_FIND, **of)
+    assert row is not None
+    if row[0] != request.body_hmac:
+        raise Conflict(f"idempotency key {request.key!r} was used for another request: a new request needs a new key")
+    kept: Json = json.loads(row[1])
+    return kept, True

@@ -1,0 +1,297 @@
+"""Messages: appended under their thread's lock, replaced, read by page and by place."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from sqlalchemy import Select, bindparam, func, insert, select, update
+
+from memstrata.storage import search, threads
+from memstrata.storage.errors import Conflict
+from memstrata.storage.records import Draft, Json, Message, Scope, Thread
+from memstrata.storage.scoping import in_thread, of_thread
+from memstrata.storage.statements import any_of, to_json
+from memstrata.storage.tables import messages
+from memstrata.storage.tool_pairs import without
+from memstrata.storage.transaction import Row, Tx
+
+# created_at may run ahead of the clock by at most this, however late the caller says a message was.
+AHEAD_MS = 5 * 60 * 1000
+_LAST_SEQ = 2**62
+
+COLUMNS = (
+    messages.c.seq,
+    messages.c.id,
+    messages.c.role,
+    messages.c.name,
+    messages.c.parts,
+    messages.c.hidden_calls,
+    messages.c.metadata,
+    messages.c.tokens,
+    messages.c.encoding,
+    messages.c.created_at,
+    messages.c.said_at,
+    messages.c.revision,
+)
+HIDDEN_CALLS = 5  # its place among COLUMNS
+_visible = messages.c.deletion_uid.is_(None)
+
+_KNOWN = select(
+    messages.c.id,
+    messages.c.seq,
+    messages.c.role,
+    messages.c.name,
+    messages.c.parts,
+    messages.c.tokens,
+    messages.c.deletion_uid,
+).where(in_thread(messages), any_of(messages.c.id, "ids"))
+
+_INSERT = insert(messages).values(
+    **{
+        name: bindparam(name)
+        for name in (
+            *("tenant_id", "agent_id", "resource_id", "thread_uid", "seq", "id", "role", "name", "parts", "metadata"),
+            *("tokens", "encoding", "created_at", "said_at"),
+        )
+    },
+    revision=1,
+)
+_REPLACE = (
+    update(messages)
+    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
+    .values(
+        role=bindparam("new_role"),
+        name=bindparam("new_name"),
+        parts=bindparam("new_parts"),
+        metadata=bindparam("new_metadata"),
+        tokens=bindparam("new_tokens"),
+        encoding=bindparam("new_encoding"),
+        said_at=func.coalesce(bindparam("new_said_at", type_=messages.c.said_at.type), messages.c.said_at),
+        revision=messages.c.revision + 1,
+    )
+)
+_TOTALS = threads.totals_change(
+    {
+        "next_seq": bindparam("new_next_seq"),
+        "last_created_at": bindparam("new_last_created_at"),
+        "message_count": bindparam("new_message_count"),
+        "token_count": bindparam("new_token_count"),
+        "updated_at": bindparam("now"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of one draft."""
+
+    id: str
+    seq: int
+    status: Literal["added", "unchanged", "replaced"]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    thread: Thread
+    stored: list[Stored]
+
+
+def message_of(thread_id: str, row: Row) -> Message:
+    """A message from a row of COLUMNS, less the parts whose other half was deleted."""
+    seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
+    shown: list[Json] = json.loads(parts)
+    if hidden:
+        shown = without(shown, json.loads(hidden))
+    return Message(
+        thread_id,
+        seq,
+        id_,
+        role,
+        name,
+        shown,
+        json.loads(metadata),
+        tokens,
+        encoding,
+        created_at,
+        said_at,
+        revision,
+    )
+
+
+async def append(
+    tx: Tx, scope: Scope, thread_id: str, drafts: Sequence[Draft], *, new_uid: str, replace_known: bool, now: int
+) -> Appended:
+    """Append the drafts to a thread, which the first message makes. All or nothing.
+
+    A draft whose id the thread has is kept in place: unchanged, or replaced if ``replace_known``. Seqs are given
+    without gaps and never again; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
+    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock.
+
+    Raises Conflict for an id with other content, and for one that was deleted and can still be restored.
+    """
+    thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
+    of = of_thread(scope, thread.thread_uid)
+    known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=[draft.id for draft in drafts])}
+    seq, last, tokens, added = thread.next_seq, thread.last_created_at, thread.token_count, 0
+    stored: list[Stored] = []
+    rows: list[dict[str, Any]] = []
+    indexed: list[search.Entry] = []
+    for draft in drafts:
+        if (old := known.get(draft.id)) is not None:
+            outcome, token_change = await _meet_again(tx, of, old, draft, replace_known)
+            stored.append(outcome)
+            tokens += token_change
+            if outcome.status == "replaced":
+                await search.remove(tx, scope, thread.thread_uid, [outcome.seq])
+                indexed.append(search.Entry(thread.thread_uid, outcome.seq, draft.search_text))
+            continue
+        last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
+        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": _said(draft, last)})
+        stored.append(Stored(draft.id, seq, "added"))
+        indexed.append(search.Entry(thread.thread_uid, seq, draft.search_text))
+        seq, tokens, added = seq + 1, tokens + draft.tokens, added + 1
+    if rows:
+        await tx.many(_INSERT, rows)
+    await search.put(tx, scope, indexed)
+    after = replace(
+        thread,
+        next_seq=seq,
+        last_created_at=last,
+        message_count=thread.message_count + added,
+        token_count=tokens,
+        updated_at=now if indexed or rows else thread.updated_at,
+    )
+    await tx.run(
+        _TOTALS,
+        **of,
+        new_next_seq=after.next_seq,
+        new_last_created_at=after.last_created_at,
+        new_message_count=after.message_count,
+        new_token_count=after.token_count,
+        now=after.updated_at,
+    )
+    return Appended(after, stored)
+
+
+def _said(draft: Draft, created_at: int) -> int:
+    return draft.said_at if draft.said_at is not None else created_at
+
+
+def _values(draft: Draft) -> dict[str, Any]:
+    return {
+        "id": draft.id,
+        "role": draft.role,
+        "name": draft.name,
+        "parts": to_json(draft.parts),
+        "metadata": to_json(draft.metadata),
+        "tokens": draft.tokens,
+        "encoding": draft.encoding,
+    }
+
+
+async def _meet_again(tx: Tx, of: dict[str, Any], old: Row, draft: Draft, replace_known: bool) -> tuple[Stored, int]:
+    """A draft whose id is there already. Returns what became of it, and the change of the thread's tokens."""
+    id_, seq, role, name, parts, tokens, deletion_uid = old
+    if deletion_uid is not None:
+        raise Conflict(
+            f"message {id_!r} was deleted and can still be restored, so its id cannot be used again yet: "
+            "leave the id out, or use another"
+        )
+    values = _values(draft)
+    if (role, name, parts) == (values["role"], values["name"], values["parts"]):
+        return Stored(id_, seq, "unchanged"), 0
+    if not replace_known:
+        raise Conflict(
+            f"message {id_!r} is stored with other content (seq {seq}): use another id, or replace=true to replace it"
+        )
+    changes = {f"new_{column}": value for column, value in values.items() if column != "id"}
+    await tx.run(_REPLACE, **of, **changes, at_seq=seq, new_said_at=draft.said_at)
+    return Stored(id_, seq, "replaced"), draft.tokens - tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages in chronological order, and how many of the thread's match the roles asked for."""
+
+    thread: Thread
+    messages: list[Message]
+    total: int
+
+
+@cache
+def _page(newest_first: bool, by_offset: bool) -> Select[Any]:
+    query = (
+        select(*COLUMNS)
+        .where(
+            in_thread(messages),
+            _visible,
+            messages.c.seq > bindparam("after"),
+            messages.c.seq < bindparam("before"),
+            any_of(messages.c.role, "roles"),
+        )
+        .order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc())
+        .limit(bindparam("page_size"))
+    )
+    return query.offset(bindparam("skipped")) if by_offset else query
+
+
+_COUNT = (
+    select(func.count()).select_from(messages).where(in_thread(messages), _visible, any_of(messages.c.role, "roles"))
+)
+
+
+async def page(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    *,
+    roles: Sequence[str],
+    limit: int,
+    offset: int | None = None,
+    before: int | None = None,
+    after: int | None = None,
+) -> Page:
+    """One page of a thread: from the oldest on with an offset or ``after``, else the newest before ``before``.
+
+    ``before`` and ``after`` are seqs and exclusive. Raises NotFound.
+    """
+    thread = await threads.find(tx, scope, thread_id)
+    of = {**of_thread(scope, thread.thread_uid), "roles": list(roles)}
+    newest_first = offset is None and (after is None or before is not None)
+    rows = await tx.all(
+        _page(newest_first, offset is not None),
+        **of,
+        page_size=limit,
+        after=after if after is not None else 0,
+        before=before if before is not None else _LAST_SEQ,
+        **({"skipped": offset} if offset is not None else {}),
+    )
+    total = await tx.one(_COUNT, **of)
+    ordered = reversed(rows) if newest_first else rows
+    return Page(thread, [message_of(thread_id, row) for row in ordered], total[0] if total else 0)
+
+
+_BEFORE = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq < bindparam("at_seq"))
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("page_size"))
+)
+_AFTER = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq > bindparam("at_seq"))
+    .order_by(messages.c.seq.asc())
+    .limit(bindparam("page_size"))
+)
+
+
+async def neighbours(
+    tx: Tx, scope: Scope, thread_uid: str, thread_id: str, seq: int, *, before: int, after: int
+) -> tuple[list[Message], list[Message]]:
+    """The messages that stand just before and just after one, each in chronological order."""
+    of = {**of_thread(scope, thread_uid), "at_seq": seq}
+    earlier = await tx.all(_BEFORE, **of, page_size=before)
+    later = await tx.all(_AFTER, **of, page_size=after)
+    return [message_of(thread_id, row) for row in reversed(earlier)], [message_of(thread_id, row) for row in later]

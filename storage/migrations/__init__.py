@@ -1,0 +1,1 @@
+"""Numbered SQL files, one a database, and what runs them."""

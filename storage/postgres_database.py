@@ -1,0 +1,198 @@
+"""The Postgres database: a pool of asyncpg connections, one transaction a unit, retried when a connection is lost."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+from sqlalchemy import Executable
+
+from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.migrations.runner import migrate_postgres
+from memstrata.storage.statements import Dialect, compiled
+from memstrata.storage.transaction import P, Row, StoreFunction, T
+
+RETRY_DEADLINE = 15.0
+STATEMENT_SECONDS = 15.0
+
+R = TypeVar("R")
+PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
+
+# The connection or the server went away, or another transaction was in the way: the unit is run again.
+_LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,
+    ConnectionError,
+    OSError,
+)
+_IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+
+
+class PostgresTx:
+    """Runs statements on one connection, inside its transaction."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, connection: PooledConnection) -> None:
+        self._connection = connection
+
+    async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
+        sql = compiled(statement, "postgres")
+        return cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+
+    async def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        sql = compiled(statement, "postgres")
+        return cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+
+    async def run(self, statement: Executable, /, **values: Any) -> int:
+        sql = compiled(statement, "postgres")
+        status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
+        sql = compiled(statement, "postgres")
+        await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
+
+
+class _OutcomeUnknown(Exception):
+    """The connection was lost while COMMIT was on its way."""
+
+    def __init__(self, xid: str, value: Any, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.xid = xid
+        self.value = value
+
+
+class PostgresDatabase:
+    """Open with ``open``; any number of replicas may share the database."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._pool = pool
+        self._units: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    async def open(cls, url: str, *, pool_size: int = 10) -> "PostgresDatabase":
+        """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
+
+        Raises StorageUnavailable or DatabaseTooNew.
+        """
+        logging.getLogger("asyncpg.pool").setLevel(
+            logging.CRITICAL
+        )  # it prints a traceback for each refused connection
+        settings = {"application_name": "memstrata", "synchronous_commit": "on", "timezone": "UTC"}
+        try:
+            pool = await asyncpg.create_pool(
+                url, min_size=1, max_size=pool_size, command_timeout=STATEMENT_SECONDS, server_settings=settings
+            )
+        except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise StorageUnavailable(f"cannot connect to Postgres: {_without_url(error, url)}") from None
+        try:
+            async with pool.acquire() as connection:
+                await migrate_postgres(connection)
+        except BaseException:
+            await pool.close()
+            raise
+        return cls(pool)
+
+    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def once() -> T:
+            async with (
+                self._pool.acquire(timeout=RETRY_DEADLINE) as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                return await function(PostgresTx(connection), *args, **kwargs)
+
+        return await self._unit(once)
+
+    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def once() -> T:
+            async with self._pool.acquire(timeout=RETRY_DEADLINE) as connection:
+                transaction = connection.transaction()
+                await transaction.start()
+                try:
+                    value = await function(PostgresTx(connection), *args, **kwargs)
+                    xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
+                except BaseException:
+                    if not connection.is_closed():
+                        await transaction.rollback()
+                    raise
+                try:
+                    await transaction.commit()
+                except _LOST as error:
+                    if xid is not None:
+                        raise _OutcomeUnknown(xid, value, error) from error
+                    raise
+                return value
+
+        return await self._unit(once)
+
+    async def _unit(self, once: Callable[[], Awaitable[R]]) -> R:
+        """Run a transaction to its end in a task of its own: a cancelled caller leaves nothing half done."""
+        unit = asyncio.create_task(self._until_done(once))
+        self._units.add(unit)
+        unit.add_done_callback(self._forget)
+        return await asyncio.shield(unit)
+
+    def _forget(self, unit: asyncio.Task[Any]) -> None:
+        self._units.discard(unit)
+        if not unit.cancelled():
+            unit.exception()
+
+    async def _until_done(self, once: Callable[[], Awaitable[R]]) -> R:
+        give_up = time.monotonic() + RETRY_DEADLINE
+        delay = 0.02
+        unknown: _OutcomeUnknown | None = None
+        while True:
+            try:
+                if unknown is not None and await self._was_committed(unknown.xid):
+                    return cast("R", unknown.value)
+                unknown = None
+                return await once()
+            except _OutcomeUnknown as lost:
+                unknown, cause = lost, lost.__cause__
+            except _REFUSED as error:
+                raise StorageUnavailable(f"Postgres refused the connection ({type(error).__name__})") from error
+            except (*_LOST, *_IN_THE_WAY, TimeoutError) as error:
+                cause = error
+            if time.monotonic() + delay > give_up:
+                raise StorageUnavailable(
+                    f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); try again"
+                ) from cause
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 0.5)
+
+    async def _was_committed(self, xid: str) -> bool:
+        """Ask the server how a transaction ended whose COMMIT got no answer."""
+        async with self._pool.acquire(timeout=RETRY_DEADLINE) as connection:
+            while True:
+                status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
+                if status != "in progress":
+                    return bool(status == "committed")
+                await asyncio.sleep(0.02)
+
+    async def close(self) -> None:
+        if self._units:
+            await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
+        await self._pool.close()
+
+
+def _without_url(error: BaseException, url: str) -> str:
+    """What went wrong, without any text that repeats the URL or its password."""
+    password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
+    text = str(error)
+    for secret in (url, password):
+        if secret:
+            text = text.replace(secret, "***")
+    return f"{type(error).__name__}: {text}"

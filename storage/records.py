@@ -1,0 +1,67 @@
+"""What the stores take and give. Times are milliseconds since 1970 (UTC), tokens are counts, JSON is plain Python."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose memory: every row that a tenant owns begins with these three."""
+
+    tenant_id: str
+    agent_id: str
+    resource_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message that is ready to be stored: parsed, masked, counted; only seq and ``created_at`` are still to come."""
+
+    id: str
+    role: Role
+    name: str | None
+    parts: list[Json]
+    metadata: Json
+    said_at: int | None
+    tokens: int
+    encoding: str
+    search_text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a thread."""
+
+    thread_id: str
+    seq: int
+    id: str
+    role: Role
+    name: str | None
+    parts: list[Json]
+    metadata: Json
+    tokens: int
+    encoding: str
+    created_at: int
+    said_at: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One conversation. ``thread_uid`` is new when a thread is made again under the same name."""
+
+    thread_uid: str
+    thread_id: str
+    title: str | None
+    metadata: Json = field(default_factory=dict)
+    created_at: int = 0
+    updated_at: int = 0
+    next_seq: int = 1
+    last_created_at: int = 0
+    message_count: int = 0
+    token_count: int = 0

@@ -1,0 +1,39 @@
+"""Conditions and values that bind a statement to a scope, so that no store writes them again."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, and_, bindparam
+
+from memstrata.storage.records import Scope
+
+
+def in_scope(table: Table) -> ColumnElement[bool]:
+    """Rows of the scope whose values ``of_scope`` gives."""
+    return and_(
+        table.c.tenant_id == bindparam("tenant_id"),
+        table.c.agent_id == bindparam("agent_id"),
+        table.c.resource_id == bindparam("resource_id"),
+    )
+
+
+def in_thread(table: Table) -> ColumnElement[bool]:
+    """Rows of one thread of the scope, whose values ``of_thread`` gives."""
+    return and_(in_scope(table), table.c.thread_uid == bindparam("thread_uid"))
+
+
+def same_thread(left: Table, right: Table) -> ColumnElement[bool]:
+    """The join of two tables' rows of the same thread."""
+    return and_(
+        left.c.tenant_id == right.c.tenant_id,
+        left.c.agent_id == right.c.agent_id,
+        left.c.resource_id == right.c.resource_id,
+        left.c.thread_uid == right.c.thread_uid,
+    )
+
+
+def of_scope(scope: Scope) -> dict[str, Any]:
+    return {"tenant_id": scope.tenant_id, "agent_id": scope.agent_id, "resource_id": scope.resource_id}
+
+
+def of_thread(scope: Scope, thread_uid: str) -> dict[str, Any]:
+    return {**of_scope(scope), "thread_uid": thread_uid}

@@ -1,0 +1,97 @@
+"""The lexical index: put, removed, and asked which rows of a scope have which word.
+
+Both databases keep the words of a message beside a row of ``search_rows``, with an opaque token of the scope among
+them that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each
+word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from sqlalchemy import delete, func, select
+
+from memstrata.storage import search_postgres, search_sqlite
+from memstrata.storage.records import Scope
+from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from memstrata.storage.statements import any_of
+from memstrata.storage.tables import search_rows, threads
+from memstrata.storage.transaction import Tx
+
+# Which rules made the indexed text; rows of another version are rebuilt.
+TEXT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message's place, and its words: space-separated tokens made by ``memory.search_text``."""
+
+    thread_uid: str
+    seq: int
+    text: str
+
+
+@lru_cache(maxsize=4096)
+def scope_token(scope: Scope) -> str:
+    """Digits only, so that no stemmer touches it."""
+    name = "\0".join((scope.tenant_id, scope.agent_id, scope.resource_id))
+    return str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
+
+
+_REMOVE = delete(search_rows).where(in_thread(search_rows), any_of(search_rows.c.seq, "seqs"))
+_REMOVE_THREAD = delete(search_rows).where(in_thread(search_rows))
+
+
+class _Index(Protocol):
+    async def add(self, tx: Tx, rows: Sequence[dict[str, Any]]) -> None: ...
+
+    async def postings(self, tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]: ...
+
+
+def _index(tx: Tx) -> _Index:
+    return search_sqlite if tx.dialect == "sqlite" else search_postgres
+
+
+async def put(tx: Tx, scope: Scope, entries: Sequence[Entry]) -> None:
+    """Index messages that are not in the index; one without a word is not searched."""
+    rows: list[dict[str, Any]] = [
+        {
+            **of_thread(scope, entry.thread_uid),
+            "seq": entry.seq,
+            "text_version": TEXT_VERSION,
+            "words": entry.text,
+            "scope_token": scope_token(scope),
+        }
+        for entry in entries
+        if entry.text
+    ]
+    if rows:
+        await _index(tx).add(tx, rows)
+
+
+async def remove(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int]) -> None:
+    """Take messages out of the index."""
+    await tx.run(_REMOVE, **of_thread(scope, thread_uid), seqs=list(seqs))
+
+
+async def remove_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
+    """Take a whole thread out of the index."""
+    await tx.run(_REMOVE_THREAD, **of_thread(scope, thread_uid))
+
+
+async def postings(tx: Tx, scope: Scope, words: Sequence[str], *, most: int) -> dict[str, list[int]]:
+    """For each word, the row ids in the scope that have it or a word of the same stem; the newest ``most`` of them."""
+    return await _index(tx).postings(tx, scope_token(scope), words, most)
+
+
+_SIZE = select(func.coalesce(func.sum(threads.c.message_count), 0)).where(
+    in_scope(threads), threads.c.deletion_uid.is_(None)
+)
+
+
+async def size(tx: Tx, scope: Scope) -> int:
+    """How many messages the scope has: the N of inverse document frequency."""
+    row = await tx.one(_SIZE, **of_scope(scope))
+    return int(row[0]) if row else 0

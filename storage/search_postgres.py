@@ -1,0 +1,49 @@
+"""The lexical index on Postgres: a tsvector of stems made from our words, and a GIN index."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import text
+
+from memstrata.storage.transaction import Tx
+
+# The stem of a word that the dictionary does not change is the word.
+_ADD = text(
+    """
+    INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, text_version, lexemes)
+    SELECT :tenant_id, :agent_id, :resource_id, :thread_uid, CAST(:seq AS bigint), CAST(:text_version AS integer),
+           array_to_tsvector(array_append(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word)),
+                                          ':' || CAST(:scope_token AS text)))
+    FROM unnest(string_to_array(CAST(:words AS text), ' ')) AS word
+    """
+)
+
+# Words are letters, marks and digits only, so quoting them makes a lexeme; "+ 0" keeps the planner from walking the
+# row ids' index backwards in search of a rare word.
+_POSTINGS = text(
+    """
+    SELECT asked.word, found.row_ids
+    FROM unnest(CAST(:words AS text[])) AS asked(word)
+    CROSS JOIN LATERAL (
+        SELECT array_agg(hits.row_id) AS row_ids
+        FROM (
+            SELECT row_id
+            FROM search_rows
+            WHERE lexemes @@ CAST(
+                ''':' || CAST(:scope_token AS text) || ''' & '''
+                || coalesce((ts_lexize('memstrata_stem', asked.word))[1], asked.word) || '''' AS tsquery)
+            ORDER BY row_id + 0 DESC
+            LIMIT CAST(:most AS bigint)
+        ) AS hits
+    ) AS found
+    """
+)
+
+
+async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+    await tx.many(_ADD, rows)
+
+
+async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]:
+    rows = await tx.all(_POSTINGS, words=list(words), scope_token=scope_token, most=most)
+    return {word: list(row_ids or ()) for word, row_ids in rows}

@@ -1,0 +1,37 @@
+"""The lexical index on SQLite: FTS5, whose row ids are those of ``search_rows``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import text
+
+from memstrata.storage.transaction import Tx
+
+_ADD_ROW = text(
+    "INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, text_version)"
+    " VALUES (:tenant_id, :agent_id, :resource_id, :thread_uid, :seq, :text_version) RETURNING row_id"
+)
+_ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_token)")
+_POSTINGS = text("SELECT rowid FROM search_text WHERE search_text MATCH :query ORDER BY rowid DESC LIMIT :most")
+
+
+async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
+    words: list[dict[str, Any]] = []
+    for row in rows:
+        added = await tx.one(_ADD_ROW, **row)
+        assert added is not None
+        words.append({"row_id": added[0], "words": row["words"], "scope_token": row["scope_token"]})
+    await tx.many(_ADD_WORDS, words)
+
+
+async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for word in words:
+        query = f"scope : {_quoted(scope_token)} AND text : {_quoted(word)}"
+        found[word] = [row[0] for row in await tx.all(_POSTINGS, query=query, most=most)]
+    return found
+
+
+def _quoted(word: str) -> str:
+    """A string literal of FTS5's query language: nothing in it is an operator."""
+    return '"' + word.replace('"', '""') + '"'

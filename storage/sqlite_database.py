@@ -1,0 +1,153 @@
+"""The SQLite database: one writer connection with group commit, and a few readers, each in its own thread."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import aiosqlite
+
+from memstrata.storage import sqlite_driver
+from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.group_commit import Writer
+from memstrata.storage.migrations.runner import migrate_sqlite
+from memstrata.storage.sqlite_transaction import SqliteTx, drive
+from memstrata.storage.statements import Dialect
+from memstrata.storage.transaction import P, StoreFunction, T
+
+BUSY_DEADLINE = 10.0
+READ_SECONDS = 5.0
+MEMORY = ":memory:"
+
+R = TypeVar("R")
+
+
+class OwnThread:
+    """A connection and the thread that owns it (aiosqlite's), used for whole functions instead of single statements."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def start(cls, connect: Callable[[], sqlite_driver.Connection]) -> "OwnThread":
+        return cls(await aiosqlite.Connection(connect, iter_chunk_size=64))
+
+    async def hop(self, function: Callable[..., R], *args: Any) -> R:
+        """Run ``function(connection, *args)`` in the thread. It runs to its end even if the caller is cancelled."""
+        # aiosqlite has no public way to run a function of one's own; a test holds this one to what it does here.
+        return cast("R", await self._connection._execute(function, self._connection._conn, *args))  # type: ignore[no-untyped-call]
+
+    def interrupt(self) -> None:
+        """Stop the statement that is running, from any thread."""
+        self._connection._conn.interrupt()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def _read_unit(connection: sqlite_driver.Connection, start: Callable[[SqliteTx], Coroutine[Any, Any, R]]) -> R:
+    connection.execute("BEGIN")
+    try:
+        return drive(start(SqliteTx(connection)))
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class SqliteDatabase:
+    """Open with ``open``; several processes may share the file."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread]) -> None:
+        self.path = path
+        self._writer_thread = writer
+        self._writer = Writer(writer.hop, BUSY_DEADLINE)
+        self._readers = readers
+        self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
+        for reader in readers:
+            self._idle.put_nowait(reader)
+
+    @classmethod
+    async def open(cls, path: str, *, synchronous: str = "FULL", readers: int = 2) -> "SqliteDatabase":
+        """Open the file (made, 0600, when it is not there), bring its tables up to date, and start the threads.
+
+        ``path`` is a file's path or ``:memory:``. Raises StorageUnavailable or DatabaseTooNew.
+        """
+        if path != MEMORY:
+            sqlite_driver.create_private_file(Path(path))
+        connect = partial(sqlite_driver.connect, path, synchronous=synchronous)
+        writer = await _start(connect, path)
+        started: list[OwnThread] = []
+        try:
+            await _until_free(lambda: writer.hop(sqlite_driver.use_write_ahead_log))
+            await _until_free(lambda: writer.hop(migrate_sqlite))
+            for _ in range(readers if path != MEMORY else 0):
+                started.append(await _start(partial(connect, read_only=True), path))
+        except BaseException:
+            for thread in (*started, writer):
+                await thread.close()
+            raise
+        # A database in memory belongs to one connection: its reads take turns with its writes.
+        return cls(path, writer, started or [writer])
+
+    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        reader = await self._idle.get()
+        # A unit of its own: a caller that is cancelled does not put a reader back that is still at work.
+        unit = asyncio.create_task(self._read_on(reader, start))
+        unit.add_done_callback(_retrieved)
+        return await asyncio.shield(unit)
+
+    async def _read_on(self, reader: OwnThread, start: Callable[[SqliteTx], Coroutine[Any, Any, T]]) -> T:
+        # A reader that stays too long keeps the write-ahead log from being reused, so that it grows without end.
+        alarm = asyncio.get_running_loop().call_later(READ_SECONDS, reader.interrupt)
+        try:
+            return await _until_free(lambda: reader.hop(_read_unit, start))
+        except sqlite_driver.DatabaseError as error:
+            raise StorageUnavailable(f"the database could not be read: {error}") from error
+        finally:
+            alarm.cancel()
+            self._idle.put_nowait(reader)
+
+    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        return cast("T", await self._writer.submit(start))
+
+    async def integrity_problems(self) -> list[str]:
+        """What SQLite's own checks find wrong with the file; empty when all is well."""
+        return await self._writer_thread.hop(sqlite_driver.integrity_problems)
+
+    async def close(self) -> None:
+        await self._writer.finish()
+        for thread in {*self._readers, self._writer_thread}:
+            await thread.close()
+
+
+def _retrieved(unit: asyncio.Task[Any]) -> None:
+    """A unit whose caller was cancelled has nobody left to see its error."""
+    if not unit.cancelled():
+        unit.exception()
+
+
+async def _start(connect: Callable[[], sqlite_driver.Connection], path: str) -> OwnThread:
+    try:
+        return await _until_free(lambda: OwnThread.start(connect))
+    except (sqlite_driver.DatabaseError, OSError) as error:
+        raise StorageUnavailable(f"cannot open the SQLite database {path}: {error}") from error
+
+
+async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Try until no other connection holds the lock, for at most BUSY_DEADLINE seconds; waits outside the threads."""
+    give_up = time.monotonic() + BUSY_DEADLINE
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await attempt_once()
+        except sqlite_driver.DatabaseError as error:
+            if not sqlite_driver.is_busy(error) or time.monotonic() > give_up:
+                raise
+        await asyncio.sleep(sqlite_driver.retry_delay(attempt))

