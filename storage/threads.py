@@ -104,7 +104,7 @@ async def describe(
     *,
     new_uid: str,
     now: int,
-    check: Callable[[Json], None],
+    check: Callable[[Json], object],
 ) -> Thread:
     """Change title and metadata, making the thread if it is absent; ``check`` refuses metadata that is too large."""
     thread = await lock_or_make(tx, scope, thread_id, new_uid, now)

@@ -1,0 +1,1 @@
+"""What memory means: message shapes, tokens, masking, recall and ranking."""

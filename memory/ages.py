@@ -1,0 +1,33 @@
+"""Times for people and models: how long ago something was (the labels are seed 004's), and the day it was."""
+
+from datetime import UTC, datetime
+
+DAY_MS = 86_400_000
+
+
+def age(then: int, now: int) -> str:
+    """How long ago, from milliseconds: today, 1 day ago, N days (below 14), weeks (below 60 days), months, years."""
+    days = max(0, now - then) // DAY_MS
+    if days == 0:
+        return "today"
+    if days < 14:
+        return _ago(days, "day")
+    if days < 60:
+        return _ago(days // 7, "week")
+    if days < 730:
+        return _ago(days // 30, "month")
+    return _ago(days // 365, "year")
+
+
+def _ago(count: int, unit: str) -> str:
+    return f"{count} {unit}{'' if count == 1 else 's'} ago"
+
+
+def iso(time: int) -> str:
+    """Milliseconds since 1970 as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def day(time: int) -> str:
+    """The date, as ``2024-03-15``, in UTC."""
+    return datetime.fromtimestamp(time / 1000, UTC).date().isoformat()

@@ -1,0 +1,132 @@
+"""Recall: a query over everything said in a scope, as ranked hits with what stood around them.
+
+One read transaction: the rows that have each word, pure ranking, the winners' messages, their neighbours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memstrata.memory import ranking
+from memstrata.memory.engine import Engine
+from memstrata.memory.ranking import Ranked
+from memstrata.memory.search_text import query_words
+from memstrata.storage import hits, messages, search
+from memstrata.storage.errors import InvalidInput, LimitExceeded
+from memstrata.storage.hits import Found
+from memstrata.storage.records import ROLES, Message, Role, Scope
+from memstrata.storage.transaction import Tx
+
+Kind = Literal["entry", "message"]
+
+MOST_QUERIES = 5
+# Seed 000: the context of a hit.
+MESSAGES_BEFORE = 2
+MESSAGES_AFTER = 1
+# A word that more rows have than this says little: the newest of them serve.
+MOST_ROWS_PER_WORD = 20_000
+# How many ranked rows are looked up at a time until the limit is met.
+_BATCH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said."""
+
+    queries: Sequence[str]
+    limit: int = 5
+    thread_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    roles: Sequence[Role] = ROLES
+    kinds: Sequence[Kind] = ("entry", "message")
+    neighbours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One ranked result, its score relative to the best (1), the words it shares, and its neighbours."""
+
+    message: Message
+    score: float
+    words: tuple[str, ...]
+    before: list[Message] = field(default_factory=list)
+    after: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The hits, best first; how many rows shared a word with the query; the words that were looked for; and the
+    signals that ranked them."""
+
+    hits: list[Hit]
+    matched: int
+    words: list[str]
+    signals: tuple[str, ...] = ("lexical",)
+
+
+async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled:
+    """Raises InvalidInput without a query, LimitExceeded for too many or too long ones."""
+    queries = [query for query in asked.queries if query.strip()]
+    if not queries:
+        raise InvalidInput("query: give a question or some words to look for")
+    if len(queries) > MOST_QUERIES:
+        raise LimitExceeded(f"queries: {len(queries)} given; at most {MOST_QUERIES} in one call are allowed")
+    for query in queries:
+        size = len(query.encode())
+        if size > engine.limits.query_bytes:
+            raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
+    each = [query_words([query]) for query in queries]
+    if "message" not in asked.kinds:
+        return Recalled([], 0, list(dict.fromkeys(word for words in each for word in words)))
+    return await engine.database.read(_recall, scope, asked, each)
+
+
+async def _recall(tx: Tx, scope: Scope, asked: RecallRequest, each: Sequence[Sequence[str]]) -> Recalled:
+    words = list(dict.fromkeys(word for query in each for word in query))
+    postings = await search.postings(tx, scope, words, most=MOST_ROWS_PER_WORD)
+    rows = await search.size(tx, scope)
+    ranked = ranking.merged([ranking.lexical({word: postings[word] for word in query}, rows) for query in each])
+    winners = await _winners(tx, scope, asked, ranked)
+    found = [
+        await _with_neighbours(tx, scope, row, hit) if asked.neighbours else _hit(row, hit) for row, hit in winners
+    ]
+    return Recalled(found, len(ranked), words)
+
+
+async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, ranked: Sequence[Ranked]) -> list[tuple[Found, Ranked]]:
+    """The best rows that pass the filters, looked up in batches until there are enough."""
+    winners: list[tuple[Found, Ranked]] = []
+    size = asked.limit * 2 if asked.thread_id is None else _BATCH
+    start = 0
+    while start < len(ranked) and len(winners) < asked.limit:
+        batch = ranked[start : start + size]
+        found = await hits.matching(
+            tx,
+            scope,
+            [hit.row_id for hit in batch],
+            thread_id=asked.thread_id,
+            since=asked.since,
+            until=asked.until,
+            roles=asked.roles,
+        )
+        winners += [(found[hit.row_id], hit) for hit in batch if hit.row_id in found]
+        start, size = start + size, max(size * 4, _BATCH)
+    return winners[: asked.limit]
+
+
+def _hit(row: Found, ranked: Ranked) -> Hit:
+    return Hit(row.message, ranked.score, ranked.words)
+
+
+async def _with_neighbours(tx: Tx, scope: Scope, row: Found, ranked: Ranked) -> Hit:
+    before, after = await messages.neighbours(
+        tx,
+        scope,
+        row.thread_uid,
+        row.message.thread_id,
+        row.message.seq,
+        before=MESSAGES_BEFORE,
+        after=MESSAGES_AFTER,
+    )
+    return Hit(row.message, ranked.score, ranked.words, before, after)

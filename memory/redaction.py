@@ -1,0 +1,194 @@
+"""Masking of secrets in the texts that are kept, sent to a model, or logged.
+
+A masked secret leaves a mark: ``[masked:github-token:1f3a9c2e]`` names the kind and the first 8 hex digits of an
+HMAC-SHA256 of the secret under the installation's key. Equal secrets leave equal marks, so that they can be told
+apart without being known. Nothing outside of a secret changes, and masking what is masked changes nothing.
+"""
+
+import hmac
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from memstrata.memory.secret_contexts import CONTEXTS, SECRET_NAME
+from memstrata.memory.secret_patterns import TOKENS, TokenPattern
+from memstrata.storage.errors import LimitExceeded
+
+MAX_DEPTH = 64
+
+Mark = Callable[[str, str], str]
+Span = tuple[int, int, str]
+Trie = dict[str, "Trie"]
+
+
+def _alternation(words: list[str]) -> str:
+    """A regular expression for these words, the longest first, that tries no letter twice."""
+    trie: Trie = {}
+    for word in words:
+        node = trie
+        for letter in word:
+            node = node.setdefault(letter, {})
+        node[""] = {}
+    return _branches(trie)
+
+
+def _branches(node: Trie) -> str:
+    choices = [re.escape(letter) + _branches(rest) for letter, rest in node.items() if letter]
+    if not choices:
+        return ""
+    return f"(?:{'|'.join(choices)})" + ("?" if "" in node else "")
+
+
+_PREFIXES = sorted({prefix for token in TOKENS for prefix in token.prefixes})
+# All that can begin where a longer prefix begins, in the order in which they are declared.
+_TOKENS_AT: dict[str, tuple[TokenPattern, ...]] = {
+    prefix: tuple(token for token in TOKENS if prefix.startswith(token.prefixes)) for prefix in _PREFIXES
+}
+_FIRST = "".join(sorted({prefix[0] for prefix in _PREFIXES}))
+# It consumes the character in front, and looks at one set before the choices: up to four times faster than without.
+_START = re.compile(rf"[^A-Za-z0-9](?=[{_FIRST}])(?=({_alternation(_PREFIXES)}))")
+# Behind the letters and digits of an escape too: a JSON text inside of a text, or a query string.
+_START_BEHIND_ESCAPE = re.compile(rf"(?:\\[nrt]|\\u[0-9A-Fa-f]{{4}}|%[0-9A-Fa-f]{{2}})(?=({_alternation(_PREFIXES)}))")
+_NEEDLES = sorted({needle for context in CONTEXTS for needle in context.needles})
+_KINDS = sorted({token.kind for token in TOKENS} | {context.kind for context in CONTEXTS})
+_MARK = re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
+
+
+def _token_spans(text: str, starts: re.Pattern[str]) -> Iterator[Span]:
+    padded = " " + text
+    end = 0
+    for candidate in starts.finditer(padded):
+        start = candidate.end()
+        if start < end:
+            continue
+        for token in _TOKENS_AT[candidate[1]]:
+            match = token.regex.match(padded, start)
+            if match is not None and token.accepts(match["body"]):
+                end = match.end()
+                yield start - 1, end - 1, token.kind
+                break
+
+
+def _context_spans(text: str) -> Iterator[Span]:
+    lowered = text.lower()
+    present = [needle for needle in _NEEDLES if needle in lowered]
+    if not present:
+        return
+    for context in CONTEXTS:
+        if not context.needles.isdisjoint(present):
+            for match in context.regex.finditer(text):
+                if context.accepts(match):
+                    yield *match.span("secret"), context.kind
+
+
+def _secrets(text: str) -> list[Span]:
+    """Where the secrets are, in order and apart from each other: of two that overlap, the outer one and its kind."""
+    spans = list(_token_spans(text, _START))
+    if "\\" in text or "%" in text:
+        spans += _token_spans(text, _START_BEHIND_ESCAPE)
+    spans += _context_spans(text)
+    # The sort is stable, so where a token is also, say, a URL's password, it keeps the more telling kind.
+    spans.sort(key=lambda span: (span[0], -span[1]))
+    apart: list[Span] = []
+    for start, end, kind in spans:
+        if not apart or start >= apart[-1][1]:
+            apart.append((start, end, kind))
+        elif end > apart[-1][1]:
+            apart[-1] = (apart[-1][0], end, apart[-1][2])
+    return apart
+
+
+def _mask(text: str, mark: Mark) -> tuple[str, int]:
+    """Puts marks for the secrets.
+
+    Marks part the text, and every part is searched on its own until nothing more is found in it. That is what makes
+    masking idempotent: the parts of a masked text are exactly those in which nothing was found.
+    """
+    done: list[str] = []
+    count = 0
+    parts = _MARK.split(text) if "[masked:" in text else [text]
+    todo = [(part, is_mark % 2 == 1) for is_mark, part in enumerate(parts)][::-1]
+    while todo:
+        part, finished = todo.pop()
+        secrets = [] if finished else _secrets(part)
+        if not secrets:
+            done.append(part)
+            continue
+        count += len(secrets)
+        pieces: list[tuple[str, bool]] = []
+        at = 0
+        for start, end, kind in secrets:
+            pieces += [(part[at:start], False), (mark(kind, part[start:end]), True)]
+            at = end
+        todo += [*pieces, (part[at:], False)][::-1]
+    return ("".join(done), count) if count else (text, 0)
+
+
+def _mark_without_key(kind: str, _secret: str) -> str:
+    return f"[masked:{kind}]"
+
+
+def mask_without_key(text: str) -> str:
+    """The text with ``[masked:KIND]`` for its secrets: for logs written before the installation's key is known."""
+    return _mask(text, _mark_without_key)[0]
+
+
+class Redactor:
+    """Masks secrets under one installation's key. It has no state, and threads may share it."""
+
+    def __init__(self, key: bytes) -> None:
+        """``key`` must be secret and stay the same for the life of the database. Raises ValueError if it is empty."""
+        if not key:
+            raise ValueError("The key for masking secrets is empty: give the installation's key.")
+        self._key = key
+
+    def text(self, value: str) -> tuple[str, int]:
+        """The text with its secrets masked, and how many were. Takes time linear in the text (about 4 ms for 100 KiB)."""
+        return _mask(value, self._mark)
+
+    def json(self, value: Any) -> tuple[Any, int]:
+        """The same for every string in a JSON value, keys of objects included, with the number of secrets masked.
+
+        A name such as ``api_key`` counts as the context of its value. What holds no secret is returned as it is, not
+        copied. Raises LimitExceeded where arrays and objects lie more than 64 deep.
+        """
+        return self._json(value, 0)
+
+    def _json(self, value: Any, depth: int) -> tuple[Any, int]:
+        if isinstance(value, str):
+            return self.text(value)
+        if not isinstance(value, dict | list):
+            return value, 0
+        if depth == MAX_DEPTH:
+            raise LimitExceeded(
+                f"The JSON is nested more than {MAX_DEPTH} deep; at most {MAX_DEPTH} levels are allowed."
+            )
+        if isinstance(value, dict):
+            return self._object(value, depth)
+        masked = [self._json(item, depth + 1) for item in value]
+        count = sum(number for _, number in masked)
+        return ([item for item, _ in masked], count) if count else (value, 0)
+
+    def _object(self, value: dict[Any, Any], depth: int) -> tuple[dict[Any, Any], int]:
+        result: dict[Any, Any] = {}
+        total = 0
+        for key, item in value.items():
+            new_key, in_key = self._json(key, depth + 1)
+            new_item, in_item = self._json(item, depth + 1)
+            if isinstance(item, str) and not in_item and isinstance(key, str) and SECRET_NAME.search(key):
+                new_item, in_item = self._named(key, item)
+            while new_key in result:  # a mark that was a key before, or two secrets whose marks happen to be equal
+                new_key += "+"
+            result[new_key] = new_item
+            total += in_key + in_item
+        return (result, total) if total else (value, 0)
+
+    def _named(self, name: str, value: str) -> tuple[str, int]:
+        """Masks a value that is a secret by its name, as it would be in ``name=value``."""
+        context = f"{name}="
+        masked, count = self.text(context + value)
+        return (masked[len(context) :], count) if masked.startswith(context) else (value, 0)
+
+    def _mark(self, kind: str, secret: str) -> str:
+        digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
+        return f"[masked:{kind}:{digest.hex()[:8]}]"

@@ -1,0 +1,234 @@
+"""Secrets known by what stands around them: a URL, a header, the lines of a key block, a name in front of ``=``.
+
+Each pattern is searched only in texts that contain one of its needles. Time is linear in the text, by the same rule
+as in ``secret_patterns``.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memstrata.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, UUID, WORD, mixed, scrambled, varied
+
+_TEMPLATE = re.compile(
+    r"[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
+    r"|[A-Z_]*(?:PASS|PWD|SECRET|TOKEN|KEY)[A-Z_]*|(?i:your)[_-]?\w*|None|null|nil|undefined|true|false"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPattern:
+    """A secret known by its surroundings: the group ``secret``. ``needles`` are in lower case; every match has one."""
+
+    kind: str
+    needles: frozenset[str]
+    regex: re.Pattern[str]
+    accepts: Callable[[re.Match[str]], bool]
+
+
+def _before(match: re.Match[str], length: int) -> str:
+    """At most so many characters in front of the secret, from the same line."""
+    start = match.start("secret")
+    return match.string[max(0, start - length) : start].rsplit("\n", 1)[-1]
+
+
+def _after(match: re.Match[str], length: int) -> str:
+    end = match.end("secret")
+    return match.string[end : end + length].split("\n", 1)[0]
+
+
+def _always(_match: re.Match[str]) -> bool:
+    return True
+
+
+def _is_a_password(match: re.Match[str]) -> bool:
+    return _TEMPLATE.fullmatch(match["secret"]) is None
+
+
+# A password in a connection string has such a neighbour, with no space around "=", or a URL that leads up to it.
+_NEIGHBOUR = re.compile(
+    r"(?i)(?<![a-z])(?:host|hostaddr|server|data source|user id|uid|user|username|dbname|database|initial catalog|port"
+    r"|sslmode|ssl|abortconnect)="
+)
+_URL = re.compile(r"(?:://|jdbc:)\S*$")
+
+
+def _in_a_connection(match: re.Match[str]) -> bool:
+    before = _before(match, 300)
+    near = _URL.search(before) or _NEIGHBOUR.search(before) or _NEIGHBOUR.search(_after(match, 200))
+    return near is not None and _is_a_password(match)
+
+
+def _after_curl(match: re.Match[str]) -> bool:
+    return _is_a_password(match) and "curl" in _before(match, 300)
+
+
+def _is_a_bearer(match: re.Match[str]) -> bool:
+    secret = match["secret"]
+    return scrambled(secret) or (len(secret) >= 32 and mixed(secret))
+
+
+def _is_name_and_password(match: re.Match[str]) -> bool:
+    """Basic credentials are ``name:password`` in base64, and hardly a word is."""
+    secret = match["secret"]
+    try:
+        text = base64.b64decode(secret + "=" * (-len(secret) % 4), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return ":" in text and text.isprintable()
+
+
+def _is_a_key_block(match: re.Match[str]) -> bool:
+    body = match["body"] or match["cut"]
+    return sum(map(len, re.findall(r"[A-Za-z0-9+/]{12,}", body))) * 2 >= len("".join(body.split()))
+
+
+# The name in front of "=" or ":", with the quotes and brackets between the two.
+_NAME_ENDS = r"[\"'`\]\\ \t:=>]{0,8}$"
+_AWS_SECRET_NAME = re.compile(
+    r"(?i)(?:aws[ _.-]?secret|secret[ _.-]?access[ _.-]?key|aws\w{0,12}secret\w{0,8})" + _NAME_ENDS
+)
+SECRET_NAME = re.compile(
+    r"(?i)(?:(?:api|auth|access|secret|client|private|app|application|account|encryption|signing|master|session|refresh"
+    r"|webhook|bot|consumer|admin|service|deploy|license)[ _.-]?(?:key|token|secret)|secret|authorization)" + _NAME_ENDS
+)
+
+
+def _is_an_aws_secret(match: re.Match[str]) -> bool:
+    return varied(match["secret"]) and _AWS_SECRET_NAME.search(_before(match, 60)) is not None
+
+
+def _is_assigned_to_a_secret_name(match: re.Match[str]) -> bool:
+    secret = match["secret"]
+    return len(secret) >= 20 and scrambled(secret) and SECRET_NAME.search(_before(match, 60)) is not None
+
+
+def _context(kind: str, needles: str, regex: str, accepts: Callable[[re.Match[str]], bool] = _always) -> ContextPattern:
+    return ContextPattern(kind, frozenset(needles.split("|")), re.compile(regex), accepts)
+
+
+_ASSIGNS = r"[=:]>?[ \t]{0,3}\\?[\"'`]?"
+_BEGIN_KEY = r"-{4,5} ?BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+_END_KEY = r"-{4,5} ?END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+# What stands between two lines of a key: line ends, also as escapes in JSON, and marks of quoting, diffs and lists.
+_KEY_GAP = r"(?:[\s>|#*\"',]|\\+[nr])"
+_KEY_HEADER = r"(?:Version|Comment|Hash|Charset|MessageID|Proc-Type|DEK-Info|Subject): ?[^\r\n\\]{1,200}"
+_CUT_KEY = (
+    rf"(?:{_KEY_GAP}*+(?:{_KEY_HEADER}|{BASE64}{{20,}}+={{0,2}}))++"
+    rf"(?:{_KEY_GAP}*+(?:{BASE64}{{1,19}}(?:={{1,2}}|(?=\s*\Z))|={BASE64}{{4}}))*+"
+)
+
+CONTEXTS: tuple[ContextPattern, ...] = (
+    _context(
+        "private-key",
+        "private key",
+        rf"(?P<secret>{_BEGIN_KEY}(?:(?P<body>[^-]*+(?:-(?!---)[^-]*+)*+){_END_KEY}|(?P<cut>{_CUT_KEY})))",
+        _is_a_key_block,
+    ),
+    _context(
+        "private-key",
+        "private-lines:",
+        rf"Private-Lines: [0-9]{{1,4}}\s{{1,2}}(?P<secret>{BASE64}++={{0,2}}(?:\r?\n{BASE64}++={{0,2}}(?=\s|\Z))*+)",
+    ),
+    _context(
+        "url-password",
+        "://",
+        r"://[^\s:/?#@\"'<>`\\]{0,128}:(?P<secret>[^\s/?#\"'<>`\\]{1,256})@(?=[\w\[.$%{])",
+        _is_a_password,
+    ),
+    _context(
+        "connection-password",
+        "password=|passwd=|pwd=",
+        # Unquoted and in front of a bracket or a comma it is code, unless a known option follows the comma.
+        r"(?<![A-Za-z0-9_])(?i:password|passwd|pwd)=(?P<quote>[\"'])?+"
+        r"(?P<secret>(?:[^\s;,&\"'()<>\\]|,(?!\s|[A-Za-z]+=)){1,256}+)"
+        r"(?(quote)|(?![()<>\\]|,(?!(?i:ssl|abortconnect|connect|sync|default)[A-Za-z]*=)))",
+        _in_a_connection,
+    ),
+    _context(
+        "connection-password",
+        "password",
+        r"(?<![a-z])machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(?P<secret>\S{1,128})",
+        _is_a_password,
+    ),
+    _context(
+        "curl-password",
+        "curl",
+        r"(?<=\s)(?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@]{1,128})",
+        _after_curl,
+    ),
+    _context(
+        "bearer-token",
+        "bearer",
+        r"(?<![A-Za-z0-9])(?i:bearer)(?:[ \t]{1,8}|%20)(?P<secret>[A-Za-z0-9._~+/-]{16,}+={0,2})",
+        _is_a_bearer,
+    ),
+    _context(
+        "basic-credentials",
+        "basic|auth",
+        rf"(?:(?<![A-Za-z0-9])(?i:basic)[ \t]{{1,8}}|\"_?auth\\?\"\s{{0,2}}:\s{{0,2}}\\?\"|_auth=)(?P<secret>{BASE64}{{8,}}+={{0,2}})",
+        _is_name_and_password,
+    ),
+    _context(
+        "aws-secret-key",
+        "secret",
+        rf"{_ASSIGNS}(?P<secret>{BASE64}{{40}})(?![A-Za-z0-9+/=])",
+        _is_an_aws_secret,
+    ),
+    _context(
+        "aws-secret-key",
+        "akia|asia",
+        rf"(?:AKIA|ASIA)[A-Z0-9]{{16}}[\"']?[,;:|\s]\s?[\"']?(?P<secret>{BASE64}{{40}})(?![A-Za-z0-9+/=])",
+    ),
+    _context(
+        "aws-session-token",
+        "token",
+        rf"(?i:session[_-]?token)[\"']?\s{{0,3}}{_ASSIGNS}(?P<secret>{BASE64}{{100,}}+={{0,2}})",
+    ),
+    _context(
+        "signed-url",
+        "-signature=",
+        rf"[?&]X-(?:Amz|Goog)-Signature=(?P<secret>{HEX}{{64,}}+)",
+    ),
+    _context(
+        "signed-url",
+        "sig=",
+        rf"(?<![A-Za-z0-9])sig=(?P<secret>(?:{BASE64}|%2[BbFf]){{43}}(?:=|%3[Dd]))",
+    ),
+    _context("azure-shared-key", "key=", rf"(?:Account|SharedAccess)Key=(?P<secret>{BASE64}{{40,}}+={{0,2}})"),
+    _context(
+        "azure-client-secret",
+        "q~",
+        r"(?<![A-Za-z0-9_~.-])(?P<secret>[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~-])",
+    ),
+    _context("azure-key", "jqqj99", rf"(?<![A-Za-z0-9])(?P<secret>{ALNUM}{{52}}JQQJ99{ALNUM}{{26}})(?![A-Za-z0-9])"),
+    _context("new-relic-key", "nral", rf"(?<![A-Za-z0-9])(?P<secret>{HEX}{{32,36}}(?:FFFF)?NRAL)(?![A-Za-z0-9])"),
+    _context("mailchimp-key", "-us", rf"(?<![A-Za-z0-9_-])(?P<secret>{HEX}{{32}}-us[0-9]{{1,2}})(?![A-Za-z0-9_-])"),
+    _context("terraform-token", ".atlasv1.", rf"(?<![A-Za-z0-9_.-])(?P<secret>{ALNUM}{{14}}\.atlasv1\.{WORD}{{50,}}+)"),
+    _context("telegram-token", ":aa", rf"(?<![0-9])(?P<secret>[0-9]{{8,10}}:AA{WORD}{{33}}){ENDS}"),
+    _context(
+        "slack-webhook",
+        "hooks.slack.com",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{24,}+)",
+    ),
+    _context(
+        "discord-webhook",
+        "/api/webhooks/",
+        rf"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/(?P<secret>[0-9]{{15,21}}/{WORD}{{40,}}+)",
+    ),
+    _context(
+        "teams-webhook",
+        "webhook.office.com",
+        rf"webhook\.office\.com/webhookb2/(?P<secret>{UUID}@{UUID}/IncomingWebhook/[A-Za-z0-9/-]{{32,}}+)",
+    ),
+    _context(
+        "assigned-secret",
+        "key|token|secret|authorization",
+        # A dot only inside, so that the full stop of a sentence stays; no call and no index behind it.
+        _ASSIGNS
+        + r"(?P<secret>(?=[A-Za-z0-9_/+~.-]{20})(?:[A-Za-z0-9_/+~-]++(?:\.(?=[A-Za-z0-9_/+~-]))?+)++={0,2})(?![(\[])",
+        _is_assigned_to_a_secret_name,
+    ),
+)

@@ -1,0 +1,117 @@
+"""Threads as a caller lists and describes them."""
+
+import base64
+import json
+from typing import Any
+
+from memstrata.memory.acceptance import check_metadata, check_text
+from memstrata.memory.ages import iso
+from memstrata.memory.engine import Engine
+from memstrata.storage import threads
+from memstrata.storage.errors import InvalidInput, LimitExceeded
+from memstrata.storage.idempotency import Request, once
+from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.statements import to_json
+from memstrata.storage.threads import Description, OrderBy
+from memstrata.storage.transaction import Tx
+
+
+def shown_thread(thread: Thread) -> Json:
+    """A thread as an answer has it."""
+    return {
+        "thread_id": thread.thread_id,
+        **({"title": thread.title} if thread.title else {}),
+        **({"metadata": thread.metadata} if thread.metadata else {}),
+        "messages": thread.message_count,
+        "tokens": thread.token_count,
+        "created_at": iso(thread.created_at),
+        "updated_at": iso(thread.updated_at),
+    }
+
+
+async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """One thread by its id. Raises NotFound."""
+    return {"threads": [shown_thread(await engine.database.read(threads.find, scope, thread_id))]}
+
+
+async def list_threads(
+    engine: Engine,
+    scope: Scope,
+    *,
+    metadata: Json,
+    order_by: OrderBy,
+    descending: bool,
+    limit: int,
+    cursor: str,
+) -> Json:
+    """Threads whose metadata has every given key with an equal value; ``next_cursor`` continues. Raises InvalidInput."""
+    order = [order_by, descending, metadata]
+    found, after = await engine.database.read(
+        threads.listed,
+        scope,
+        metadata=metadata,
+        order_by=order_by,
+        descending=descending,
+        after=_place(cursor, order) if cursor else None,
+        limit=limit,
+    )
+    return {
+        "threads": [shown_thread(thread) for thread in found],
+        **({"next_cursor": _cursor(after, order)} if after else {}),
+    }
+
+
+def _cursor(after: tuple[Any, str], order: list[Any]) -> str:
+    return base64.urlsafe_b64encode(to_json([order, *after]).encode()).decode()
+
+
+def _place(cursor: str, order: list[Any]) -> tuple[Any, str]:
+    try:
+        made_for, value, uid = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except ValueError:
+        raise InvalidInput("cursor: not one that list_threads gave; leave it out to begin at the first page") from None
+    expected = str if order[0] == "title" else int
+    if made_for != order or not isinstance(value, expected) or not isinstance(uid, str):
+        raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
+    return value, uid
+
+
+async def update_thread(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    *,
+    title: str | None,
+    metadata: Json | None,
+    request: Request | None,
+) -> Json:
+    """Set the title ("" removes it) and merge into the metadata (RFC 7396), making the thread if it is absent.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    limits = engine.limits
+    if title is not None:
+        title = check_text(title, "title").strip()
+        if len(title) > limits.title_chars:
+            raise LimitExceeded(f"title: {len(title)} characters; at most {limits.title_chars} are allowed")
+    if metadata is not None:
+        check_metadata(metadata, "metadata", limits)
+    change = Description(
+        engine.masked(title)[0] if title else title, engine.masked(metadata)[0] if metadata else metadata
+    )
+    now, new_uid = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        thread = await threads.describe(
+            tx,
+            scope,
+            thread_id,
+            change,
+            new_uid=new_uid,
+            now=now,
+            check=lambda merged: check_metadata(merged, "metadata after merging", limits),
+        )
+        return shown_thread(thread)
+
+    answer, _ = await engine.database.write(once, scope, request, now, write)
+    return answer

@@ -1,0 +1,44 @@
+"""What recall_memory does."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from memstrata.memory import recall, recall_text
+from memstrata.memory.acceptance import check_text, parse_time
+from memstrata.memory.reading import Detail, checked_roles
+from memstrata.memory.recall import Kind, RecallRequest
+from memstrata.server.actions.call import Call
+from memstrata.storage.records import Json
+
+
+async def recall_memory(
+    call: Call,
+    query: str,
+    queries: Sequence[str],
+    limit: int,
+    thread_id: str,
+    since: str,
+    until: str,
+    roles: Sequence[str],
+    kinds: Sequence[Kind],
+    neighbours: bool,
+    detail: Detail,
+    max_tokens: int,
+    explain: bool,
+    format: Literal["text", "json"],
+) -> str | Json:
+    asked = RecallRequest(
+        queries=[check_text(text, "query") for text in (query, *queries)],
+        limit=limit,
+        thread_id=call.thread(thread_id) if thread_id else None,
+        since=parse_time(since, "since") if since else None,
+        until=parse_time(until, "until") if until else None,
+        roles=checked_roles(roles),
+        kinds=kinds or ("entry", "message"),
+        neighbours=neighbours,
+    )
+    found = await recall.recall(call.engine, call.scope, asked)
+    now, counter = call.engine.now(), call.engine.tokens
+    if format == "json":
+        return recall_text.as_json(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
+    return recall_text.as_text(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)

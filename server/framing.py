@@ -1,0 +1,209 @@
+"""JSON-RPC messages as lines of bytes, and an answer to every line that is none.
+
+The SDK drops a line that it cannot parse, and whoever sent it waits for ever. Here such a line becomes a JSON-RPC
+error, with the request's id where one can be made out. Three decisions beside that:
+
+- A byte order mark before a message is ignored, as RFC 8259 section 8.1 permits: some hosts write one when they start.
+- A batch is refused; the protocol has had none since its revision 2025-06-18.
+- An `id` that is neither string nor integer is refused. The SDK takes such a request for a notification.
+"""
+
+import itertools
+import json
+import re
+from dataclasses import dataclass
+
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+"""The longest line that is read, without its newline: what HTTP accepts as a body."""
+
+EDGE_BYTES = 8 * 1024
+"""How much of either end of a line that is too long is kept, to find its id."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAX_TOKENS = 200_000
+_MAX_ID_DIGITS = 40
+_MAX_ID_BYTES = 1024
+_MAX_NAME_BYTES = 64
+
+# A string (or what there is of it), a structural character, or any other run. Possessive: linear on every input.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+_INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]*)")
+# The id of a request whose params come first, as some clients write it. Inside a string its quotes would be escaped.
+_ID_AT_THE_END = re.compile(
+    rb',\s*+"id"\s*+:\s*+("(?:[^"\\]++|\\.)*+"|-?[0-9]++)\s*+'
+    rb'(?:,\s*+"(?:jsonrpc|method)"\s*+:\s*+"[^"\\]*+"\s*+)*+\}\s*+\Z',
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """What is left of a line above the limit: up to EDGE_BYTES of its beginning and of its end."""
+
+    head: bytes
+    tail: bytes
+
+
+class LineSplitter:
+    """Cuts a byte stream into lines without their newlines; blank lines are left out.
+
+    Holds at most one line of `limit` bytes and one chunk.
+    """
+
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
+        self._limit = limit
+        self._line = bytearray()
+        self._head: bytes | None = None  # set while a line that is too long goes by; `_line` is then its end
+
+    def feed(self, chunk: bytes) -> list[bytes | TooLong]:
+        """The lines that `chunk` completes."""
+        lines: list[bytes | TooLong] = []
+        *ends, rest = chunk.split(b"\n")
+        for end in ends:
+            self._append(end)
+            lines += self.flush()
+        self._append(rest)
+        return lines
+
+    def flush(self) -> list[bytes | TooLong]:
+        """The line begun so far, as if it ended here; nothing if it is blank."""
+        line, head = bytes(self._line), self._head
+        self._line.clear()
+        self._head = None
+        if head is not None:
+            return [TooLong(head, line)]
+        return [line] if line.strip() else []
+
+    def _append(self, piece: bytes) -> None:
+        self._line += piece
+        if self._head is None and len(self._line) > self._limit:
+            self._head = bytes(self._line[:EDGE_BYTES])
+        if self._head is not None:
+            del self._line[:-EDGE_BYTES]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What can be made out of the top level of a JSON object, whether or not the rest is well formed."""
+
+    names: frozenset[str]
+    id: int | str | None
+
+    @property
+    def is_response(self) -> bool:
+        """An answer of the peer's. Its id is one of ours, so an error must not carry it back."""
+        return "method" not in self.names and not self.names.isdisjoint(("result", "error"))
+
+
+def decode(line: bytes) -> JSONRPCMessage | bytes:
+    """The message in `line`, or, where there is none, the line to send back: a JSON-RPC error and a newline."""
+    line = line.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as error:
+        reason = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        if reason["type"] == "json_invalid":
+            return _refusal(outline(line), PARSE_ERROR, f"Parse error. {reason['msg']}")
+        return _refusal(outline(line), INVALID_REQUEST, _what_is_wrong(line))
+    if isinstance(message, JSONRPCNotification) and (b'"id"' in line or b"\\" in line) and "id" in outline(line).names:
+        return _refusal(None, INVALID_REQUEST, "Invalid request. The id must be a string or an integer")
+    return message
+
+
+def refuse_too_long(line: TooLong, limit: int) -> bytes:
+    """The answer to a line above `limit`: a JSON-RPC error and a newline."""
+    found = outline(line.head.removeprefix(_BYTE_ORDER_MARK))
+    if "id" not in found.names and (match := _ID_AT_THE_END.search(line.tail)):
+        found = Outline(found.names, _as_id(match[1]))
+    return _refusal(found, INVALID_REQUEST, f"Invalid request. The message is longer than the limit of {limit} bytes")
+
+
+def encode(message: JSONRPCMessage) -> bytes:
+    """`message` as one line. A result that JSON cannot hold becomes an error with the same id.
+
+    Raises:
+        ValueError: the message is not a response and JSON cannot hold it.
+    """
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+    except PydanticSerializationError:  # a lone surrogate, for one
+        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+            raise
+        return error_line(message.id, INTERNAL_ERROR, "The result cannot be written as JSON")
+
+
+def error_line(request_id: int | str | None, code: int, text: str) -> bytes:
+    error = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=text))
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+
+
+def outline(text: bytes) -> Outline:
+    """Look at the top level of an object that may be broken or cut anywhere, in linear time and without recursion.
+
+    Gives up after 200,000 tokens (some 50 ms). Of names that occur twice the last one counts, as in the parser.
+    """
+    names: set[str] = set()
+    request_id: int | str | None = None
+    depth, name, value_is_next = 0, "", False
+    for match in itertools.islice(_TOKEN.finditer(text), _MAX_TOKENS):
+        token = match[0]
+        if value_is_next:
+            value_is_next = False
+            names.add(name)
+            if name == "id":
+                # A scalar that runs to the end of the text may have been cut in the middle.
+                whole = token[:1] == b'"' or match.end() < len(text)
+                request_id = _as_id(token) if whole else None
+        elif depth == 1 and token[:1] == b'"':
+            name = (_as_text(token) or "") if len(token) <= _MAX_NAME_BYTES else ""
+        elif depth == 1 and token == b":":
+            value_is_next = True
+        if depth == 0 and token != b"{":
+            break
+        if token in (b"{", b"["):
+            depth += 1
+        elif token in (b"}", b"]"):
+            depth -= 1
+            if depth == 0:
+                break
+    return Outline(frozenset(names), request_id)
+
+
+def _refusal(found: Outline | None, code: int, text: str) -> bytes:
+    return error_line(None if found is None or found.is_response else found.id, code, text)
+
+
+def _what_is_wrong(line: bytes) -> str:
+    if line.lstrip().startswith(b"["):
+        return "Invalid request. Batches are not supported; send one message a line"
+    return "Invalid request. Expected a JSON-RPC 2.0 request, notification or response"
+
+
+def _as_id(token: bytes) -> int | str | None:
+    if _INTEGER.fullmatch(token) and len(token) <= _MAX_ID_DIGITS:
+        return int(token)
+    return _as_text(token) if len(token) <= _MAX_ID_BYTES else None
+
+
+def _as_text(token: bytes) -> str | None:
+    """The string that `token` is, if it is a whole one and proper Unicode."""
+    try:
+        text = json.loads(token.decode())
+        text.encode()
+    except (ValueError, AttributeError):
+        return None
+    return str(text)

@@ -1,0 +1,266 @@
+"""The server over HTTP: `/mcp` (Streamable HTTP), `/sse` and `/messages/` (its predecessor), and the routes that were
+registered on it, behind one lifespan, one Host and Origin check and one way of presenting a credential.
+"""
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
+from mcp.server.auth.routes import build_resource_metadata_url
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import MCPServer
+from mcp.server.sse import SseServerTransport
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from sse_starlette.sse import AppStatus
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memstrata.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop, token_verifier
+from memstrata.server.stopping import StopRequest
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+SESSION_IDLE_SECONDS = 1800.0
+MAX_SESSIONS = 2000
+DRAIN_SECONDS = 5.0
+
+
+def build_app(
+    mcp: MCPServer[Any],
+    *,
+    security: TransportSecuritySettings,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    session_idle_timeout: float = SESSION_IDLE_SECONDS,
+    max_sessions: int = MAX_SESSIONS,
+) -> Starlette:
+    """Everything that is served over HTTP, as one ASGI app whose lifespan enters the server's, once.
+
+    Routes registered with `mcp.custom_route` are served without a credential, as they are for the SDK, but under the
+    same Host (421) and Origin (403) check as the rest.
+
+    Args:
+        security: allowed hosts and origins.
+        max_body_bytes: larger bodies are answered with 413.
+        session_idle_timeout: seconds until an unused session of a handshake-era client ends.
+        max_sessions: such sessions at a time; beyond them the answer is 503.
+    """
+    app = mcp.streamable_http_app(
+        transport_security=security,
+        max_request_body_size=max_body_bytes,
+        session_idle_timeout=session_idle_timeout,
+        max_sessions=max_sessions,
+    )
+    sse = SseServerTransport("/messages/", security_settings=security, max_request_body_size=max_body_bytes)
+    stream, post = _with_credential(mcp, SseEndpoint(mcp, sse)), _with_credential(mcp, sse.handle_post_message)
+    app.router.routes += [Route("/sse", endpoint=stream, methods=["GET"]), Mount("/messages", app=post)]
+    app.add_middleware(ApiKeyHeader)
+    app.add_middleware(HostGuard, settings=security)  # added last: runs first
+    return app
+
+
+def _with_credential(mcp: MCPServer[Any], app: ASGIApp) -> ASGIApp:
+    auth = mcp.settings.auth
+    if auth is None or token_verifier(mcp) is None:
+        return app
+    pointer = build_resource_metadata_url(auth.resource_server_url) if auth.resource_server_url else None
+    return RequireAuthMiddleware(app, auth.required_scopes or [], pointer)
+
+
+class SseEndpoint:
+    """`GET /sse`. Unlike the SDK's own: inside the lifespan that the whole app shares, and with one response each."""
+
+    def __init__(self, mcp: MCPServer[Any], sse: SseServerTransport) -> None:
+        self._mcp = mcp
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._sse.connect_sse(scope, receive, send) as (messages, replies):
+            await serve_connection_loop(self._mcp, messages, replies)
+
+
+class HostGuard:
+    """Refuses a Host that is not allowed with 421 and an Origin that is not with 403, whatever the route."""
+
+    def __init__(self, app: ASGIApp, settings: TransportSecuritySettings) -> None:
+        self._app = app
+        self._check = TransportSecurityMiddleware(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = await self._check.validate_request(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+class ApiKeyHeader:
+    """Takes `X-API-Key: k` for `Authorization: Bearer k`, unless a bearer token is there too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope = {**scope, "headers": _with_bearer(scope["headers"])}
+        await self._app(scope, receive, send)
+
+
+def _with_bearer(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    key = next((value for name, value in headers if name == b"x-api-key"), b"")
+    others = [(name, value) for name, value in headers if name != b"authorization"]
+    has_bearer = any(name == b"authorization" and value[:7].lower() == b"bearer " for name, value in headers)
+    return headers if has_bearer or not key else [*others, (b"authorization", b"Bearer " + key)]
+
+
+class CallsInFlight:
+    """Middleware of the MCP server: counts the requests being answered, listen streams left out."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None or ctx.method == "subscriptions/listen":
+            return await call_next(ctx)
+        self.count += 1
+        try:
+            return await call_next(ctx)
+        finally:
+            self.count -= 1
+
+
+class PostsInFlight:
+    """Around the ASGI app: counts the POST requests whose response is not complete yet."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.count = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        counted = scope["type"] == "http" and scope["method"] == "POST"
+        self.count += counted
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.count -= counted
+
+
+class DrainingServer(uvicorn.Server):
+    """On SIGTERM, SIGINT or `stop`: takes no new connections, lets calls in flight finish (for `drain_seconds` at
+    most), ends listen streams, then the GET and SSE streams, and leaves the lifespan. Ends without raising the signal
+    again, as plain uvicorn would. One at a time in a process.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        mcp: MCPServer[Any],
+        *,
+        stop: StopRequest | None = None,
+        on_listening: Callable[[], None] | None = None,
+        drain_seconds: float = DRAIN_SECONDS,
+    ) -> None:
+        self._posts = PostsInFlight(app)
+        self._calls = CallsInFlight()
+        add_middleware(mcp, self._calls)
+        super().__init__(
+            uvicorn.Config(
+                self._posts,
+                loop="asyncio" if sys.platform == "win32" else "uvloop",
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._mcp = mcp
+        self._stop = stop or StopRequest()
+        self._on_listening = on_listening
+        self._drain_seconds = drain_seconds
+        # Left to itself, sse-starlette cuts every SSE-framed answer off at the signal.
+        AppStatus.enable_automatic_graceful_drain = False
+        AppStatus.should_exit = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and self._on_listening is not None:
+            self._on_listening()
+
+    async def on_tick(self, counter: int) -> bool:
+        return self._stop.asked or await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in self.servers:
+            listener.close()
+        with anyio.move_on_after(self._drain_seconds):
+            while (self._calls.count or self._posts.count) and not self.force_exit:
+                close_listen_streams(self._mcp)  # again each time: a connected client may open another
+                await anyio.sleep(0.02)
+        await anyio.sleep(0.05)  # an answer on its way to an SSE stream
+        AppStatus.should_exit = True
+        await super().shutdown(sockets)
+        self._captured_signals.clear()
+
+
+def serve_http(
+    mcp: MCPServer[Any],
+    host: str,
+    port: int,
+    security: TransportSecuritySettings,
+    *,
+    on_listening: Callable[[str, int], None] | None = None,
+    stop: StopRequest | None = None,
+    drain_seconds: float = DRAIN_SECONDS,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    session_idle_timeout: float = SESSION_IDLE_SECONDS,
+    max_sessions: int = MAX_SESSIONS,
+) -> int:
+    """Serve until SIGTERM, SIGINT or `stop`; for the main thread.
+
+    Args:
+        port: 0 takes a free one.
+        on_listening: told the address and port once requests are answered.
+        stop: ends the server from inside, with an exit code.
+        drain_seconds: how long calls in flight may go on after the end was asked for.
+
+    Returns:
+        The exit code: 1 if the address cannot be listened on (one line in the log says why), 3 if the lifespan
+        failed (logged), else that of `stop`, else 0.
+    """
+    stop = stop or StopRequest()
+    try:
+        listener = _listen(host, port)
+    except OSError as error:
+        logger.error("cannot listen on %s port %d: %s", host, port, error.strerror or error)
+        return 1
+    app = build_app(
+        mcp,
+        security=security,
+        max_body_bytes=max_body_bytes,
+        session_idle_timeout=session_idle_timeout,
+        max_sessions=max_sessions,
+    )
+
+    def tell() -> None:
+        if on_listening is not None:
+            on_listening(*listener.getsockname()[:2])
+
+    with listener:
+        try:
+            DrainingServer(app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds).run([listener])
+        except SystemExit as ended:  # how uvicorn tells that the lifespan failed
+            return ended.code if isinstance(ended.code, int) else 1
+    return stop.exit_code
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2048)

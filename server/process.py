@@ -1,0 +1,83 @@
+"""The process behind the tools: everything heavy is loaded in a thread while ``initialize`` is answered."""
+
+import contextlib
+import importlib
+import logging
+import weakref
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from memstrata.server.settings import Settings
+from memstrata.server.stopping import StopRequest
+from memstrata.storage.errors import MemstrataError, StorageUnavailable
+
+if TYPE_CHECKING:
+    from memstrata.server.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+ERASE_EVERY_SECONDS = 3600.0
+
+
+class Process:
+    """What a lifespan yields: the settings at once, the runtime when it is there."""
+
+    def __init__(self, settings: Settings, stop: StopRequest | None = None) -> None:
+        self.settings = settings
+        # One new thread a session, for clients of the older protocol; on stdio the process is the session.
+        self.session_threads: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._stop = stop
+        self._runtime: Runtime | None = None
+        self._failure = ""
+        self._settled = anyio.Event()
+
+    @property
+    def ready(self) -> bool:
+        return self._runtime is not None
+
+    async def runtime(self) -> "Runtime":
+        """Wait until the database is open. Raises StorageUnavailable if it could not be opened."""
+        await self._settled.wait()
+        if self._runtime is None:
+            raise StorageUnavailable(f"the memory cannot be opened: {self._failure}")
+        return self._runtime
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Process"]:
+        """Load and open in the background; close at the end."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._open)
+            try:
+                yield self
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    if self._runtime is not None:
+                        await self._runtime.close()
+
+    async def _open(self) -> None:
+        try:
+            module = await anyio.to_thread.run_sync(importlib.import_module, "memstrata.server.runtime")
+            # Not interrupted half way: what is opened must be closed.
+            with anyio.CancelScope(shield=True):
+                self._runtime = await module.open_runtime(self.settings)
+        except Exception as error:
+            self._failure = str(error) if isinstance(error, MemstrataError) else "an unexpected error, see the log"
+            log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, MemstrataError))
+            if self._stop is not None:
+                self._stop.ask(1)
+            return
+        finally:
+            self._settled.set()
+        await self._erase_now_and_then()
+
+    async def _erase_now_and_then(self) -> None:
+        runtime = await self.runtime()
+        while True:
+            try:
+                await runtime.erase_expired()
+            except Exception:
+                log.exception("what was deleted long ago could not be erased; it is tried again")
+            await anyio.sleep(ERASE_EVERY_SECONDS)

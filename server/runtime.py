@@ -1,0 +1,99 @@
+"""The composition root: opens what the settings name, and knows which action serves which tool.
+
+Loaded in a thread after the server began to answer: everything heavy is imported from here.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uuid_utils
+
+from memstrata.memory.deleting import erase_expired
+from memstrata.memory.engine import Engine
+from memstrata.memory.limits import Limits
+from memstrata.memory.redaction import Redactor, mask_without_key
+from memstrata.memory.tokens import load_counter
+from memstrata.server.actions import curation, messages, recall, threads
+from memstrata.server.actions.call import Call
+from memstrata.server.caller import Caller
+from memstrata.server.logs import mask_logs
+from memstrata.server.settings import Settings
+from memstrata.storage.database import open_database
+from memstrata.storage.installation import hmac_key
+
+log = logging.getLogger(__name__)
+
+Action = Callable[..., Awaitable[Any]]
+
+ACTIONS: dict[str, Action] = {
+    action.__name__: action
+    for action in (
+        messages.add_messages,
+        messages.get_messages,
+        messages.delete_messages,
+        recall.recall_memory,
+        threads.list_threads,
+        threads.update_thread,
+        threads.delete_thread,
+        curation.memory_status,
+    )
+}
+
+
+class Runtime:
+    """An open engine, and the actions on it."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+
+    async def act(self, tool: str, caller: Caller, values: dict[str, Any], given: frozenset[str]) -> Any:
+        """Run a tool's action. Raises MemstrataError, or a defect."""
+        return await ACTIONS[tool](Call(self.engine, self.settings, caller, given), **values)
+
+    async def erase_expired(self) -> None:
+        erased = await erase_expired(self.engine)
+        if erased:
+            log.info("erased %d deletes for good", erased)
+
+    async def close(self) -> None:
+        await self.engine.database.close()
+
+
+async def open_runtime(settings: Settings) -> Runtime:
+    """Open the database, migrate it, load the encoding. Raises MemstrataError."""
+    return Runtime(await open_engine(settings), settings)
+
+
+async def open_engine(settings: Settings) -> Engine:
+    """The engine that the settings describe; its database is open. Raises MemstrataError."""
+    mask_logs(mask_without_key)
+    url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
+    counting = asyncio.create_task(asyncio.to_thread(load_counter))
+    database = await open_database(
+        url,
+        settings.database_file,
+        synchronous=settings.sqlite.synchronous,
+        readers=settings.sqlite.readers,
+        pool_size=settings.postgres.pool_size,
+    )
+    try:
+        key = await database.read(hmac_key)
+        counter = await counting
+    except BaseException:
+        await database.close()
+        raise
+    return Engine(
+        database=database,
+        tokens=counter,
+        redactor=Redactor(key),
+        hmac_key=key,
+        limits=Limits(**settings.limits.model_dump()),
+        redaction=settings.redaction,
+        deleted_days=settings.retention.deleted_days,
+        now=lambda: time.time_ns() // 1_000_000,
+        new_id=lambda: str(uuid_utils.uuid7()),
+    )

@@ -1,0 +1,83 @@
+"""The MCP server: the SDK's, with calls checked, sent to their actions, and answered in our own way."""
+
+import difflib
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from pydantic import ValidationError
+
+from memstrata.server.caller import caller_of
+from memstrata.server.process import Process
+from memstrata.server.tools.declaring import Declaration
+from memstrata.storage.errors import MemstrataError
+
+log = logging.getLogger(__name__)
+
+_MOST_PROBLEMS = 5
+
+
+class ToolServer(MCPServer[Process]):
+    """An MCPServer whose tools are declarations; their actions belong to the process's runtime.
+
+    A call with an argument that the tool does not have is refused. Errors are ToolErrors that a model can act on;
+    what is raised unexpectedly stays in the log.
+    """
+
+    def __init__(self, name: str, declarations: Sequence[Declaration], **options: Any) -> None:
+        self._declared: dict[str, Tool] = {tool.name: tool for tool in (each.build() for each in declarations)}
+        super().__init__(name, tools=list(self._declared.values()), **options)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Process, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend."""
+        tool = self._declared.get(name)
+        if tool is None:
+            raise ToolError(f"there is no tool {name!r}{_nearest(name, list(self._declared))}")
+        assert context is not None
+        try:
+            values = _checked(tool, arguments)
+            caller = caller_of(context.request_context)
+            runtime = await context.request_context.lifespan_context.runtime()
+            answer = await runtime.act(name, caller, values, frozenset(arguments))
+        except MemstrataError as error:
+            raise ToolError(str(error)) from error
+        return _result(answer)
+
+
+def _checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    allowed = list(tool.parameters.get("properties", {}))
+    unknown = [name for name in arguments if name not in allowed]
+    if unknown:
+        takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+        raise ToolError(f"{tool.name} has no argument {unknown[0]!r}{_nearest(unknown[0], allowed)} ({takes})")
+    try:
+        return tool.fn_metadata.validate_arguments(arguments)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False, include_context=False)
+        told = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:_MOST_PROBLEMS])
+        raise ToolError(f"{tool.name}: {told}") from error
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    return path.removeprefix(".") or "arguments"
+
+
+def _nearest(name: str, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(name[:64], allowed, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _result(answer: Any) -> CallToolResult:
+    """Text as it is; a structure as compact JSON, and beside it as itself, each complete on its own."""
+    if isinstance(answer, str):
+        return CallToolResult(content=[TextContent(type="text", text=answer)])
+    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)

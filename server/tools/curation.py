@@ -1,0 +1,32 @@
+"""Tools about the memory itself."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from memstrata.server.tools.declaring import Declaration, annotations
+
+
+class ScopeCounts(TypedDict):
+    threads: int
+    messages: int
+    tokens: int
+    restorable_deletes: int
+
+
+class MemoryStatus(TypedDict):
+    memory: str
+    version: str
+    database: dict[str, Any]
+    scope: dict[str, str]
+    counts: ScopeCounts
+    tokens: dict[str, Any]
+    recall: dict[str, Any]
+    degraded: list[str]
+
+
+def memory_status() -> MemoryStatus:
+    """How much is remembered, where it is kept, and what is degraded."""
+
+
+TOOLS = (Declaration(memory_status, "Memory status", "curation", annotations(read_only=True, idempotent=True)),)

@@ -1,0 +1,104 @@
+"""Tools about the messages of a thread."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema
+from typing_extensions import NotRequired, TypedDict
+
+from memstrata.server.tools.declaring import Declaration, Detail, MaybeInt, Roles, ThreadId, annotations
+
+RawMessages = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": {}},
+                "required": ["role"],
+            },
+        }
+    ),
+]
+
+
+class Totals(TypedDict):
+    messages: int
+    tokens: int
+
+
+class StoredMessage(TypedDict):
+    id: str
+    seq: int
+    status: Literal["added", "unchanged", "replaced"]
+
+
+class AddedMessages(TypedDict):
+    thread_id: str
+    messages: list[StoredMessage]
+    masked: NotRequired[int]
+    totals: Totals
+
+
+class Next(TypedDict):
+    before: NotRequired[int]
+    after: NotRequired[int]
+    offset: NotRequired[int]
+
+
+class MessagePage(TypedDict):
+    thread_id: str
+    messages: list[dict[str, Any]]
+    total: int
+    next: NotRequired[Next]
+    cut: NotRequired[str]
+
+
+class DeletedMessages(TypedDict):
+    thread_id: str
+    deleted: int
+    ids: list[str]
+    deletion: NotRequired[str]
+    restorable_until: NotRequired[str]
+    totals: Totals
+
+
+def add_messages(
+    messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
+) -> AddedMessages:
+    """Store messages of a conversation, in order. Takes {role, content} and the OpenAI and Anthropic shapes, tool
+    calls and images included; optional per message: id, name, created_at, metadata, files. All or none are stored,
+    durably. An id sent again is kept as it is, or rewritten with replace=true."""
+
+
+def get_messages(
+    thread_id: ThreadId = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    offset: MaybeInt = None,
+    before: MaybeInt = None,
+    after: MaybeInt = None,
+    roles: Roles = [],  # noqa: B006 - a default in a schema, never changed
+    detail: Detail = "high",
+    max_tokens: MaybeInt = None,
+) -> MessagePage:
+    """Read a conversation in chronological order: the newest messages; with offset, from the oldest on; with before
+    or after, relative to a seq. `next` has the argument for the following page. detail=low gives short lines."""
+
+
+def delete_messages(
+    which: Literal["last_turn", "all", "ids"],
+    ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
+    roles: Roles = [],  # noqa: B006 - a default in a schema, never changed
+    thread_id: ThreadId = "",
+) -> DeletedMessages:
+    """Delete messages: the last turn (from the latest user message on), those with the ids, or all (which needs an
+    explicit thread_id). Hidden at once; the operator can restore them for a while."""
+
+
+TOOLS = (
+    Declaration(add_messages, "Add messages", "core", annotations(idempotent=False)),
+    Declaration(
+        get_messages, "Get messages", "core", annotations(read_only=True, idempotent=True), largest_answer=200_000
+    ),
+    Declaration(delete_messages, "Delete messages", "core", annotations(destructive=True)),
+)

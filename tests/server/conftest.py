@@ -1,0 +1,162 @@
+"""Starts `sample_server.py` as a process, speaks to it in lines, and makes sure that it is gone afterwards."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+SAMPLE = Path(__file__).with_name("sample_server.py")
+PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+class Sample:
+    """How to start the sample server: once for each test."""
+
+    def __init__(self, folder: Path, bytecode: Path) -> None:
+        self.folder = folder
+        self.marks_file = folder / "marks"
+        self.stderr_file = folder / "stderr"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self.env = kept | {"PYTHONPYCACHEPREFIX": str(bytecode)}
+
+    def command(self, **options: Any) -> list[str]:
+        return [sys.executable, str(SAMPLE), json.dumps({"marks": str(self.marks_file), **options})]
+
+    @property
+    def marks(self) -> list[str]:
+        return self.marks_file.read_text().split() if self.marks_file.exists() else []
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_file.read_text()
+
+    @contextlib.asynccontextmanager
+    async def lines(self, *, stdin: Any = subprocess.PIPE, stdout: Any = subprocess.PIPE, **options: Any) -> Any:
+        """The sample on stdio, and whoever speaks to it in lines."""
+        command = self.command(transport="stdio", **options)
+        with self.stderr_file.open("wb") as stderr:
+            process = await anyio.open_process(command, stdin=stdin, stdout=stdout, stderr=stderr, env=self.env)
+        async with _killed_at_the_end(process):
+            yield Lines(process)
+
+    @contextlib.asynccontextmanager
+    async def http(self, **options: Any) -> Any:
+        """The sample on HTTP, ready to answer."""
+        command = self.command(transport="http", **options)
+        with self.stderr_file.open("wb") as stderr:
+            process = await anyio.open_process(command, stdin=subprocess.DEVNULL, stderr=stderr, env=self.env)
+        async with _killed_at_the_end(process):
+            with anyio.fail_after(PATIENCE):
+                assert process.stdout is not None
+                stdout = BufferedByteReceiveStream(process.stdout)
+                assert await stdout.receive_until(b"\n", 1000) == b"printed at import"
+                host, port = (await stdout.receive_until(b"\n", 1000)).split()
+            yield Http(process, f"http://{host.decode()}:{int(port)}")
+
+
+@contextlib.asynccontextmanager
+async def _killed_at_the_end(process: Process) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True), contextlib.suppress(ProcessLookupError):
+            process.kill()
+        with anyio.CancelScope(shield=True):
+            await process.aclose()
+
+
+async def ended(process: Process, within: float) -> int:
+    """The exit code of a process that has to end by itself within so many seconds."""
+    began = time.monotonic()
+    with anyio.fail_after(PATIENCE):
+        code = await process.wait()
+    took = time.monotonic() - began
+    assert took < within, f"the process took {took:.2f} s to end"
+    return code
+
+
+@dataclass
+class Http:
+    process: Process
+    url: str
+
+    async def ended(self, within: float) -> int:
+        return await ended(self.process, within)
+
+
+class Lines:
+    """A client that sends and receives raw lines, for what a well-behaved one would never do."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self._received = BufferedByteReceiveStream(process.stdout) if process.stdout else None
+        self._last_id = 0
+
+    async def send(self, line: bytes | dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        data = line if isinstance(line, bytes) else json.dumps(line).encode()
+        with anyio.fail_after(PATIENCE):
+            await self.process.stdin.send(data + b"\n")
+
+    async def receive(self) -> dict[str, Any]:
+        assert self._received is not None
+        with anyio.fail_after(PATIENCE):
+            return json.loads(await self._received.receive_until(b"\n", 32 * 1024 * 1024))
+
+    async def request(self, method: str, params: dict[str, Any]) -> int:
+        self._last_id += 1
+        await self.send({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        return self._last_id
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        sent = await self.request("tools/call", {"name": tool, "arguments": arguments})
+        reply = await self.receive()
+        assert reply["id"] == sent
+        return reply
+
+    async def initialize(self) -> None:
+        await self.request("initialize", INITIALIZE)
+        assert "result" in await self.receive()
+        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    async def rest(self) -> bytes:
+        """Everything that comes until stdout ends."""
+        assert self._received is not None
+        chunks = [self._received.buffer]
+        with anyio.fail_after(PATIENCE), contextlib.suppress(anyio.EndOfStream):
+            while True:
+                chunks.append(await self._received.receive())
+        return b"".join(chunks[1:])
+
+    async def ended(self, within: float = 2.0) -> int:
+        return await ended(self.process, within)
+
+
+@pytest.fixture(scope="session")
+def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bytecode")
+
+
+@pytest.fixture
+def sample(tmp_path: Path, bytecode: Path) -> Iterator[Sample]:
+    yield Sample(tmp_path, bytecode)
+    left = [child.cmdline() for child in psutil.Process().children() if str(SAMPLE) in child.cmdline()]
+    assert not left, "a sample server is still running"
+
+
+@pytest.fixture
+def has_ended() -> Callable[[Process, float], Any]:
+    return ended

@@ -1,0 +1,162 @@
+"""Threads: described with merge patches, and found by their name."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.storage import threads
+from memstrata.storage.errors import LimitExceeded, NotFound
+from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.threads import Description, merged
+from memstrata.storage.transaction import Database
+
+from .building import ANA, MINUTE, NOW, draft, examples, new_scope, say, uid
+
+pytestmark = pytest.mark.anyio
+
+scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("abé", max_size=3)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("kl", max_size=2), inner), max_leaves=8
+)
+objects = st.dictionaries(st.text("kl", max_size=2), values, max_size=4)
+
+
+async def describe(
+    database: Database,
+    thread_id: str,
+    *,
+    title: str | None = None,
+    patch: Json | None = None,
+    scope: Scope = ANA,
+    now: int = NOW,
+) -> Thread:
+    return await database.write(
+        threads.describe, scope, thread_id, Description(title, patch), new_uid=uid(), now=now, check=lambda _: None
+    )
+
+
+async def test_a_description_makes_a_thread_that_is_absent(database: Database) -> None:
+    made = await describe(database, "main", title="Plans", patch={"topic": "trip"})
+    assert (made.thread_id, made.title, made.metadata) == ("main", "Plans", {"topic": "trip"})
+    assert (made.created_at, made.updated_at, made.message_count, made.next_seq) == (NOW, NOW, 0, 1)
+    assert await database.read(threads.find, ANA, "main") == made
+
+
+async def test_a_description_leaves_what_it_does_not_name(database: Database) -> None:
+    await say(database, "main", draft(tokens=4))
+    await describe(database, "main", title="Plans", patch={"topic": "trip", "stage": 1})
+    changed = await describe(database, "main", patch={"stage": 2}, now=NOW + MINUTE)
+    assert (changed.title, changed.metadata) == ("Plans", {"topic": "trip", "stage": 2})
+    assert (changed.created_at, changed.updated_at) == (NOW, NOW + MINUTE)
+    assert (changed.message_count, changed.token_count, changed.next_seq) == (1, 4, 2)
+    changed = await describe(database, "main", title="Other")
+    assert (changed.title, changed.metadata) == ("Other", {"topic": "trip", "stage": 2})
+
+
+async def test_an_empty_title_removes_the_title(database: Database) -> None:
+    await describe(database, "main", title="Plans")
+    assert (await describe(database, "main", title="")).title is None
+
+
+async def test_metadata_that_is_refused_changes_nothing_and_makes_no_thread(database: Database) -> None:
+    def refuse(metadata: Json) -> None:
+        if len(metadata) > 1:
+            raise LimitExceeded("metadata may have 1 key")
+
+    async def patch(thread_id: str, change: Json) -> Thread:
+        description = Description("New", change)
+        return await database.write(threads.describe, ANA, thread_id, description, new_uid=uid(), now=NOW, check=refuse)
+
+    await patch("main", {"a": 1})
+    with pytest.raises(LimitExceeded):
+        await patch("main", {"b": 2})
+    assert (await database.read(threads.find, ANA, "main")).metadata == {"a": 1}
+    with pytest.raises(LimitExceeded):
+        await patch("other", {"a": 1, "b": 2})
+    with pytest.raises(NotFound):
+        await database.read(threads.find, ANA, "other")
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patches_do_what_the_examples_of_rfc_7396_say(target: Any, patch: Any, result: Any) -> None:
+    assert merged(target, patch) == result
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return value
+
+
+@given(target=values, patch=values)
+def test_a_merge_patch_applied_twice_is_applied_once_and_changes_neither_argument(target: Any, patch: Any) -> None:
+    before = copy.deepcopy((target, patch))
+    once = merged(target, patch)
+    assert merged(once, patch) == once
+    assert (target, patch) == before
+
+
+@given(target=objects, patch=objects)
+def test_a_merge_patch_removes_nulls_replaces_scalars_and_leaves_the_rest(target: Json, patch: Json) -> None:
+    result = merged(target, patch)
+    for key in target.keys() | patch.keys():
+        if key not in patch:
+            assert result[key] == target[key]
+        elif patch[key] is None:
+            assert key not in result
+        elif not isinstance(patch[key], dict):
+            assert result[key] == patch[key]
+        elif not isinstance(target.get(key), dict):
+            assert result[key] == _without_nulls(patch[key])
+        else:
+            assert result[key] == merged(target[key], patch[key])
+
+
+@examples(30)
+@given(patches=st.lists(objects, min_size=1, max_size=4))
+async def test_stored_metadata_is_what_the_patches_make_of_it(database: Database, patches: list[Json]) -> None:
+    scope = new_scope()
+    expected: Json = {}
+    for patch in patches:
+        expected = merged(expected, patch)
+        described = await describe(database, "main", patch=patch, scope=scope)
+        assert described.metadata == expected
+    assert (await database.read(threads.find, scope, "main")).metadata == expected
+
+
+async def test_names_differ_when_one_character_differs(database: Database) -> None:
+    names = ["main", "Main", "main ", "maın", "e\u0301", "\u00e9", "%", "_", "a'b", 'a"b', "x" * 255]
+    made = {name: await describe(database, name, title=f"title {n}") for n, name in enumerate(names)}
+    assert len({thread.thread_uid for thread in made.values()}) == len(names)
+    for name in names:
+        assert (await database.read(threads.find, ANA, name)).title == made[name].title
+
+
+async def test_looking_for_a_thread_makes_none(database: Database) -> None:
+    for look in (threads.find, threads.lock):
+        with pytest.raises(NotFound, match="there is no thread 'main'"):
+            await database.write(look, ANA, "main")
+    with pytest.raises(NotFound):
+        await database.read(threads.find, ANA, "main")
