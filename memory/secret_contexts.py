@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from memstrata.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, UUID, WORD, mixed, scrambled, varied
+from memstrata.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, WORD, mixed, scrambled, varied
 
 _TEMPLATE = re.compile(
     r"[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
@@ -117,7 +117,7 @@ _KEY_GAP = r"(?:[\s>|#*\"',]|\\+[nr])"
 _KEY_HEADER = r"(?:Version|Comment|Hash|Charset|MessageID|Proc-Type|DEK-Info|Subject): ?[^\r\n\\]{1,200}"
 _CUT_KEY = (
     rf"(?:{_KEY_GAP}*+(?:{_KEY_HEADER}|{BASE64}{{20,}}+={{0,2}}))++"
-    rf"(?:{_KEY_GAP}*+(?:{BASE64}{{1,19}}(?:={{1,2}}|(?=\s*\Z))|={BASE64}{{4}}))*+"
+    rf"(?:{_KEY_GAP}*+(?:(?=[A-Za-z]*[0-9+/=]){BASE64}{{1,19}}(?:={{1,2}}|(?=\s*\Z))|={BASE64}{{4}}))*+"
 )
 
 CONTEXTS: tuple[ContextPattern, ...] = (
@@ -161,8 +161,9 @@ CONTEXTS: tuple[ContextPattern, ...] = (
     ),
     _context(
         "bearer-token",
-        "bearer",
-        r"(?<![A-Za-z0-9])(?i:bearer)(?:[ \t]{1,8}|%20)(?P<secret>[A-Za-z0-9._~+/-]{16,}+={0,2})",
+        "bearer|authorization",
+        r"(?<![A-Za-z0-9])(?i:bearer|authorization\\?[\"']?\s{0,2}[:=]\s{0,2}\\?[\"']?(?:token|key|api-?key))(?:[ \t]{1,8}|%20)"
+        r"(?P<secret>[A-Za-z0-9._~+/-]{16,}+={0,2})",
         _is_a_bearer,
     ),
     _context(
@@ -205,6 +206,7 @@ CONTEXTS: tuple[ContextPattern, ...] = (
     ),
     _context("azure-key", "jqqj99", rf"(?<![A-Za-z0-9])(?P<secret>{ALNUM}{{52}}JQQJ99{ALNUM}{{26}})(?![A-Za-z0-9])"),
     _context("new-relic-key", "nral", rf"(?<![A-Za-z0-9])(?P<secret>{HEX}{{32,36}}(?:FFFF)?NRAL)(?![A-Za-z0-9])"),
+    _context("maxmind-key", "_mmk", rf"(?<![A-Za-z0-9_-])(?P<secret>{ALNUM}{{6}}_{ALNUM}{{29}}_mmk){ENDS}"),
     _context("mailchimp-key", "-us", rf"(?<![A-Za-z0-9_-])(?P<secret>{HEX}{{32}}-us[0-9]{{1,2}})(?![A-Za-z0-9_-])"),
     _context("terraform-token", ".atlasv1.", rf"(?<![A-Za-z0-9_.-])(?P<secret>{ALNUM}{{14}}\.atlasv1\.{WORD}{{50,}}+)"),
     _context("telegram-token", ":aa", rf"(?<![0-9])(?P<secret>[0-9]{{8,10}}:AA{WORD}{{33}}){ENDS}"),
@@ -221,7 +223,7 @@ CONTEXTS: tuple[ContextPattern, ...] = (
     _context(
         "teams-webhook",
         "webhook.office.com",
-        rf"webhook\.office\.com/webhookb2/(?P<secret>{UUID}@{UUID}/IncomingWebhook/[A-Za-z0-9/-]{{32,}}+)",
+        r"webhook\.office\.com/webhookb2/(?P<secret>[a-z0-9-]{36}@[a-z0-9-]{36}/IncomingWebhook/[A-Za-z0-9/-]{32,}+)",
     ),
     _context(
         "assigned-secret",

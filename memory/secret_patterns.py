@@ -37,9 +37,9 @@ def mixed(secret: str) -> bool:
 
 def scrambled(secret: str) -> bool:
     """Changes between lower case, upper case and digits as often as chance would, which names, paths, dates do not."""
-    if _PLACEHOLDER.search(secret) or sum(c.isdigit() for c in secret) < 2:
-        return False
-    return len(_CLASS_CHANGE.findall(secret)) * 4 >= len(secret)
+    changes = len(_CLASS_CHANGE.findall(secret))
+    often = changes * 4 >= len(secret) if sum(c.isdigit() for c in secret) >= 2 else changes * 2 >= len(secret)
+    return often and _PLACEHOLDER.search(secret) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,8 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("databricks-token", "dapi", HEX + "{32}(?:-[0-9])?" + ENDS),
     # Clouds, hosts and databases
     _token("aws-access-key-id", "AKIA ASIA ABIA ACCA", "[A-Z0-9]{16}" + ENDS),
-    _token("aws-bedrock-key", "ABSK", BASE64 + "{100,}+={0,2}"),
+    _token("aws-access-key-id", "A3T", "[A-Z0-9]{17}" + ENDS, mixed),
+    _token("aws-bedrock-key", "ABSK bedrock-api-key-", BASE64 + "{80,}+={0,2}"),
     _token("aws-mws-token", "amzn.mws.", UUID + ENDS),
     _token("alibaba-access-key-id", "LTAI", ALNUM + "{16,24}" + ENDS, mixed),
     _token("tencent-secret-id", "AKID", ALNUM + "{32}" + ENDS, mixed),
@@ -109,6 +110,7 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("supabase-token", "sbp_", HEX + "{40}" + ENDS),
     _token("supabase-token", "sb_secret_", WORD + "{20,}+", mixed),
     _token("planetscale-token", "pscale_tkn_ pscale_pw_ pscale_oauth_", r"[\w=.-]{32,64}", mixed),
+    _token("clickhouse-key", "4b1d", ALNUM + "{38}" + ENDS, mixed),
     _token("neon-key", "napi_", ALNUM + "{40,}+"),
     _token("cloudflare-key", "v1.0-", rf"{HEX}{{24}}-{HEX}{{146}}" + ENDS),
     _token("cloudflare-key", "cfut_ cfat_ cfk_", ALNUM + "{37,}+"),
@@ -129,9 +131,10 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("buildkite-token", "bkua_", HEX + "{40}" + ENDS),
     _token("circleci-token", "CCIPAT_", rf"{ALNUM}{{22}}_{HEX}{{40}}" + ENDS),
     _token("sonar-token", "sqa_ sqp_ squ_", HEX + "{40}" + ENDS),
-    _token("sourcegraph-token", "sgp_", rf"(?:(?:{HEX}{{16}}|local)_)?{HEX}{{40}}" + ENDS),
+    _token("sourcegraph-token", "sgp_", r"(?:(?:[0-9A-Fa-f]{16}|local)_)?[0-9A-Fa-f]{40}" + ENDS),
     _token("pulumi-token", "pul-", HEX + "{40}" + ENDS),
     _token("vault-token", "hvs. hvb. hvr.", WORD + "{24,}+", mixed),
+    _token("vault-token", "s.", ALNUM + "{24}" + ENDS, scrambled),
     _token("doppler-token", "dp.", rf"(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{{2,35}}\.)?{ALNUM}{{40,}}+"),
     _token("infracost-key", "ico-", ALNUM + "{32}" + ENDS, mixed),
     _token("harness-token", "pat. sat.", rf"{WORD}{{22}}\.{ALNUM}{{24}}\.{ALNUM}{{20}}" + ENDS),
@@ -144,9 +147,9 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("docker-token", "dckr_pat_ dckr_oat_", WORD + "{20,}+", mixed),
     _token("clojars-token", "CLOJARS_", "[a-z0-9]{60}" + ENDS),
     _token("artifactory-key", "AKCp", ALNUM + "{60,72}" + ENDS),
-    _token("artifactory-key", "cmVmdGtu", ALNUM + "{56}" + ENDS),
+    _token("artifactory-key", "cmVmd", ALNUM + "{59}" + ENDS),
     # Payments and shops
-    _token("stripe-key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", ALNUM + "{16,}+"),
+    _token("stripe-key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", ALNUM + "{10,}+"),
     _token("webhook-signing-secret", "whsec_", BASE64 + "{24,}+={0,2}"),
     _token("shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}" + ENDS),
     _token("square-token", "sq0atp- sq0csp- sq0idp-", WORD + "{22,}+", mixed),
@@ -168,7 +171,7 @@ TOKENS: tuple[TokenPattern, ...] = (
         rf"{WORD}{{22,26}}\.{WORD}{{6}}\.{WORD}{{27,38}}" + ENDS,
         mixed,
     ),
-    _token("twilio-key", "SK", HEX + "{32}" + ENDS),
+    _token("twilio-key", "SK", "[0-9A-Fa-f]{32}" + ENDS),
     _token("sendgrid-key", "SG.", rf"{WORD}{{16,32}}\.{WORD}{{16,64}}" + ENDS, mixed),
     _token("mailgun-key", "key-", HEX + "{32}" + ENDS),
     _token("brevo-key", "xkeysib- xsmtpsib-", rf"{HEX}{{64}}-{ALNUM}{{16}}" + ENDS),

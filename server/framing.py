@@ -34,7 +34,7 @@ EDGE_BYTES = 8 * 1024
 """How much of either end of a line that is too long is kept, to find its id."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_MAX_TOKENS = 200_000
+_MAX_TOKENS = 300_000
 _MAX_ID_DIGITS = 40
 _MAX_ID_BYTES = 1024
 _MAX_NAME_BYTES = 64
@@ -154,23 +154,25 @@ def error_line(request_id: int | str | None, code: int, text: str) -> bytes:
 def outline(text: bytes) -> Outline:
     """Look at the top level of an object that may be broken or cut anywhere, in linear time and without recursion.
 
-    Gives up after 200,000 tokens (some 50 ms). Of names that occur twice the last one counts, as in the parser.
+    Gives up after 300,000 tokens (0.1 s, at worst 0.4). Of names that occur twice the last one counts, as in the parser.
     """
     names: set[str] = set()
     request_id: int | str | None = None
-    depth, name, value_is_next = 0, "", False
+    depth, key, value_is_next = 0, b"", False
     for match in itertools.islice(_TOKEN.finditer(text), _MAX_TOKENS):
         token = match[0]
         if value_is_next:
             value_is_next = False
+            name = (_as_text(key) or "") if len(key) <= _MAX_NAME_BYTES else ""
+            key = b""
             names.add(name)
             if name == "id":
                 # A scalar that runs to the end of the text may have been cut in the middle.
                 whole = token[:1] == b'"' or match.end() < len(text)
                 request_id = _as_id(token) if whole else None
         elif depth == 1 and token[:1] == b'"':
-            name = (_as_text(token) or "") if len(token) <= _MAX_NAME_BYTES else ""
-        elif depth == 1 and token == b":":
+            key = token
+        elif depth == 1 and token == b":" and key:
             value_is_next = True
         if depth == 0 and token != b"{":
             break

@@ -111,14 +111,20 @@ def test_every_text_comes_through_unchanged(text):
         assert message == Incoming(None, "user", None, [{"type": "text", "text": text}], {}, None)
 
 
-KEYS = st.sampled_from(
-    "role content parts id name metadata created_at files tool_call_id tool_calls function_call refusal audio images "
-    "thinking_blocks reasoning type text url data image_url file source function custom arguments input tool_use_id "
-    "input_audio format file_id media_type title is_error result usage".split()
+KEYS = (
+    st.sampled_from(
+        ["role", "content", "parts", "id", "name", "metadata", "created_at", "files", "tool_call_id", "type"]
+    )
+    | st.sampled_from(["tool_calls", "function_call", "refusal", "audio", "images", "thinking_blocks", "reasoning"])
+    | st.sampled_from(
+        ["text", "url", "data", "source", "image_url", "file", "function", "custom", "arguments", "input"]
+    )
+    | st.sampled_from(["tool_use_id", "result", "is_error", "file_id", "usage"])
 )
-ROLES_AND_TYPES = st.sampled_from(
-    "user assistant tool function developer text image image_url file input_audio refusal document search_result "
-    "thinking redacted_thinking tool_use tool_result mcp_tool_use web_search_tool_result base64 content custom".split()
+ROLES_AND_TYPES = (
+    st.sampled_from(["user", "assistant", "tool", "function", "developer", "base64", "content", "custom"])
+    | st.sampled_from(["text", "image", "image_url", "file", "input_audio", "document", "search_result", "refusal"])
+    | st.sampled_from(["thinking", "redacted_thinking", "tool_use", "tool_result", "web_search_tool_result"])
 )
 JUNK = st.recursive(
     ROLES_AND_TYPES | st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -266,8 +272,16 @@ def test_an_error_names_the_place_and_what_is_allowed(message, error):
 
 @pytest.mark.parametrize(
     "nothing",
-    [{}, {"content": None}, {"content": ""}, {"content": []}, {"content": ["", {"type": "text", "text": ""}]}]
-    + [{"parts": []}, {"content": "", "files": []}, {"content": None, "tool_calls": [], "refusal": None}],
+    [
+        {},
+        {"content": None},
+        {"content": ""},
+        {"content": []},
+        {"content": ["", {"type": "text", "text": ""}]},
+        {"parts": []},
+        {"content": "", "files": []},
+        {"content": None, "tool_calls": [], "refusal": None},
+    ],
 )
 @pytest.mark.parametrize("role", ["user", "assistant"])
 def test_a_message_that_says_nothing_is_an_error(role, nothing):

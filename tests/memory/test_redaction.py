@@ -163,7 +163,7 @@ FORMATS = [
     ("connection-password", "host=localhost dbname=app user=app password=«<a14>» sslmode=disable"),
     ("connection-password", "jdbc:mysql://db/shop?user=root&password=«<a12>»&useSSL=true"),
     ("connection-password", "cache.example.net:6380,password=«<a43>=»,ssl=True,abortConnect=False"),
-    ("connection-password", "machine api.example.com login bob password «<a12>»"),
+    ("connection-password", "machine api.example.com login bob password «<a12>»\nmachine b login c"),
     ("curl-password", "curl -s -u admin:«<a12>» https://api.example.com/x"),
     ("private-key", "-----BEGIN RSA PRIVATE KEY-----\n<b64>\n<b64>\n<b21>=\n-----END RSA PRIVATE KEY-----"),
     ("private-key", "-----BEGIN OPENSSH PRIVATE KEY-----\n<b70>\n<b70>\n-----END OPENSSH PRIVATE KEY-----"),

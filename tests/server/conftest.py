@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -155,8 +155,3 @@ def sample(tmp_path: Path, bytecode: Path) -> Iterator[Sample]:
     yield Sample(tmp_path, bytecode)
     left = [child.cmdline() for child in psutil.Process().children() if str(SAMPLE) in child.cmdline()]
     assert not left, "a sample server is still running"
-
-
-@pytest.fixture
-def has_ended() -> Callable[[Process, float], Any]:
-    return ended

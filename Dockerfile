@@ -1,0 +1,30 @@
+# memstrata over HTTP. Only the wheel and its locked dependencies are in the image; it runs as nobody in particular.
+FROM python:3.13-slim AS build
+ARG PREFIX=/opt/memstrata
+ARG DATA=/var/lib/memstrata
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE requirements-server.txt ./
+COPY server ./server
+COPY memory ./memory
+COPY extraction ./extraction
+COPY storage ./storage
+COPY prompts ./prompts
+RUN python3 -m venv ${PREFIX} && ${PREFIX}/bin/pip install --no-cache-dir --require-hashes -r requirements-server.txt
+RUN python3 -m venv /tmp/memstrata-build && /tmp/memstrata-build/bin/pip install --no-cache-dir "hatchling>=1.27,<2"
+RUN /tmp/memstrata-build/bin/python -m hatchling build -t wheel && rm -rf /tmp/memstrata-build
+RUN ${PREFIX}/bin/pip install --no-cache-dir --no-deps dist/*.whl
+RUN install -d -m 0700 -o 10001 -g 10001 ${DATA}
+
+FROM python:3.13-slim
+COPY --from=build /opt/memstrata /opt/memstrata
+COPY --from=build --chown=10001:10001 /var/lib/memstrata /var/lib/memstrata
+ENV PATH=/opt/memstrata/bin:$PATH \
+    MEMSTRATA_DATA_DIR=/var/lib/memstrata
+USER 10001:10001
+VOLUME /var/lib/memstrata
+EXPOSE 8765
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
+    CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8765/ready', timeout=4)"]
+# It listens on loopback: run the container with --network=host, or beside its client in one network namespace.
+ENTRYPOINT ["memstrata"]
+CMD ["serve"]

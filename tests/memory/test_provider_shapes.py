@@ -1,0 +1,135 @@
+"""What holds for the shapes of all providers together."""
+
+import base64
+import copy
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memstrata.memory.limits import Limits
+from memstrata.memory.message_shapes import parse_messages
+from memstrata.storage.errors import MemstrataError
+
+LIMITS = Limits()
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)
+IDS = st.text("abcdef_0123", min_size=1, max_size=8)
+ARGUMENTS = st.dictionaries(TEXT, TEXT | st.integers() | st.lists(st.booleans()), max_size=3)
+PNG = base64.b64encode(b"\x89PNG").decode()
+TURNS = st.one_of(
+    st.tuples(st.just("ask"), TEXT),
+    st.tuples(st.just("show"), TEXT),
+    st.tuples(st.just("link"), TEXT),
+    st.tuples(st.just("use"), TEXT, IDS, IDS, ARGUMENTS),
+    st.tuples(st.just("answer"), IDS, TEXT),
+)
+
+
+def as_openai(turn: tuple) -> dict:
+    match turn:
+        case ("ask", text):
+            return {"role": "user", "content": text}
+        case ("show", text):
+            image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+            return {"role": "user", "content": [{"type": "text", "text": text}, image]}
+        case ("link", text):
+            image = {"type": "image_url", "image_url": {"url": "https://example.com/i.png", "detail": "low"}}
+            return {"role": "user", "content": [image, {"type": "text", "text": text}]}
+        case ("use", text, call_id, name, arguments):
+            function = {"name": name, "arguments": json.dumps(arguments)}
+            call = {"id": call_id, "type": "function", "function": function}
+            return {"role": "assistant", "content": text, "tool_calls": [call]}
+        case (_, call_id, text):
+            return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def as_anthropic(turn: tuple) -> dict:
+    match turn:
+        case ("ask", text):
+            return {"role": "user", "content": [{"type": "text", "text": text}]}
+        case ("show", text):
+            image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+            return {"role": "user", "content": [{"type": "text", "text": text}, image]}
+        case ("link", text):
+            image = {"type": "image", "source": {"type": "url", "url": "https://example.com/i.png"}}
+            return {"role": "user", "content": [image, {"type": "text", "text": text}]}
+        case ("use", text, call_id, name, arguments):
+            call = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+            return {"role": "assistant", "content": [{"type": "text", "text": text}, call]}
+        case (_, call_id, text):
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": [{"type": "text", "text": text}]}
+            return {"role": "user", "content": [result]}
+
+
+@given(st.lists(TURNS, min_size=1, max_size=6))
+def test_the_same_conversation_in_both_shapes_gives_the_same_messages(turns):
+    one = parse_messages([as_openai(turn) for turn in turns], LIMITS)
+    other = parse_messages([as_anthropic(turn) for turn in turns], LIMITS)
+    assert one == other
+
+
+WELL_FORMED = [
+    {"role": "assistant", "content": "x", "audio": {"id": "a1", "data": "AAAA", "transcript": "Hello"}},
+    {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "n", "input": "i"}}]},
+    {"role": "assistant", "function_call": {"name": "look", "arguments": "{}"}},
+    {"role": "function", "name": "look", "content": "found"},
+    {"role": "tool", "tool_call_id": "c", "name": "look", "content": [{"type": "text", "text": "x"}]},
+    {"role": "user", "files": {"files": [{"url": "u", "file_size": 1, "metadata": {"k": 1}}]}, "name": "n", "id": "i"},
+    *[as_openai(turn) for turn in [("show", "t"), ("link", "t"), ("use", "t", "c", "n", {"k": [1]})]],
+    *[as_anthropic(turn) for turn in [("show", "t"), ("answer", "c", "t"), ("use", "t", "c", "n", {"k": [1]})]],
+    {"role": "user", "content": [{"type": "document", "title": "t", "source": {"type": "content", "content": ["a"]}}]},
+    {"role": "user", "content": [{"type": "search_result", "source": "s", "content": [{"type": "text", "text": "a"}]}]},
+    {"role": "user", "content": [{"type": "file", "file": {"file_data": "AAAA", "filename": "f", "format": "a/b"}}]},
+    {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}]},
+    {
+        "role": "assistant",
+        "content": [{"type": "mcp_tool_use", "id": "c", "name": "n", "server_name": "s", "input": {}}],
+    },
+    {
+        "role": "assistant",
+        "content": [{"type": "web_search_tool_result", "tool_use_id": "c", "content": {"type": "e"}}],
+    },
+]
+MISFITS = st.sampled_from(
+    [
+        None,
+        True,
+        0,
+        -1.5,
+        float("nan"),
+        "",
+        "text",
+        "data:",
+        "\x00",
+        "\ud800",
+        [],
+        [[]],
+        {},
+        {"type": "text"},
+        ["a", None],
+    ]
+)
+
+
+def places(value: object) -> list[tuple]:
+    """The path to every value inside this one."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, inner in items for path in [(key,), *((key, *rest) for rest in places(inner))]]
+
+
+@settings(max_examples=400)
+@given(st.sampled_from(WELL_FORMED).flatmap(lambda m: st.tuples(st.just(m), st.sampled_from(places(m)))), MISFITS)
+def test_a_value_that_does_not_fit_its_place_is_refused_or_read_but_never_a_defect(message_and_place, misfit):
+    message, place = message_and_place
+    assert parse_messages(message, LIMITS)
+    changed = copy.deepcopy(message)
+    inside = changed
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = misfit
+    refusal = None
+    try:
+        parse_messages([changed], LIMITS)
+    except MemstrataError as error:
+        refusal = str(error)
+    assert refusal is None or refusal.startswith("messages[0]")

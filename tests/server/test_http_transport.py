@@ -1,0 +1,260 @@
+"""The sample server as a process on a socket: both protocol eras on both endpoints, and how it ends."""
+
+import json
+import signal
+import socket
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ResourceUpdated
+from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ResourceUpdatedNotification
+from memstrata.server.http_transport import build_app
+from starlette.testclient import TestClient
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+
+PATIENCE = 20.0
+KEY = "mk_0123456789"
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ACCEPT = {"accept": "application/json, text/event-stream"}
+ROUTES = [
+    ("POST", "/mcp"),
+    ("GET", "/mcp"),
+    ("DELETE", "/mcp"),
+    ("GET", "/sse"),
+    ("POST", "/messages/"),
+    ("GET", "/health"),
+]
+
+
+def text_of(result: Any) -> str:
+    return result.content[0].text
+
+
+def transport(url: str, endpoint: str) -> Any:
+    return streamable_http_client(url + "/mcp") if endpoint == "mcp" else sse_client(url + "/sse")
+
+
+async def is_told(client: Client, updated: anyio.Event) -> None:
+    """Return once news of a change gets through, on the GET stream that the client opens in its own time."""
+    await client.subscribe_resource("memory://profile")
+    while not updated.is_set():
+        await client.call_tool("touch", {"uri": "memory://profile"})
+
+
+async def test_the_official_client_works_in_both_eras_on_both_endpoints_in_one_lifespan(sample: Any) -> None:
+    async with sample.http() as server:
+        for endpoint in ("mcp", "sse"):
+            for mode in ("auto", "legacy"):
+                await works(server.url, endpoint, mode)
+        server.process.terminate()
+        assert await server.ended(within=5) == 0
+    assert sample.marks == ["entered", "left"]
+    assert "Traceback" not in sample.stderr
+
+
+async def works(url: str, endpoint: str, mode: str) -> None:
+    updated = anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            updated.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with Client(transport(url, endpoint), mode=mode, message_handler=on_message) as client:
+            assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+            assert "echo" in [tool.name for tool in (await client.list_tools()).tools]
+            assert text_of(await client.call_tool("echo", {"text": "ä"})) == "ä"
+            if mode == "legacy":
+                await is_told(client, updated)
+            else:
+                async with client.listen(resource_subscriptions=["memory://profile"]) as events:
+                    await client.call_tool("touch", {"uri": "memory://profile"})
+                    assert await anext(events) == ResourceUpdated(uri="memory://profile")
+
+
+async def test_every_endpoint_wants_the_key_and_takes_it_in_either_header(sample: Any) -> None:
+    async with sample.http(key=KEY) as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+        for method, path in ROUTES:
+            answer = await client.request(method, path, json=PING if method == "POST" else None)
+            assert answer.status_code == (200 if path == "/health" else 401), (method, path)
+        for headers in (
+            {"Authorization": f"Bearer {KEY}"},
+            {"X-API-Key": KEY},
+            {"X-API-Key": KEY, "Authorization": "Basic cHJveHk6"},
+        ):
+            answer = await client.post("/messages/", headers=headers, json=PING)
+            assert (answer.status_code, answer.text) == (400, "session_id is required")
+            async with Client(
+                streamable_http_client(server.url + "/mcp", http_client=httpx2.AsyncClient(headers=headers))
+            ) as mcp:
+                assert text_of(await mcp.call_tool("echo", {"text": "in"})) == "in"
+            async with Client(sse_client(server.url + "/sse", headers=headers)) as mcp:
+                assert text_of(await mcp.call_tool("echo", {"text": "in"})) == "in"
+        for headers in (
+            {"X-API-Key": "mk_other"},
+            {"X-API-Key": KEY, "Authorization": "Bearer mk_other"},
+            {"X-API-Key": ""},
+        ):
+            answer = await client.post("/mcp", headers=headers, json=PING)
+            assert answer.status_code == 401, headers
+
+
+async def test_every_route_checks_host_and_origin_before_anything_else(sample: Any) -> None:
+    async with sample.http(key=KEY) as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+        for method, path in [*ROUTES, ("GET", "/nowhere")]:
+            for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "http://evil.example"}, 403)):
+                answer = await client.request(method, path, headers={"X-API-Key": KEY, **headers})
+                assert answer.status_code == status, (method, path, headers)
+        assert (await client.get("/health", headers={"Origin": "http://127.0.0.1:5173"})).status_code == 200
+
+
+async def test_a_body_above_the_limit_is_refused_on_both_endpoints(sample: Any) -> None:
+    async with sample.http() as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+        for path in ("/mcp", "/messages/"):
+            for size, refused in ((90_000, False), (100_001, True)):
+                body = json.dumps({**PING, "params": {"a": "x" * size}})
+                answer = await client.post(path, content=body, headers={"Content-Type": "application/json"})
+                assert (answer.status_code == 413) is refused, path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_the_server_whatever_is_open_and_calls_in_flight_finish(
+    sample: Any, number: signal.Signals
+) -> None:
+    ready: list[str] = []
+    answers: dict[str, str] = {}
+    everybody_ready = anyio.Event()
+    clients = ["mcp auto", "mcp legacy", "sse auto", "sse legacy"]
+
+    async def in_flight(url: str, name: str) -> None:
+        endpoint, mode = name.split()
+        updated = anyio.Event()
+
+        async def on_message(message: Any) -> None:
+            if isinstance(message, ResourceUpdatedNotification):
+                updated.set()
+
+        async def begun(progress: float, total: float | None, message: str | None) -> None:
+            ready.append(name)
+            if len(ready) == len(clients):
+                everybody_ready.set()
+
+        async def call(client: Client) -> None:
+            result = await client.call_tool("slow", {"seconds": 0.5}, progress_callback=begun)
+            answers[name] = text_of(result)
+
+        try:
+            async with Client(transport(url, endpoint), mode=mode, message_handler=on_message) as client:
+                if mode == "legacy":
+                    await is_told(client, updated)
+                    await call(client)
+                else:
+                    async with client.listen(resource_subscriptions=["memory://profile"]):
+                        await call(client)
+        except* Exception:  # the server is gone when the client says goodbye
+            pass
+
+    async with sample.http() as server:
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tasks:
+                for name in clients:
+                    tasks.start_soon(in_flight, server.url, name)
+                await everybody_ready.wait()
+                server.process.send_signal(number)
+                assert await server.ended(within=5) == 0
+    assert answers == dict.fromkeys(clients, "done")
+    assert sample.marks == ["entered", "left"]
+    assert "Traceback" not in sample.stderr
+
+
+async def test_streams_that_stay_open_do_not_hold_up_the_end(sample: Any) -> None:
+    """Their clients do not hang up, unlike the official one at the end of a listen stream."""
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    listen = {**PING, "method": "subscriptions/listen", "params": {"_meta": meta, "notifications": {}}}
+    modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+    async with sample.http() as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+        opened = await client.post("/mcp", json={**PING, "method": "initialize", "params": initialize})
+        session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        async with (
+            client.stream("GET", "/mcp", headers=session) as get,
+            client.stream("GET", "/sse") as sse,
+            client.stream("POST", "/mcp", json=listen, headers=modern) as listening,
+        ):
+            assert (get.status_code, sse.status_code, listening.status_code) == (200, 200, 200)
+            server.process.terminate()
+            assert await server.ended(within=5) == 0
+    assert sample.marks == ["entered", "left"]
+
+
+async def test_a_call_that_takes_too_long_is_cut_off(sample: Any) -> None:
+    async def call(url: str, begun: anyio.Event) -> None:
+        async def on_progress(*_: Any) -> None:
+            begun.set()
+
+        with pytest.raises(BaseExceptionGroup):
+            async with Client(url + "/mcp", mode="legacy") as client:
+                await client.call_tool("slow", {"seconds": 60}, progress_callback=on_progress)
+
+    async with sample.http(drain_seconds=0.2) as server, anyio.create_task_group() as tasks:
+        begun = anyio.Event()
+        tasks.start_soon(call, server.url, begun)
+        with anyio.fail_after(PATIENCE):
+            await begun.wait()
+        server.process.terminate()
+        assert await server.ended(within=5) == 0
+        tasks.cancel_scope.cancel()
+    assert sample.marks == ["entered", "left"]
+
+
+async def test_the_server_can_be_ended_from_inside_with_an_exit_code(sample: Any) -> None:
+    async with sample.http() as server:
+        with anyio.fail_after(PATIENCE):
+            async with Client(server.url + "/mcp") as client:
+                assert text_of(await client.call_tool("end", {"exit_code": 3})) == "ok"
+        assert await server.ended(within=5) == 3
+    assert sample.marks == ["entered", "left"]
+
+
+async def test_an_address_that_is_taken_is_one_line_of_error_and_exit_code_1(sample: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with anyio.fail_after(PATIENCE):
+            ended = await anyio.run_process(sample.command(transport="http", port=port), env=sample.env, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.decode() == f"ERROR cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+    assert sample.marks == []
+
+
+async def test_a_lifespan_that_fails_ends_the_server(sample: Any) -> None:
+    with anyio.fail_after(PATIENCE):
+        ended = await anyio.run_process(sample.command(transport="http", fail=True), env=sample.env, check=False)
+    assert ended.returncode == 3
+    assert b"RuntimeError: the lifespan failed" in ended.stderr
+    assert ended.stdout == b"printed at import\n"  # and not that it listens
+
+
+def test_sessions_are_limited_in_number() -> None:
+    mcp: MCPServer[Any] = MCPServer("limited", log_level="WARNING")
+    security = TransportSecuritySettings(allowed_hosts=["testserver"])
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    with TestClient(
+        build_app(mcp, security=security, max_sessions=1, session_idle_timeout=60), headers=ACCEPT
+    ) as client:
+        statuses = [
+            client.post("/mcp", json={**PING, "method": "initialize", "params": initialize}).status_code for _ in "ab"
+        ]
+    assert statuses == [200, 503]
+    assert mcp.session_manager.session_idle_timeout == 60
