@@ -23,7 +23,19 @@ from memstrata.storage.records import ROLES, Json, Role
 
 _ROLE_OF: dict[str, Role] = {**{role: role for role in ROLES}, "developer": "system", "function": "tool"}
 
-_KNOWN = ("role", "content", "parts", "id", "name", "metadata", "created_at", "files", "tool_call_id", *ANSWER_KEYS)
+_KNOWN = (
+    "role",
+    "content",
+    "parts",
+    "id",
+    "name",
+    "metadata",
+    "created_at",
+    "said_at",
+    "files",
+    "tool_call_id",
+    *ANSWER_KEYS,
+)
 _KNOWN_OF_ROUTERS = ("reasoning_content", "reasoning", "thinking_blocks", "images")
 
 _PASSED_OVER = frozenset(
@@ -42,13 +54,15 @@ _PASSED_OVER = frozenset(
         "provider_specific_fields",
         "reasoning_details",
         "reasoning_items",
+        "seq",
         "stop_details",
         "stop_reason",
         "stop_sequence",
+        "tokens",
         "usage",
     }
 )
-"""What providers write on an answer for themselves. It is no part of what was said and is not kept."""
+"""What providers write on an answer for themselves, and what we count ourselves. It is no part of what was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ def parse_messages(raw: Any, limits: Limits) -> list[Incoming]:
     """Reads a list of messages, one message, or a JSON string of either; the shapes may be mixed in one list.
 
     A message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
-    have `id`, `name`, `metadata`, `created_at` and `files`, besides the keys of the OpenAI and Anthropic shapes. Text
+    have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic shapes. Text
     without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key that is null.
     The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is are tool
     results.
@@ -118,7 +132,9 @@ def _message(raw: Any, where: str, limits: Limits) -> Incoming:
         role = "tool"
     _check_role_and_parts(role, parts, where)
     _check_size(parts, where, limits)
-    message_id, name, created_at = raw.get("id"), raw.get("name"), raw.get("created_at")
+    message_id, name = raw.get("id"), raw.get("name")
+    # A message that get_messages gave can be sent as it is: there said_at is the time that the caller once gave.
+    timed = "said_at" if raw.get("said_at") is not None else "created_at"
     named = name not in (None, "") and not _is_tool_answer(raw)
     return Incoming(
         id=None if message_id is None else check_id(message_id, f"{where}.id", limits.id_chars),
@@ -126,7 +142,7 @@ def _message(raw: Any, where: str, limits: Limits) -> Incoming:
         name=check_id(name, f"{where}.name", limits.name_chars) if named else None,
         parts=parts,
         metadata=check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
-        created_at=None if created_at is None else parse_time(created_at, f"{where}.created_at"),
+        created_at=None if raw.get(timed) is None else parse_time(raw[timed], f"{where}.{timed}"),
     )
 
 

@@ -39,6 +39,10 @@ def _after(match: re.Match[str], length: int) -> str:
     return match.string[end : end + length].split("\n", 1)[0]
 
 
+def _is_mixed(match: re.Match[str]) -> bool:
+    return mixed(match["secret"])
+
+
 def _always(_match: re.Match[str]) -> bool:
     return True
 
@@ -49,15 +53,17 @@ def _is_a_password(match: re.Match[str]) -> bool:
 
 # A password in a connection string has such a neighbour, with no space around "=", or a URL that leads up to it.
 _NEIGHBOUR = re.compile(
-    r"(?i)(?<![a-z])(?:host|hostaddr|server|data source|user id|uid|user|username|dbname|database|initial catalog|port"
-    r"|sslmode|ssl|abortconnect)="
+    "(?:host|hostaddr|server|data source|user id|uid|user|username|dbname|database|initial catalog|sslmode|ssl)="
 )
+_EXPRESSION = re.compile(r"[A-Za-z_][\w.]*(?:\[.*\]|\.\w*(?i:pass|pwd|secret|value)\w*)")
 _URL = re.compile(r"(?:://|jdbc:)\S*$")
 
 
 def _in_a_connection(match: re.Match[str]) -> bool:
-    before = _before(match, 300)
-    near = _URL.search(before) or _NEIGHBOUR.search(before) or _NEIGHBOUR.search(_after(match, 200))
+    before = _before(match, 200)
+    if match["quote"] is None and _EXPRESSION.fullmatch(match["secret"]):
+        return False
+    near = _NEIGHBOUR.search((before + _after(match, 100)).lower()) or _URL.search(before)
     return near is not None and _is_a_password(match)
 
 
@@ -92,7 +98,8 @@ _AWS_SECRET_NAME = re.compile(
 )
 SECRET_NAME = re.compile(
     r"(?i)(?:(?:api|auth|access|secret|client|private|app|application|account|encryption|signing|master|session|refresh"
-    r"|webhook|bot|consumer|admin|service|deploy|license)[ _.-]?(?:key|token|secret)|secret|authorization)" + _NAME_ENDS
+    r"|webhook|bot|consumer|admin|service|deploy|license)[ _.-]?(?:key|token|secret)|(?<!:)secret|authorization)"
+    + _NAME_ENDS
 )
 
 
@@ -214,6 +221,7 @@ CONTEXTS: tuple[ContextPattern, ...] = (
         "slack-webhook",
         "hooks.slack.com",
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{24,}+)",
+        _is_mixed,
     ),
     _context(
         "discord-webhook",

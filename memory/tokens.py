@@ -68,7 +68,9 @@ class TokenCounter:
     def parts(self, parts: Sequence[Json]) -> int:
         """Tokens of a message: its parts as a model would be given them, images by rule, and PER_MESSAGE."""
         images = [part for part in parts if part["type"] == "image"]
-        return PER_MESSAGE + PER_IMAGE * len(images) + sum(self.text(text) for part in parts for text in part_texts(part))
+        return (
+            PER_MESSAGE + PER_IMAGE * len(images) + sum(self.text(text) for part in parts for text in part_texts(part))
+        )
 
     async def count_all(self, messages: Sequence[Sequence[Json]]) -> list[int]:
         """Tokens of each message; long ones in a thread."""

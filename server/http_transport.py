@@ -239,7 +239,8 @@ def serve_http(
     try:
         listener = _listen(host, port)
     except OSError as error:
-        logger.error("cannot listen on %s port %d: %s", host, port, error.strerror or error)
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # the address, once more
+        logger.error("cannot listen on %s port %d: %s", host, port, reason)
         return 1
     app = build_app(
         mcp,

@@ -37,6 +37,10 @@ class Process:
     def ready(self) -> bool:
         return self._runtime is not None
 
+    def masked(self, text: str) -> str:
+        """An error's text, its secrets masked once the patterns are loaded: it may repeat what a caller sent."""
+        return self._runtime.masked(text) if self._runtime is not None else text
+
     async def runtime(self) -> "Runtime":
         """Wait until the database is open. Raises StorageUnavailable if it could not be opened."""
         await self._settled.wait()

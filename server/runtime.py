@@ -54,6 +54,10 @@ class Runtime:
         """Run a tool's action. Raises MemstrataError, or a defect."""
         return await ACTIONS[tool](Call(self.engine, self.settings, caller, given), **values)
 
+    def masked(self, text: str) -> str:
+        """A text that leaves the server beside the memory itself: an error."""
+        return text if self.engine.redaction == "off" else self.engine.redactor.text(text)[0]
+
     async def erase_expired(self) -> None:
         erased = await erase_expired(self.engine)
         if erased:

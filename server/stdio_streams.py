@@ -5,7 +5,7 @@ import os
 import stat
 import sys
 import threading
-from typing import Protocol
+from typing import Protocol, cast
 
 import anyio.to_thread
 
@@ -82,9 +82,11 @@ class PipeSink(asyncio.Protocol):
 
     @classmethod
     async def open(cls, fd: int) -> "PipeSink":
-        transport, sink = await asyncio.get_running_loop().connect_write_pipe(cls, os.fdopen(fd, "wb", buffering=0))
-        sink._transport = transport
+        _, sink = await asyncio.get_running_loop().connect_write_pipe(cls, os.fdopen(fd, "wb", buffering=0))
         return sink
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def pause_writing(self) -> None:
         self._room.clear()

@@ -20,6 +20,8 @@ from memstrata.storage.errors import MemstrataError
 log = logging.getLogger(__name__)
 
 _MOST_PROBLEMS = 5
+# What is shown of a name that does not exist, in characters.
+_LONGEST_NAME = 64
 
 
 class ToolServer(MCPServer[Process]):
@@ -39,15 +41,22 @@ class ToolServer(MCPServer[Process]):
         """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend."""
         tool = self._declared.get(name)
         if tool is None:
-            raise ToolError(f"there is no tool {name!r}{_nearest(name, list(self._declared))}")
+            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared))}")
         assert context is not None
+        process = context.request_context.lifespan_context
         try:
             values = _checked(tool, arguments)
             caller = caller_of(context.request_context)
-            runtime = await context.request_context.lifespan_context.runtime()
+            runtime = await process.runtime()
             answer = await runtime.act(name, caller, values, frozenset(arguments))
         except MemstrataError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(process.masked(str(error))) from error
+        except ToolError:
+            raise
+        except Exception as error:
+            # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
+            log.exception("%s failed unexpectedly", name)
+            raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
         return _result(answer)
 
 
@@ -56,7 +65,7 @@ def _checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     unknown = [name for name in arguments if name not in allowed]
     if unknown:
         takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-        raise ToolError(f"{tool.name} has no argument {unknown[0]!r}{_nearest(unknown[0], allowed)} ({takes})")
+        raise ToolError(f"{tool.name} has no argument {_quoted(unknown[0])}{_nearest(unknown[0], allowed)} ({takes})")
     try:
         return tool.fn_metadata.validate_arguments(arguments)
     except ValidationError as error:
@@ -70,8 +79,12 @@ def _place(location: tuple[int | str, ...]) -> str:
     return path.removeprefix(".") or "arguments"
 
 
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + "…")
+
+
 def _nearest(name: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(name[:64], allowed, n=1)
+    near = difflib.get_close_matches(name[:_LONGEST_NAME], allowed, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -1,43 +1,34 @@
 """Deleting: hidden at once from every reader and from search, restorable for a while, then erased for good."""
 
-import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import search, threads
+from memstrata.storage import orphans, search, threads
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
+from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.orphans import SearchText
 from memstrata.storage.records import Message, Scope, Thread
 from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of, to_json
+from memstrata.storage.statements import any_of
 from memstrata.storage.tables import deletions, messages
 from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.tool_pairs import call_ids, result_ids, without
 from memstrata.storage.transaction import Tx
 
 Which = Literal["last_turn", "all", "ids"]
-SearchText = Callable[[Message], str]
 
 _visible = messages.c.deletion_uid.is_(None)
 _ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
 _BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))
 _FROM = _ALL.where(messages.c.seq >= bindparam("from_seq"))
 _LATEST_USER = select(func.max(messages.c.seq)).where(in_thread(messages), _visible, messages.c.role == "user")
-WITH_TOOLS = _ALL.where(or_(messages.c.parts.like('%"tool_call%'), messages.c.parts.like('%"tool_result%')))
 
 _HIDE = (
     update(messages)
     .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
     .values(deletion_uid=bindparam("new_deletion_uid"))
-)
-_ERASE = delete(messages).where(in_thread(messages), any_of(messages.c.seq, "seqs"))
-_HIDE_CALLS = (
-    update(messages)
-    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
-    .values(hidden_calls=bindparam("new_hidden_calls"))
 )
 CHANGE_COUNTS = threads.totals_change(
     {
@@ -91,15 +82,16 @@ async def delete_messages(
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)
     gone = [message for message in await _chosen(tx, of, thread_id, which, ids) if message.role in roles]
-    gone += await _hide_partners(tx, scope, thread, gone, search_text)
     if not gone:
         return Deleted(thread, [], None)
+    emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text)
+    gone += [half.message for half in emptied]
     seqs = [message.seq for message in gone]
     await search.remove(tx, scope, thread.thread_uid, seqs)
+    await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
     if erase:
-        await tx.run(_ERASE, **of, seqs=seqs)
+        await orphans.erase(tx, of, deletion_uid)
     else:
-        await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
         await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
     tokens = sum(message.tokens for message in gone)
     await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, now=now)
@@ -123,49 +115,6 @@ async def _chosen(tx: Tx, of: dict[str, Any], thread_id: str, which: Which, ids:
             f"thread {thread_id!r} has no user message, so no last turn; which='ids' or which='all' delete without one"
         )
     return [message_of(thread_id, row) for row in await tx.all(_FROM, **of, from_seq=latest[0])]
-
-
-async def _hide_partners(
-    tx: Tx, scope: Scope, thread: Thread, gone: Sequence[Message], search_text: SearchText
-) -> list[Message]:
-    """Hide the halves of tool calls that ``gone`` leaves alone. Returns the messages that hold nothing else."""
-    orphaned = {id_ for message in gone for id_ in call_ids(message.parts) | result_ids(message.parts)}
-    if not orphaned:
-        return []
-    of = of_thread(scope, thread.thread_uid)
-    seqs = {message.seq for message in gone}
-    emptied: list[Message] = []
-    for row in await tx.all(WITH_TOOLS, **of):
-        message = message_of(thread.thread_id, row)
-        touched = (call_ids(message.parts) | result_ids(message.parts)) & orphaned
-        if message.seq in seqs or not touched:
-            continue
-        rest = without(message.parts, touched)
-        if rest:
-            await set_hidden_calls(tx, of, message.seq, {*hidden_calls_of(row), *touched})
-            await index_again(tx, scope, thread, [replace(message, parts=rest)], search_text)
-        else:
-            emptied.append(message)
-    return emptied
-
-
-def hidden_calls_of(row: Sequence[Any]) -> list[str]:
-    """The ids of tool calls that are hidden in a message, from a row of messages.COLUMNS."""
-    hidden: list[str] = json.loads(row[HIDDEN_CALLS]) if row[HIDDEN_CALLS] else []
-    return hidden
-
-
-async def set_hidden_calls(tx: Tx, of: dict[str, Any], seq: int, ids: Collection[str]) -> None:
-    await tx.run(_HIDE_CALLS, **of, at_seq=seq, new_hidden_calls=to_json(sorted(ids)) if ids else None)
-
-
-async def index_again(
-    tx: Tx, scope: Scope, thread: Thread, changed: Sequence[Message], search_text: SearchText
-) -> None:
-    """Index messages anew, whether or not they are in the index."""
-    await search.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
-    entries = [search.Entry(thread.thread_uid, message.seq, search_text(message)) for message in changed]
-    await search.put(tx, scope, entries)
 
 
 async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:

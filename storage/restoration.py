@@ -1,28 +1,20 @@
 """What was deleted: listed, restored, and, when its time has passed, erased for good."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import and_, bindparam, delete, select, update
 
-from memstrata.storage import threads
-from memstrata.storage.deletions import (
-    CHANGE_COUNTS,
-    ERASE_THREAD,
-    WITH_TOOLS,
-    SearchText,
-    hidden_calls_of,
-    index_again,
-    set_hidden_calls,
-)
+from memstrata.storage import orphans, threads
+from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD
 from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.orphans import SearchText
 from memstrata.storage.records import Message, Scope, Thread
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from memstrata.storage.statements import any_of
 from memstrata.storage.tables import deletions, idempotency, messages
 from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.tool_pairs import call_ids, result_ids
 from memstrata.storage.transaction import Tx
 
 
@@ -56,11 +48,12 @@ _FORGET = delete(deletions).where(in_scope(deletions), deletions.c.deletion_uid 
 
 _visible = messages.c.deletion_uid.is_(None)
 _ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
-_HIDDEN = select(*COLUMNS).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
-_SHOW = (
+_HIDDEN_SEQS = select(messages.c.seq).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
+_BY_SEQS = _ALL.where(any_of(messages.c.seq, "seqs"))
+_MOVE = (
     update(messages)
-    .where(in_thread(messages), messages.c.deletion_uid == bindparam("old_deletion_uid"))
-    .values(deletion_uid=None)
+    .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+    .values(deletion_uid=bindparam("new_deletion_uid"))
 )
 _SHOW_THREAD = update(threads_table).where(in_thread(threads_table)).values(deletion_uid=None)
 
@@ -86,12 +79,10 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         shown = [message_of(thread.thread_id, row) for row in await tx.all(_ALL, **of)]
     else:
         thread = await _thread_of(tx, scope, deletion)
-        hidden = await tx.all(_HIDDEN, **of, deletion_uid=deletion_uid)
-        await tx.run(_SHOW, **of, old_deletion_uid=deletion_uid)
-        tokens = sum(message_of(thread.thread_id, row).tokens for row in hidden)
-        await tx.run(CHANGE_COUNTS, **of, more_messages=len(hidden), more_tokens=tokens, now=now)
-        shown = await _show_partners(tx, of, thread, [message_of(thread.thread_id, row).seq for row in hidden])
-    await index_again(tx, scope, thread, shown, search_text)
+        shown = await _show(tx, scope, thread, deletion_uid, search_text)
+        tokens = sum(message.tokens for message in shown)
+        await tx.run(CHANGE_COUNTS, **of, more_messages=len(shown), more_tokens=tokens, now=now)
+    await orphans.index_again(tx, scope, thread, shown, search_text)
     await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     return deletion
 
@@ -117,22 +108,15 @@ async def _thread_of(tx: Tx, scope: Scope, deletion: Deletion) -> Thread:
     return thread
 
 
-async def _show_partners(tx: Tx, of: dict[str, Any], thread: Thread, seqs: Sequence[int]) -> list[Message]:
-    """Show tool calls and results again whose other half is back. Returns every message that changed."""
-    rows = await tx.all(WITH_TOOLS, **of)
-    everything = {row[0]: message_of(thread.thread_id, [*row[:5], None, *row[6:]]) for row in rows}
-    changed = set(seqs)
-    for row in rows:
-        hidden = hidden_calls_of(row)
-        if not hidden:
-            continue
-        others = [message.parts for seq, message in everything.items() if seq != row[0]]
-        there = {id_ for parts in others for id_ in call_ids(parts) | result_ids(parts)}
-        still = [id_ for id_ in hidden if id_ not in there]
-        if still != hidden:
-            await set_hidden_calls(tx, of, row[0], still)
-            changed.add(row[0])
-    return [message_of(thread.thread_id, row) for row in await tx.all(_ALL, **of) if row[0] in changed]
+async def _show(tx: Tx, scope: Scope, thread: Thread, deletion_uid: str, search_text: SearchText) -> list[Message]:
+    """Show what a delete hid, less the halves of tool calls whose other half is still deleted. A message that holds
+    nothing else now belongs to the delete that hid the other half. Returns the messages that are there again."""
+    of = of_thread(scope, thread.thread_uid)
+    seqs = [row[0] for row in await tx.all(_HIDDEN_SEQS, **of, deletion_uid=deletion_uid)]
+    await tx.run(_MOVE, **of, seqs=seqs, new_deletion_uid=None)
+    for emptied in await orphans.settle(tx, scope, thread, (), search_text):
+        await tx.run(_MOVE, **of, seqs=[emptied.message.seq], new_deletion_uid=emptied.deletion_uid)
+    return [message_of(thread.thread_id, row) for row in await tx.all(_BY_SEQS, **of, seqs=seqs)]
 
 
 _EXPIRED = (
@@ -148,7 +132,6 @@ _EXPIRED = (
     .order_by(deletions.c.deleted_at)
     .limit(bindparam("most"))
 )
-_ERASE = delete(messages).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
 _ERASE_ANSWERS = delete(idempotency).where(and_(idempotency.c.created_at < bindparam("before")))
 
 
@@ -162,7 +145,7 @@ async def erase_expired(tx: Tx, *, deleted_before: int, answered_before: int, mo
         if kind == "thread":
             await tx.run(ERASE_THREAD, **of)
         else:
-            await tx.run(_ERASE, **of, deletion_uid=deletion_uid)
+            await orphans.erase(tx, of, deletion_uid)
         await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     await tx.run(_ERASE_ANSWERS, before=answered_before)
     return len(expired)

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memstrata.memory.acceptance import (
@@ -31,6 +31,7 @@ def nested(depth: int) -> object:
     return value
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
 def test_all_unicode_text_but_nul_and_surrogates_passes_unchanged(text):
     assert check_text(text, "here") == text
@@ -72,6 +73,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(json_values)
 def test_plain_json_is_accepted_and_measured_as_it_will_be_written(value):
     check_json(value, "here", depth=64)
@@ -203,6 +205,7 @@ def test_what_is_no_time_is_refused_with_an_example_of_one(bad):
         parse_time(bad, "here")
 
 
+@settings(deadline=None)
 @given(st.datetimes())
 def test_every_time_of_the_calendar_comes_back_to_the_millisecond(moment):
     milliseconds = parse_time(moment.isoformat(), "here")

@@ -89,7 +89,7 @@ def refusal(raw, limits=LIMITS) -> str:
     return str(caught.value)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(CANONICAL, min_size=1, max_size=3, unique_by=lambda m: m.id if m.id is not None else id(m)))
 def test_the_canonical_form_comes_back_as_it_went_in(messages):
     sent = [as_sent(message) for message in messages]
@@ -99,6 +99,14 @@ def test_the_canonical_form_comes_back_as_it_went_in(messages):
     assert parse_messages(json.dumps(sent), LIMITS) == messages
 
 
+@settings(deadline=None)
+@given(FREE_PARTS | CALL_PARTS | RESULT_PARTS)
+def test_equal_parts_give_equal_json_in_whatever_order_their_keys_come(part):
+    (parsed,) = parse_one({"role": "assistant", "parts": [dict(reversed(part.items()))]}).parts
+    assert json.dumps(parsed) == json.dumps(part)
+
+
+@settings(deadline=None)
 @given(SOME_TEXT)
 def test_every_text_comes_through_unchanged(text):
     ways = [
@@ -142,7 +150,7 @@ MESSAGE_JUNK = st.builds(
 )
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(JUNK | MESSAGE_JUNK | st.lists(MESSAGE_JUNK, max_size=2))
 def test_nothing_but_our_errors_is_raised_whatever_is_sent(raw):
     try:
@@ -213,7 +221,7 @@ def test_files_beside_the_content_become_parts_after_it(files):
         ),
         (
             {"role": "user", "contnet": "hi"},
-            "messages[0]: unknown key 'contnet'; allowed: role, content, parts, id, name, metadata, created_at, files, "
+            "messages[0]: unknown key 'contnet'; allowed: role, content, parts, id, name, metadata, created_at, said_at, files, "
             "tool_call_id, refusal, audio, tool_calls, function_call; did you mean 'content'?",
         ),
         ({"role": "user", "content": 3}, "messages[0].content: must be a string or a list of strings and parts"),
@@ -248,9 +256,12 @@ def test_files_beside_the_content_become_parts_after_it(files):
             "messages[0].content: a tool's answer holds text, image, file parts, not reasoning",
         ),
         ({"role": "user", "content": [{"type": "image"}]}, "messages[0].content[0]: an image needs a URL or base64"),
-        (
-            {"role": "user", "content": [{"type": "image", "data": "AAA"}]},
-            "messages[0].content[0].data: is not base64 (Incorrect padding)",
+        *(
+            (
+                {"role": "user", "content": [{"type": "image", "data": bad}]},
+                "messages[0].content[0].data: is not base64; allowed are A-Z, a-z, 0-9, + and /, in groups of four",
+            )
+            for bad in ["AAA", "AAAA====", "A===", "A=AA", "_AAA", "éAAA", "===="]
         ),
         (
             {"role": "user", "content": [{"type": "file", "file_name": "a", "file_size": -1}]},
@@ -378,3 +389,17 @@ def test_json_that_a_message_holds_may_be_64_levels_deep_and_no_deeper(holding):
 def test_metadata_over_its_limit_names_the_message():
     error = limited({"role": "user", "content": "hi", "metadata": {"k": "x" * 16_384}})
     assert error == "messages[0].metadata: 16,392 bytes of JSON; 16,384 are allowed"
+
+
+def test_a_message_that_was_read_can_be_sent_again_as_it_is() -> None:
+    read = {
+        "id": "m1",
+        "seq": 7,
+        "role": "user",
+        "parts": [{"type": "text", "text": "hello"}],
+        "said_at": "2024-05-01T10:00:00.000Z",
+        "created_at": "2024-05-01T10:00:03.000Z",
+        "tokens": 9,
+    }
+    (message,) = parse_messages([read], Limits())
+    assert (message.id, message.parts, message.created_at) == ("m1", read["parts"], 1714557600000)

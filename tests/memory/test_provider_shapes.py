@@ -61,6 +61,7 @@ def as_anthropic(turn: tuple) -> dict:
             return {"role": "user", "content": [result]}
 
 
+@settings(deadline=None)
 @given(st.lists(TURNS, min_size=1, max_size=6))
 def test_the_same_conversation_in_both_shapes_gives_the_same_messages(turns):
     one = parse_messages([as_openai(turn) for turn in turns], LIMITS)
@@ -117,7 +118,7 @@ def places(value: object) -> list[tuple]:
     return [path for key, inner in items for path in [(key,), *((key, *rest) for rest in places(inner))]]
 
 
-@settings(max_examples=400)
+@settings(deadline=None, max_examples=400)
 @given(st.sampled_from(WELL_FORMED).flatmap(lambda m: st.tuples(st.just(m), st.sampled_from(places(m)))), MISFITS)
 def test_a_value_that_does_not_fit_its_place_is_refused_or_read_but_never_a_defect(message_and_place, misfit):
     message, place = message_and_place

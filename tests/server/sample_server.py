@@ -23,7 +23,7 @@ import anyio
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.subscriptions import ResourceUpdated, ToolsListChanged
+from mcp.server.subscriptions import ResourceUpdated
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.requests import Request
@@ -110,7 +110,6 @@ def build(options: dict[str, Any], stop: StopRequest) -> MCPServer[None]:
     @mcp.tool()
     async def touch(uri: str) -> str:
         await hub.bus.publish(ResourceUpdated(uri=uri))
-        await hub.bus.publish(ToolsListChanged())
         return "ok"
 
     @mcp.tool()

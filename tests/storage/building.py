@@ -127,15 +127,22 @@ async def drop(
     )
 
 
-async def having(database: Database, word: str, scope: Scope = ANA, *, most: int = 1000) -> list[Message]:
-    """The visible messages that the index finds for a word, in the index's order."""
+async def index_of(
+    database: Database, words: Collection[str], scope: Scope = ANA, *, most: int = 1000
+) -> dict[str, list[Message]]:
+    """The visible messages that the index finds for each word, in the index's order."""
 
-    async def look(tx: Tx) -> list[Message]:
-        row_ids = (await search.postings(tx, scope, [word], most=most))[word]
+    async def look(tx: Tx) -> dict[str, list[Message]]:
+        rows_of = await search.postings(tx, scope, list(words), most=most)
+        row_ids = list({row_id for found in rows_of.values() for row_id in found})
         found = await hits.matching(tx, scope, row_ids, thread_id=None, since=None, until=None, roles=ROLES)
-        return [found[row_id].message for row_id in row_ids if row_id in found]
+        return {word: [found[row_id].message for row_id in rows_of[word] if row_id in found] for word in words}
 
     return await database.read(look)
+
+
+async def having(database: Database, word: str, scope: Scope = ANA, *, most: int = 1000) -> list[Message]:
+    return (await index_of(database, [word], scope, most=most))[word]
 
 
 async def rows(tx: Tx, /, sql: str, **values: Any) -> Sequence[Row]:

@@ -1,0 +1,93 @@
+"""Conversation sets: files of people's (or a person's and an assistant's) conversations, with questions about them.
+
+README.md shows the shape of a file. Nothing of a set is kept here.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# What one call of add_messages takes, and well below the longest line that the server reads.
+MESSAGES_PER_CALL = 100
+CHARACTERS_PER_CALL = 500_000
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``evidence`` are the ids of the messages that hold the answer; there is at least one."""
+
+    text: str
+    category: str
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation: its threads, each a name and messages as ``add_messages`` takes them, and its questions."""
+
+    id: str
+    threads: list[tuple[str, list[Json]]]
+    questions: list[Question]
+
+    @property
+    def message_count(self) -> int:
+        return sum(len(messages) for _, messages in self.threads)
+
+
+def read_set(path: Path) -> list[Conversation]:
+    """The conversations of one file; questions without evidence are left out."""
+    return [_conversation(raw) for raw in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def batches(messages: list[Json]) -> Iterator[list[Json]]:
+    """The messages, in order, in as many calls as they need."""
+    batch: list[Json] = []
+    size = 0
+    for message in messages:
+        length = len(message["content"])
+        if batch and (len(batch) == MESSAGES_PER_CALL or size + length > CHARACTERS_PER_CALL):
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += length
+    if batch:
+        yield batch
+
+
+def _conversation(raw: Json) -> Conversation:
+    name = str(raw["id"])
+    threads = [
+        (f"{name}/{session['id']}", [_message(name, session, turn) for turn in session["turns"]])
+        for session in raw["sessions"]
+    ]
+    questions = [
+        Question(
+            question["question"], str(question["category"]), frozenset(_id(name, turn) for turn in question["evidence"])
+        )
+        for question in raw["questions"]
+        if question["evidence"]
+    ]
+    return Conversation(name, threads, questions)
+
+
+def _message(conversation: str, session: Json, turn: Json) -> Json:
+    message = {
+        "id": _id(conversation, turn["id"]),
+        "role": turn.get("role") or "user",
+        "name": turn["speaker"],
+        "content": turn["text"],
+    }
+    said_at = turn.get("date") or session.get("date")
+    if said_at:
+        message["created_at"] = said_at
+    if turn.get("caption"):
+        message["metadata"] = {"caption": turn["caption"]}
+    return message
+
+
+def _id(conversation: str, turn: str) -> str:
+    return f"{conversation}/{turn}"

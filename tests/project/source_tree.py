@@ -1,0 +1,54 @@
+"""The source files and their imports, as the tests of the layout read them."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("server", "memory", "extraction", "storage", "prompts")
+
+
+@cache
+def sources() -> dict[str, Path]:
+    """Dotted module name below memstrata -> file."""
+    found = {}
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            parts = list(path.relative_to(ROOT).with_suffix("").parts)
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports(node: ast.AST) -> Iterator[str]:
+    """Every module that is imported anywhere below a node; ``from a import b`` gives ``a.b``, which may be a name."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Import):
+            yield from (alias.name for alias in inner.names)
+        elif isinstance(inner, ast.ImportFrom) and inner.level == 0:
+            yield from (f"{inner.module}.{alias.name}" for alias in inner.names)
+
+
+def own_imports(node: ast.AST) -> set[str]:
+    """The modules of ours that are imported, by their names in ``sources``."""
+    found = set()
+    for name in imports(node):
+        if name.startswith("memstrata."):
+            target = name.removeprefix("memstrata.")
+            found.add(target if target in sources() else target.rpartition(".")[0])
+    return found
+
+
+def at_run_time(module: ast.Module) -> ast.Module:
+    """The module without what only a type checker reads."""
+
+    class Strip(ast.NodeTransformer):
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+    return ast.fix_missing_locations(Strip().visit(ast.parse(ast.unparse(module))))

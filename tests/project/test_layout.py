@@ -1,0 +1,125 @@
+"""The floors, the sizes and the rules of the source tree."""
+
+import ast
+import statistics
+from graphlib import TopologicalSorter
+
+import pytest
+from source_tree import PACKAGES, ROOT, at_run_time, imports, own_imports, sources, tree
+
+ALLOWED = {
+    "server": {"server", "extraction", "memory", "prompts", "storage"},
+    "extraction": {"extraction", "memory", "prompts", "storage"},
+    "memory": {"memory", "storage"},
+    "storage": {"storage"},
+    "prompts": {"prompts"},
+}
+ONLY_IN = {
+    "sqlalchemy": ("storage.",),
+    "litellm": (),
+    "mcp": ("server.",),
+    "mcp_types": ("server.",),
+    "aiosqlite": ("storage.sqlite_database",),
+    "asyncpg": ("storage.postgres_database", "server.doctor"),
+    "typer": ("server.command_line", "server.commands"),
+}
+# Loaded late on purpose: the dispatch of the command line, and everything behind the tools.
+LATE_IMPORTS = {"server.__main__": 2, "server.process": 1}
+BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
+
+
+@pytest.mark.parametrize("name", sorted(sources()))
+def test_a_module_imports_only_from_its_floor_and_below(name: str) -> None:
+    floor = name.partition(".")[0]
+    reached = {target.partition(".")[0] for target in own_imports(tree(sources()[name]))}
+    assert reached <= ALLOWED[floor], f"{name} reaches {reached - ALLOWED[floor]}"
+
+
+@pytest.mark.parametrize(("package", "places"), ONLY_IN.items())
+def test_a_package_that_belongs_to_one_place_is_imported_only_there(package: str, places: tuple[str, ...]) -> None:
+    users = [
+        name
+        for name, path in sources().items()
+        if any(found.partition(".")[0] == package for found in imports(tree(path)))
+    ]
+    assert [name for name in users if not name.startswith(places or ("nowhere",))] == []
+
+
+def test_the_source_imports_by_full_names_only() -> None:
+    for path in sources().values():
+        assert not [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom) and node.level], path
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {name: own_imports(at_run_time(tree(path))) - {name} for name, path in sources().items()}
+    list(TopologicalSorter(graph).static_order())
+
+
+def test_nothing_is_imported_inside_a_function() -> None:
+    hidden = {
+        name: found
+        for name, path in sources().items()
+        if (
+            found := [
+                target
+                for function in ast.walk(tree(path))
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+                for target in imports(function)
+            ]
+        )
+    }
+    assert hidden == {}
+
+
+def test_only_the_named_modules_load_others_late() -> None:
+    late = {
+        name: count
+        for name, path in sources().items()
+        if (count := path.read_text(encoding="utf-8").count('importlib.import_module("memstrata.'))
+        or (count := path.read_text(encoding="utf-8").count('importlib.import_module, "memstrata.'))
+    }
+    assert late == LATE_IMPORTS
+
+
+def test_tool_declarations_import_only_the_sdk_and_pydantic() -> None:
+    allowed = {"mcp", "pydantic", "typing", "typing_extensions", "collections", "dataclasses", "memstrata"}
+    for name, path in sources().items():
+        if name.startswith("server.tools"):
+            assert {found.partition(".")[0] for found in imports(tree(path))} <= allowed, name
+            assert all(own.startswith("server.tools") for own in own_imports(tree(path))), name
+
+
+def test_files_and_functions_are_short() -> None:
+    lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in sources().items()}
+    assert {name: count for name, count in lines.items() if count > 400} == {}
+    assert statistics.median(count for count in lines.values() if count > 5) <= 180
+    long = {
+        f"{name}.{function.name}": size
+        for name, path in sources().items()
+        for function in ast.walk(tree(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := (function.end_lineno or 0) - function.lineno + 1) > 60
+    }
+    assert long == {}
+
+
+def test_names_say_what_is_in_them() -> None:
+    named = {
+        f"{name}:{node.name}"
+        for name, path in sources().items()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    } | set(sources())
+    assert [name for name in named if any(word in name.lower() for word in BANNED_WORDS)] == []
+
+
+def test_the_development_links_point_at_the_real_folders() -> None:
+    for package in PACKAGES:
+        link = ROOT / ".dev" / "memstrata" / package
+        assert link.is_symlink()
+        assert link.resolve() == ROOT / package
+
+
+def test_nobody_imports_our_folders_by_their_bare_names() -> None:
+    for path in [*sources().values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]:
+        assert not {found.partition(".")[0] for found in imports(tree(path))} & set(PACKAGES), path

@@ -1,0 +1,86 @@
+"""What is shipped: the wheel, the lock files, the image."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from source_tree import PACKAGES, ROOT
+
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str | Path, cwd: Path = ROOT, **options: object) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], check=False, cwd=cwd, capture_output=True, text=True, timeout=600, **options
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_exactly_the_tracked_files_under_our_own_name(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES).split("\n")
+    assert packed == {f"memstrata/{name}" for name in listed if name and (ROOT / name).exists()}
+
+
+@pytest.mark.parametrize(
+    ("exported", "choice"), [("requirements.txt", ("--group", "dev")), ("requirements-server.txt", ("--no-dev",))]
+)
+def test_the_exported_requirements_equal_the_lock(exported: str, choice: tuple[str, ...]) -> None:
+    fresh = run(
+        *(BIN / "uv", "export", "--quiet", "--offline", "--frozen", "--no-emit-project", *choice),
+        *("--no-header", "--no-annotate"),
+    )
+    assert (ROOT / exported).read_text(encoding="utf-8") == fresh
+
+
+def test_every_direct_dependency_has_its_line_in_the_decisions() -> None:
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    block = project[project.index("\ndependencies = [") : project.index("[project.scripts]")]
+    decisions = (ROOT / "docs" / "decisions.md").read_text(encoding="utf-8")
+    for name in re.findall(r'^\s+"([A-Za-z0-9-]+)', block, re.MULTILINE):
+        assert name in decisions, name
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the image is built on Linux")
+def test_the_steps_of_the_image_build_an_installation_that_serves(tmp_path: Path) -> None:
+    """No container engine is needed: the build stage's steps are run in order, in a clean folder."""
+    prefix, data, source = tmp_path / "prefix", tmp_path / "data", tmp_path / "src"
+    source.mkdir()
+    environment = {
+        "PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "PREFIX": str(prefix),
+        "DATA": str(data),
+        **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "REQUESTS_"))},
+    }
+    stage = (ROOT / "Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[1]
+    for line in stage.splitlines():
+        instruction, _, rest = line.partition(" ")
+        if instruction == "COPY":
+            *names, target = rest.split()
+            for name in names:
+                copy(ROOT / name, source / target)
+        elif instruction == "RUN":
+            assert "/opt/memstrata" not in rest, "paths are arguments, so that this test can move them"
+            if os.geteuid() != 0:
+                rest = re.sub(r" -[og] \d+", "", rest)
+            run("sh", "-c", rest.replace("/tmp/memstrata-build", str(tmp_path / "build")), cwd=source, env=environment)
+    assert "memstrata" in run(prefix / "bin" / "memstrata", "--version", cwd=tmp_path, env=environment)
+    installed = prefix / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "memstrata"
+    assert sorted(path.name for path in installed.iterdir()) == sorted(PACKAGES)
+    assert data.is_dir()
+
+
+def copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        shutil.copy(source, target / source.name if target.is_dir() else target)

@@ -1,0 +1,210 @@
+"""Erasing for good: when its time has passed, what was deleted is in no table and not in the file's bytes."""
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from memstrata.storage import deletions, idempotency, restoration, threads
+from memstrata.storage.idempotency import Request
+from memstrata.storage.records import Draft, Json, Scope
+from memstrata.storage.sqlite_database import SqliteDatabase
+from memstrata.storage.threads import Description
+from memstrata.storage.transaction import Database, Row, Tx
+
+from .building import (
+    ANA,
+    BEN,
+    NOW,
+    draft,
+    drop,
+    everything,
+    having,
+    only,
+    rows,
+    say,
+    tool_call,
+    tool_result,
+    uid,
+)
+
+pytestmark = pytest.mark.anyio
+
+CATALOGUE = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name",
+    "postgres": "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+}
+# The installation's own rows, no tenant's.
+NO_TENANTS = {"installation", "schema_migrations"}
+# FTS5's own pages: they are compared by the words in them, for their layout is its business.
+INDEX_PAGES = {"search_text_data", "search_text_idx", "search_text_config"}
+
+
+async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
+    return await database.write(restoration.erase_expired, deleted_before=before, answered_before=before, most=most)
+
+
+async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA, erase: bool = False) -> None:
+    await database.write(deletions.delete_thread, scope, thread_id, deletion_uid=uid(), erase=erase, now=NOW)
+
+
+async def contents(database: Database) -> dict[str, list[Row]]:
+    """Every row of every table that the database's catalogue knows."""
+    names = [row[0] for row in await database.read(rows, CATALOGUE[database.dialect])]
+    return {name: sorted(await database.read(rows, f'SELECT * FROM "{name}"'), key=repr) for name in names}
+
+
+def secret_words(count: int) -> list[str]:
+    """Words that share no beginning and that no stemmer touches."""
+    return [f"{secrets.token_hex(3)}q{secrets.randbelow(10**9)}" for _ in range(count)]
+
+
+async def fill(database: Database, words: Sequence[str]) -> None:
+    """Put rows into every table that holds what tenants say; the words go wherever a word can go."""
+    title, meta, key, text, name, called, answered, replaced = words
+    drafts: list[Draft] = [
+        draft(text, id="u", name=name, metadata={meta: meta}),
+        draft(id="a", role="assistant", parts=[{"type": "text", "text": "wait"}, tool_call(called, called)]),
+        draft(id="t", role="tool", parts=[tool_result(called, answered)]),
+        draft(replaced, id="r"),
+    ]
+    await say(database, "main", *drafts)
+    await say(database, "main", draft("other", id="r"), replace_known=True)
+    description = Description(title, {meta: meta})
+    await database.write(threads.describe, ANA, "main", description, new_uid=uid(), now=NOW, check=lambda _: None)
+
+    async def answer(_: Tx) -> Json:
+        return {"ids": ["u"]}
+
+    await database.write(idempotency.once, ANA, Request(key, "hmac"), NOW, answer)
+    await drop(database, "main", "ids", ["t"])
+
+
+@pytest.mark.parametrize("whole_thread_at_once", [False, True])
+async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
+    database: Database, whole_thread_at_once: bool
+) -> None:
+    empty = await contents(database)
+    words = secret_words(8)
+    await fill(database, words)
+    filled = await contents(database)
+    unfilled = {name for name in filled.keys() - NO_TENANTS if filled[name] == empty[name]}
+    assert not unfilled, f"this test must put rows into {unfilled}, to show that they are erased"
+    if not whole_thread_at_once:
+        await drop(database, "main", "all")
+        await expire(database)
+    await drop_thread(database, "main")
+    await expire(database)
+    erased = await contents(database)
+    assert {name: erased[name] for name in erased.keys() - INDEX_PAGES} == {
+        name: empty[name] for name in empty.keys() - INDEX_PAGES
+    }
+    assert not [word for word in words for name in erased.keys() & INDEX_PAGES if word in repr(erased[name])]
+
+
+async def test_only_what_is_older_than_the_retention_is_erased(database: Database) -> None:
+    await say(database, "main", *(draft(f"word{n}", id=f"m{n}") for n in range(4)))
+    for n in range(3):
+        await drop(database, "main", "ids", [f"m{n}"], now=NOW + n)
+    assert await expire(database, NOW + 1) == 1
+    assert await only(database, "SELECT count(*) FROM messages") == 3
+    assert [d.deleted_at for d in await database.read(restoration.listed, ANA)] == [NOW + 2, NOW + 1]
+    assert [message.id for message in await everything(database, "main")] == ["m3"]
+
+
+async def test_expired_deletes_of_all_tenants_are_erased_a_portion_at_a_time(database: Database) -> None:
+    other = Scope("another-tenant", "agent", "ana")
+    for scope in (ANA, BEN, other):
+        await say(database, "main", draft("kept", id="k"), draft("gone", id="g"), scope=scope)
+        await drop(database, "main", "ids", ["g"], scope=scope)
+    assert [await expire(database, most=2), await expire(database, most=2), await expire(database)] == [2, 1, 0]
+    assert await only(database, "SELECT count(*) FROM messages") == 3
+    for scope in (ANA, BEN, other):
+        assert [message.id for message in await having(database, "kept", scope)] == ["k"]
+
+
+async def test_a_thread_made_again_under_an_erased_name_is_left_alone(database: Database) -> None:
+    await say(database, "main", draft("old", id="a"))
+    await drop_thread(database, "main")
+    await say(database, "main", draft("new", id="a"))
+    assert await expire(database) == 1
+    assert [message.parts[0]["text"] for message in await everything(database, "main")] == ["new"]
+    assert await having(database, "old") == []
+
+
+async def test_kept_answers_go_when_their_time_has_passed(database: Database) -> None:
+    async def answer(_: Tx) -> Json:
+        return {"n": 1}
+
+    for n in range(3):
+        await database.write(idempotency.once, ANA, Request(f"k{n}", "hmac"), NOW + n, answer)
+    await database.write(restoration.erase_expired, deleted_before=0, answered_before=NOW + 2)
+    assert await database.read(rows, "SELECT key FROM idempotency") == [("k2",)]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_the_half_of_a_tool_call_whose_other_half_is_erased_is_erased_too(
+    database: Database, at_once: bool
+) -> None:
+    await say(
+        database,
+        "main",
+        draft(id="a", role="assistant", parts=[{"type": "text", "text": "wait"}, tool_call("c1", "quokka")]),
+        draft(id="t", role="tool", parts=[tool_result("c1")]),
+        draft(id="b", role="assistant", parts=[tool_call("c2", "numbat")]),
+        draft(id="t2", role="tool", parts=[tool_result("c2")]),
+    )
+    await drop(database, "main", "ids", ["t"], erase=at_once)
+    assert at_once or await expire(database) == 1
+    stored = await database.read(rows, "SELECT id, parts, hidden_calls FROM messages ORDER BY seq")
+    assert [row[0] for row in stored] == ["a", "b", "t2"]
+    assert "quokka" not in repr(stored)
+    assert {row[2] for row in stored} == {None}
+    assert [message.id for message in await having(database, "wait")] == ["a"]
+    assert [message.id for message in await having(database, "numbat")] == ["b"]
+
+
+async def test_a_half_in_one_delete_goes_with_its_other_half_in_another(database: Database) -> None:
+    await say(
+        database,
+        "main",
+        draft(id="a", role="assistant", parts=[tool_call("c1", "quokka"), tool_call("c2", "numbat")]),
+        draft(id="t1", role="tool", parts=[tool_result("c1")]),
+        draft(id="t2", role="tool", parts=[tool_result("c2")]),
+    )
+    await drop(database, "main", "ids", ["t1"], now=NOW)
+    await drop(database, "main", "ids", ["a"], now=NOW + 1)
+    assert await expire(database, NOW + 1) == 1
+    stored = await database.read(rows, "SELECT id, parts FROM messages ORDER BY seq")
+    assert [row[0] for row in stored] == ["a", "t2"]
+    assert "quokka" not in repr(stored)
+    assert "numbat" in repr(stored)
+
+
+def bytes_on_disk(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(path.parent.iterdir()) if file.name.startswith(path.name))
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: Path, at_once: bool) -> None:
+    path = tmp_path / "memory.db"
+    database = await SqliteDatabase.open(str(path))
+    kept, gone = secret_words(150), secret_words(150)
+    try:
+        for n, (keep, go) in enumerate(zip(kept, gone, strict=True)):
+            await say(database, "main", draft(keep, id=f"k{n}"), draft(go * (1 + n % 40), id=f"g{n}"))
+        rest = secret_words(8)
+        await fill(database, rest)
+        assert all(word.encode() in bytes_on_disk(path) for word in (*kept, *gone, *rest[:-1]))
+        await drop(database, "main", "ids", [f"g{n}" for n in range(150)], erase=at_once)
+        await drop(database, "main", "ids", ["u", "a"], erase=at_once)
+        description = Description("", {rest[1]: None})
+        await database.write(threads.describe, ANA, "main", description, new_uid=uid(), now=NOW, check=lambda _: None)
+        await expire(database)
+        await database._writer_thread.hop(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
+        left = bytes_on_disk(path)
+        assert [word for word in (*gone, *rest) if word.encode() in left] == []
+        assert all(word.encode() in left for word in kept)
+    finally:
+        await database.close()
