@@ -1,5 +1,6 @@
 """What is computed from measurements. Pure functions."""
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 
@@ -41,7 +42,7 @@ def gaps(seqs: Iterable[int]) -> list[int]:
     """What keeps numbers from running 1, 2, 3, ...: those that are missing, and those that occur again."""
     ordered = sorted(seqs)
     missing = set(range(1, ordered[-1] + 1)).difference(ordered) if ordered else set()
-    again = [seq for earlier, seq in zip(ordered, ordered[1:], strict=False) if earlier == seq]
+    again = [seq for earlier, seq in itertools.pairwise(ordered) if earlier == seq]
     return sorted([*missing, *again])
 
 

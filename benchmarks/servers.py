@@ -32,14 +32,13 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a server is started: its commands for stdio and, but for the port, HTTP; and where it writes its log."""
+    """How a server is started: its commands for stdio and HTTP (the port follows), and where its log is written."""
 
     name: str
     stdio: list[str]
     http: list[str]
     log: Path
     settings: dict[str, str] = field(default_factory=dict)
-    port_setting: str | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -49,16 +48,15 @@ class Launch:
 
 
 def ours(folder: Path, *, resource: str = "default", database: str = "", **settings: str) -> Launch:
-    """memstrata with its data in ``folder``. ``settings`` are further ones, as variables: HTTP__PORT="0"."""
+    """memstrata with its data in ``folder``. ``settings`` are further ones, as variables: LIMITS__JSON_DEPTH="9"."""
     program = [sys.executable, "-m", "memstrata.server"]
     chosen = {"DATA_DIR": str(folder), "RESOURCE": resource, "DATABASE": database, **settings}
     return Launch(
         "memstrata",
         program,
-        [*program, "serve"],
+        [*program, "serve", "--no-auth", "--port"],
         folder / "memstrata.log",
-        {f"MEMSTRATA_{name}": value for name, value in chosen.items() if value} | {"MEMSTRATA_HTTP__AUTH": "false"},
-        "MEMSTRATA_HTTP__PORT",
+        {f"MEMSTRATA_{name}": value for name, value in chosen.items() if value},
     )
 
 
@@ -121,11 +119,9 @@ async def over_stdio(launch: Launch, mode: Mode = "auto") -> AsyncIterator[Conne
 async def http_server(launch: Launch) -> AsyncIterator[tuple[str, Server]]:
     """Spawn the server on a free port; yields the URL to connect to once it is listened on. Raises RuntimeError."""
     port = _free_port()
-    settings = {launch.port_setting: str(port)} if launch.port_setting else {}
-    command = launch.http if launch.port_setting else [*launch.http, str(port)]
     with launch.log.open("a", encoding="utf-8") as log:
         started = subprocess.Popen(
-            command, env=launch.environment | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*launch.http, str(port)], env=launch.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
     try:
         await _until_listening(started, port, launch)

@@ -1,26 +1,32 @@
 """The way in: messages of any known shape, parsed, masked, counted, and appended in one transaction."""
 
+import asyncio
 from typing import Any
 
 from memstrata.memory.engine import Engine
 from memstrata.memory.message_shapes import Incoming, parse_messages
-from memstrata.memory.parts import MEDIA
+from memstrata.memory.parts import part_texts
 from memstrata.storage import messages
-from memstrata.storage.idempotency import Request, once
+from memstrata.storage.idempotency import once
 from memstrata.storage.messages import Appended
 from memstrata.storage.records import Draft, Json, Scope
 from memstrata.storage.transaction import Tx
 
+# More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
+_INLINE_CHARS = 4_000
 
-async def add_messages(
-    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, request: Request | None
-) -> Json:
+
+async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, key: str) -> Json:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
-    Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``masked`` (how many
-    secrets were masked) and the thread's ``totals``. Raises InvalidInput, LimitExceeded, Conflict.
+    ``key`` is the idempotency key, or empty. Returns ``thread_id``, ``messages`` (id, seq, and status added |
+    unchanged | replaced), ``masked`` (how many secrets were masked) and the thread's ``totals``.
+
+    Raises InvalidInput, LimitExceeded, Conflict.
     """
     incoming = parse_messages(raw, engine.limits)
+    body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
+    request = engine.request(key, "add_messages", [thread_id, body, replace])
     drafts, masked = await drafts_of(engine, incoming)
     now, new_uid = engine.now(), engine.new_id()
 
@@ -34,8 +40,14 @@ async def add_messages(
 
 async def drafts_of(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]:
     """Mask, count and cut into words what was parsed. Returns the drafts, and how many secrets were masked."""
+    size = sum(len(text) for message in incoming for part in message.parts for text in part_texts(part))
+    if size <= _INLINE_CHARS:
+        return _drafts(engine, incoming)
+    return await asyncio.to_thread(_drafts, engine, incoming)
+
+
+def _drafts(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]:
     entered = [_masked(engine, message) for message in incoming]
-    counts = await engine.tokens.count_all([parts for _, parts, _, _ in entered])
     drafts = [
         Draft(
             id=message.id or engine.new_id(),
@@ -44,11 +56,11 @@ async def drafts_of(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draf
             parts=parts,
             metadata=metadata,
             said_at=message.created_at,
-            tokens=tokens,
+            tokens=engine.tokens.parts(parts),
             encoding=engine.tokens.name,
             search_text=engine.search_text(name, parts),
         )
-        for message, (name, parts, metadata, _), tokens in zip(incoming, entered, counts, strict=True)
+        for message, (name, parts, metadata, _) in zip(incoming, entered, strict=True)
     ]
     return drafts, sum(found for _, _, _, found in entered)
 
@@ -56,14 +68,7 @@ async def drafts_of(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draf
 def _masked(engine: Engine, message: Incoming) -> tuple[str | None, list[Json], Json, int]:
     name, in_name = engine.masked(message.name) if message.name else (message.name, 0)
     metadata, in_metadata = engine.masked(message.metadata)
-    parts: list[Json] = []
-    in_parts = 0
-    for part in message.parts:
-        # Base64 is no text: looking for keys in it finds nothing but chance.
-        payload = {"data": part["data"]} if part["type"] in MEDIA and "data" in part else {}
-        rest, found = engine.masked({key: value for key, value in part.items() if key not in payload})
-        parts.append({key: payload.get(key, rest.get(key)) for key in part})
-        in_parts += found
+    parts, in_parts = engine.masked_parts(message.parts)
     return name, parts, metadata, in_name + in_metadata + in_parts
 
 

@@ -1,7 +1,8 @@
 """Times for people and models: how long ago something was (the labels are seed 004's), and the day it was."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MS = 86_400_000
 
 
@@ -25,9 +26,13 @@ def _ago(count: int, unit: str) -> str:
 
 def iso(time: int) -> str:
     """Milliseconds since 1970 as ISO 8601 in UTC."""
-    return datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _moment(time).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def day(time: int) -> str:
     """The date, as ``2024-03-15``, in UTC."""
-    return datetime.fromtimestamp(time / 1000, UTC).date().isoformat()
+    return _moment(time).date().isoformat()
+
+
+def _moment(time: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=time)  # exact, where fromtimestamp() rounds

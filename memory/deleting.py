@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import DAY_MS, iso
 from memstrata.memory.engine import Engine
 from memstrata.storage import deletions, restoration
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.errors import InvalidInput
-from memstrata.storage.idempotency import Request, once
+from memstrata.storage.idempotency import once
 from memstrata.storage.records import Json, Role, Scope
 from memstrata.storage.restoration import Deletion
 from memstrata.storage.transaction import Tx
@@ -24,11 +25,15 @@ async def delete_messages(
     *,
     ids: Sequence[str],
     roles: Sequence[Role],
-    request: Request | None,
+    key: str,
 ) -> Json:
-    """Hide messages of a thread at once; they can be restored for ``deleted_days``. Raises NotFound, InvalidInput."""
+    """Hide messages of a thread at once; they can be restored for ``deleted_days``. ``key`` is the idempotency key,
+    or empty. Raises NotFound, InvalidInput."""
     if (which == "ids") != bool(ids):
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
+    for index, id_ in enumerate(ids):
+        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
+    request = engine.request(key, "delete_messages", [thread_id, which, list(ids), list(roles)])
     now, deletion_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
@@ -56,8 +61,10 @@ async def delete_messages(
     return answer
 
 
-async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, request: Request | None) -> Json:
-    """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
+async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, key: str) -> Json:
+    """Hide a thread and everything that hangs on it; its name is free at once. ``key`` is the idempotency key, or
+    empty. Raises NotFound."""
+    request = engine.request(key, "delete_thread", [thread_id])
     now, deletion_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:

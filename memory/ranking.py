@@ -1,17 +1,11 @@
 """Ranks rows by the words they share with a query. Pure functions: no clock, no database, no order of input."""
 
+import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A row, its score in (0, 1] relative to the best, and which of the query's words it has."""
-
-    row_id: int
-    score: float
-    words: tuple[str, ...]
+# A row's id -> its score in (0, 1], relative to the best row.
+Scores = dict[int, float]
 
 
 def idf(rows_with_word: int, rows: int) -> float:
@@ -19,30 +13,35 @@ def idf(rows_with_word: int, rows: int) -> float:
     return math.log(1 + (max(rows, rows_with_word) - rows_with_word + 0.5) / (rows_with_word + 0.5))
 
 
-def lexical(postings: Mapping[str, Sequence[int]], rows: int) -> list[Ranked]:
-    """Rows by the sum of the idf of the words they have, best first; equal ones newest (highest row id) first.
+def lexical(postings: Mapping[str, Sequence[int]], rows: int) -> Scores:
+    """Every row that has one of the words, scored by the sum of the idf of those that it has.
 
     ``postings`` gives for each word of the query the rows that have it; ``rows`` is how many the scope has.
     Summed idf without length normalisation measured level with BM25 inside a hybrid, and better than it alone.
     """
-    scores: dict[int, float] = {}
-    matched: dict[int, list[str]] = {}
+    scores: Scores = {}
+    # In a fixed order, so that equal rows get equal sums to the last bit.
     for word in sorted(postings):
         weight = idf(len(postings[word]), rows)
         for row_id in postings[word]:
             scores[row_id] = scores.get(row_id, 0.0) + weight
-            matched.setdefault(row_id, []).append(word)
-    best = max(scores.values(), default=0.0)
-    ranked = [Ranked(row_id, score / best, tuple(matched[row_id])) for row_id, score in scores.items()]
-    return sorted(ranked, key=lambda hit: (-hit.score, -hit.row_id))
+    best = max(scores.values(), default=1.0)
+    return {row_id: score / best for row_id, score in scores.items()}
 
 
-def merged(rankings: Sequence[Sequence[Ranked]]) -> list[Ranked]:
-    """Several queries' rankings as one: a row counts with its best score."""
-    best: dict[int, Ranked] = {}
-    for ranking in rankings:
-        for hit in ranking:
-            known = best.get(hit.row_id)
-            if known is None or (hit.score, hit.words) > (known.score, known.words):
-                best[hit.row_id] = hit
-    return sorted(best.values(), key=lambda hit: (-hit.score, -hit.row_id))
+def merged(each: Sequence[Scores]) -> Scores:
+    """Several queries' scores as one: a row counts with its best."""
+    if len(each) == 1:
+        return each[0]
+    best: Scores = {}
+    for scores in each:
+        for row_id, score in scores.items():
+            if score > best.get(row_id, 0.0):
+                best[row_id] = score
+    return best
+
+
+def best(scores: Scores, count: int) -> list[tuple[int, float]]:
+    """The ``count`` best rows and their scores, best first; of equal ones the newest (highest row id) first."""
+    top = heapq.nlargest(count, zip(scores.values(), scores.keys(), strict=True))
+    return [(row_id, score) for score, row_id in top]

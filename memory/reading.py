@@ -1,5 +1,6 @@
 """The way out: pages of a thread, as programs and models read them."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -8,6 +9,7 @@ from memstrata.memory.acceptance import one_of
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
 from memstrata.memory.parts import plain_text
+from memstrata.memory.tokens import TokenCounter
 from memstrata.storage import messages
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import ROLES, Json, Message, Role, Scope
@@ -46,8 +48,10 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
     """One page, in chronological order: the newest ``limit`` messages, or those from ``offset`` on, counted from the
     oldest (seed 001's paging), or those before or after a seq.
 
-    With ``max_tokens`` the page ends where the next message would not fit, but has at least one. ``next`` holds the
-    argument that continues a page that is not the last. Raises NotFound, InvalidInput.
+    With ``max_tokens`` the page ends where the next message would not fit, but has at least one, cut if it alone is
+    too large; ``cut`` says so. ``next`` holds the argument that continues a page that is not the last.
+
+    Raises NotFound, InvalidInput.
     """
     if asked.offset is not None and (asked.before is not None or asked.after is not None):
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
@@ -63,42 +67,54 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
     )
     from_oldest = asked.offset is not None or (asked.after is not None and asked.before is None)
     ordered = page.messages if from_oldest else page.messages[::-1]
-    kept = _fitting(engine, ordered[: asked.limit], asked)
-    more = len(kept) < len(ordered)
+    wanted = ordered[: asked.limit]
+    cut = False
+    if asked.max_tokens is None:
+        entries = [shown_message(message, asked.detail) for message in wanted]
+    else:
+        entries, cut = await asyncio.to_thread(_fitting, engine.tokens, wanted, asked.detail, asked.max_tokens)
+    more = len(entries) < len(ordered)
     return {
         "thread_id": thread_id,
-        "messages": [entry for _, entry in (kept if from_oldest else kept[::-1])],
+        "messages": entries if from_oldest else entries[::-1],
         "total": page.total,
-        **({"next": _next(asked, [message for message, _ in kept], from_oldest)} if more else {}),
-        **({"cut": f"max_tokens={asked.max_tokens} reached"} if len(kept) < min(asked.limit, len(ordered)) else {}),
+        **({"next": _next(asked, wanted[: len(entries)], from_oldest)} if more else {}),
+        **({"cut": f"max_tokens={asked.max_tokens} reached"} if cut else {}),
     }
 
 
-def _fitting(engine: Engine, ordered: Sequence[Message], asked: PageRequest) -> list[tuple[Message, Json]]:
-    shown = [(message, shown_message(message, asked.detail)) for message in ordered]
-    if asked.max_tokens is None:
-        return shown
-    left = asked.max_tokens
-    kept: list[tuple[Message, Json]] = []
-    for message, entry in shown:
-        cost = engine.tokens.text(to_json(entry))
-        if cost > left and kept:
-            break
-        if cost > left:
-            entry = _cut(engine, message, left)
-        left -= cost
-        kept.append((message, entry))
-    return kept
+def _fitting(counter: TokenCounter, wanted: Sequence[Message], detail: Detail, most: int) -> tuple[list[Json], bool]:
+    """As many of the messages as fit, and whether anything is missing."""
+    entries: list[Json] = []
+    left = most
+    for message in wanted:
+        entry = shown_message(message, detail)
+        left -= counter.text(to_json(entry))
+        if left < 0:
+            first = cut_to_fit(counter, shown_message(message, "low"), plain_text(message.parts), most)
+            return entries or [first], True
+        entries.append(entry)
+    return entries, False
 
 
-def _cut(engine: Engine, message: Message, most: int) -> Json:
-    """A message that is larger than the whole budget: as much of its text as fits, and a mark."""
-    entry = shown_message(message, "low")
-    room = most - engine.tokens.text(to_json({**entry, "text": CUT_MARK}))
-    return {**entry, "text": engine.tokens.cut(plain_text(message.parts), max(room, 0)) + CUT_MARK}
+def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int) -> Json:
+    """An entry with as much of a text as ``most`` tokens of JSON have room for, and a mark."""
+
+    def shown(tokens: int) -> Json:
+        return {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK}
+
+    fits, over = 0, max(most, 0) + 1
+    beginning = counter.cut(text, over)
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if counter.text(to_json(shown(middle))) <= most:
+            fits = middle
+        else:
+            over = middle
+    return shown(fits)
 
 
-def _next(asked: PageRequest, kept: list[Message], from_oldest: bool) -> Json:
+def _next(asked: PageRequest, kept: Sequence[Message], from_oldest: bool) -> Json:
     if asked.offset is not None:
         return {"offset": asked.offset + len(kept)}
     return {"after": kept[-1].seq} if from_oldest else {"before": kept[-1].seq}

@@ -3,13 +3,13 @@
 One read transaction: the rows that have each word, pure ranking, the winners' messages, their neighbours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from memstrata.memory import ranking
 from memstrata.memory.engine import Engine
-from memstrata.memory.ranking import Ranked
+from memstrata.memory.ranking import Scores
 from memstrata.memory.search_text import query_words
 from memstrata.storage import hits, messages, search
 from memstrata.storage.errors import InvalidInput, LimitExceeded
@@ -25,8 +25,8 @@ MESSAGES_BEFORE = 2
 MESSAGES_AFTER = 1
 # A word that more rows have than this says little: the newest of them serve.
 MOST_ROWS_PER_WORD = 20_000
-# How many ranked rows are looked up at a time until the limit is met.
-_BATCH = 200
+# How many ranked rows are looked up first; with filters, more and more until the limit is met.
+_FIRST_LOOK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,12 @@ class RecallRequest:
     roles: Sequence[Role] = ROLES
     kinds: Sequence[Kind] = ("entry", "message")
     neighbours: bool = True
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked result, its score relative to the best (1), the words it shares, and its neighbours."""
+    """One ranked result, its score relative to the best (1), the words it shares (if asked), and its neighbours."""
 
     message: Message
     score: float
@@ -86,40 +87,39 @@ async def _recall(tx: Tx, scope: Scope, asked: RecallRequest, each: Sequence[Seq
     words = list(dict.fromkeys(word for query in each for word in query))
     postings = await search.postings(tx, scope, words, most=MOST_ROWS_PER_WORD)
     rows = await search.size(tx, scope)
-    ranked = ranking.merged([ranking.lexical({word: postings[word] for word in query}, rows) for query in each])
-    winners = await _winners(tx, scope, asked, ranked)
+    scores = ranking.merged([ranking.lexical({word: postings[word] for word in query}, rows) for query in each])
     found = [
-        await _with_neighbours(tx, scope, row, hit) if asked.neighbours else _hit(row, hit) for row, hit in winners
+        await _hit(tx, scope, asked, row, score, postings) for row, score in await _winners(tx, scope, asked, scores)
     ]
-    return Recalled(found, len(ranked), words)
+    return Recalled(found, len(scores), words)
 
 
-async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, ranked: Sequence[Ranked]) -> list[tuple[Found, Ranked]]:
-    """The best rows that pass the filters, looked up in batches until there are enough."""
-    winners: list[tuple[Found, Ranked]] = []
-    size = asked.limit * 2 if asked.thread_id is None else _BATCH
-    start = 0
-    while start < len(ranked) and len(winners) < asked.limit:
-        batch = ranked[start : start + size]
+async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, scores: Scores) -> list[tuple[Found, float]]:
+    """The best rows that pass the filters: looked up until there are enough, or no more."""
+    winners: list[tuple[Found, float]] = []
+    done, look = 0, max(_FIRST_LOOK, asked.limit)
+    while done < len(scores) and len(winners) < asked.limit:
+        batch = ranking.best(scores, look)[done:]
         found = await hits.matching(
             tx,
             scope,
-            [hit.row_id for hit in batch],
+            [row_id for row_id, _ in batch],
             thread_id=asked.thread_id,
             since=asked.since,
             until=asked.until,
             roles=asked.roles,
         )
-        winners += [(found[hit.row_id], hit) for hit in batch if hit.row_id in found]
-        start, size = start + size, max(size * 4, _BATCH)
+        winners += [(found[row_id], score) for row_id, score in batch if row_id in found]
+        done, look = done + len(batch), look * 8
     return winners[: asked.limit]
 
 
-def _hit(row: Found, ranked: Ranked) -> Hit:
-    return Hit(row.message, ranked.score, ranked.words)
-
-
-async def _with_neighbours(tx: Tx, scope: Scope, row: Found, ranked: Ranked) -> Hit:
+async def _hit(
+    tx: Tx, scope: Scope, asked: RecallRequest, row: Found, score: float, postings: Mapping[str, Sequence[int]]
+) -> Hit:
+    words = tuple(word for word, row_ids in postings.items() if row.row_id in row_ids) if asked.explain else ()
+    if not asked.neighbours:
+        return Hit(row.message, score, words)
     before, after = await messages.neighbours(
         tx,
         scope,
@@ -129,4 +129,4 @@ async def _with_neighbours(tx: Tx, scope: Scope, row: Found, ranked: Ranked) -> 
         before=MESSAGES_BEFORE,
         after=MESSAGES_AFTER,
     )
-    return Hit(row.message, ranked.score, ranked.words, before, after)
+    return Hit(row.message, score, words, before, after)

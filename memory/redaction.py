@@ -59,7 +59,7 @@ def _token_spans(text: str, starts: re.Pattern[str]) -> Iterator[Span]:
     end = 0
     for candidate in starts.finditer(padded):
         start = candidate.end()
-        if False:
+        if start < end:
             continue
         for token in _TOKENS_AT[candidate[1]]:
             match = token.regex.match(padded, start)
@@ -143,7 +143,7 @@ class Redactor:
         self._key = key
 
     def text(self, value: str) -> tuple[str, int]:
-        """The text with its secrets masked, and how many were. Takes time linear in the text (about 4 ms for 100 KiB)."""
+        """The text with its secrets masked, and how many were. Takes time linear in the text, some ms for 100 KiB."""
         return _mask(value, self._mark)
 
     def json(self, value: Any) -> tuple[Any, int]:

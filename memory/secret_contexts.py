@@ -169,14 +169,16 @@ CONTEXTS: tuple[ContextPattern, ...] = (
     _context(
         "bearer-token",
         "bearer|authorization",
-        r"(?<![A-Za-z0-9])(?i:bearer|authorization\\?[\"']?\s{0,2}[:=]\s{0,2}\\?[\"']?(?:token|key|api-?key))(?:[ \t]{1,8}|%20)"
+        r"(?<![A-Za-z0-9])(?i:bearer|authorization\\?[\"']?\s{0,2}[:=]\s{0,2}\\?[\"']?(?:token|key|api-?key))"
+        r"(?:[ \t]{1,8}|%20)"
         r"(?P<secret>[A-Za-z0-9._~+/-]{16,}+={0,2})",
         _is_a_bearer,
     ),
     _context(
         "basic-credentials",
         "basic|auth",
-        rf"(?:(?<![A-Za-z0-9])(?i:basic)[ \t]{{1,8}}|\"_?auth\\?\"\s{{0,2}}:\s{{0,2}}\\?\"|_auth=)(?P<secret>{BASE64}{{8,}}+={{0,2}})",
+        rf"(?:(?<![A-Za-z0-9])(?i:basic)[ \t]{{1,8}}|\"_?auth\\?\"\s{{0,2}}:\s{{0,2}}\\?\"|_auth=)"
+        rf"(?P<secret>{BASE64}{{8,}}+={{0,2}})",
         _is_name_and_password,
     ),
     _context(

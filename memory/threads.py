@@ -1,19 +1,21 @@
 """Threads as a caller lists and describes them."""
 
 import base64
-import json
 from typing import Any
 
-from memstrata.memory.acceptance import check_metadata, check_text
+from memstrata.memory.acceptance import check_metadata, check_text, load_json
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
 from memstrata.storage import threads
 from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.idempotency import Request, once
+from memstrata.storage.idempotency import once
 from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.statements import to_json
 from memstrata.storage.threads import Description, OrderBy
 from memstrata.storage.transaction import Tx
+
+# The databases' integers have 64 bits.
+_LARGEST = 2**63
 
 
 def shown_thread(thread: Thread) -> Json:
@@ -44,7 +46,11 @@ async def list_threads(
     limit: int,
     cursor: str,
 ) -> Json:
-    """Threads whose metadata has every given key with an equal value; ``next_cursor`` continues. Raises InvalidInput."""
+    """Threads whose metadata has every given key with an equal value; ``next_cursor`` continues.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    check_metadata(metadata, "metadata", engine.limits)
     order = [order_by, descending, metadata]
     found, after = await engine.database.read(
         threads.listed,
@@ -66,14 +72,20 @@ def _cursor(after: tuple[Any, str], order: list[Any]) -> str:
 
 
 def _place(cursor: str, order: list[Any]) -> tuple[Any, str]:
+    unknown = InvalidInput("cursor: not one that list_threads gave; leave it out to begin at the first page")
     try:
-        made_for, value, uid = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        place = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
     except ValueError:
-        raise InvalidInput("cursor: not one that list_threads gave; leave it out to begin at the first page") from None
-    expected = str if order[0] == "title" else int
-    if made_for != order or not isinstance(value, expected) or not isinstance(uid, str):
+        raise unknown from None
+    if not isinstance(place, list) or len(place) != 3:
+        raise unknown
+    made_for, value, uid = place
+    if made_for != order:
         raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
-    return value, uid
+    fits = isinstance(value, str) if order[0] == "title" else type(value) is int and abs(value) < _LARGEST
+    if not fits or not isinstance(uid, str):
+        raise unknown
+    return check_text(value, "cursor") if isinstance(value, str) else value, check_text(uid, "cursor")
 
 
 async def update_thread(
@@ -83,11 +95,13 @@ async def update_thread(
     *,
     title: str | None,
     metadata: Json | None,
-    request: Request | None,
+    key: str,
 ) -> Json:
     """Set the title ("" removes it) and merge into the metadata (RFC 7396), making the thread if it is absent.
 
-    Raises InvalidInput, LimitExceeded.
+    ``key`` is the idempotency key, or empty. Returns the thread, and in ``masked`` how many secrets were masked.
+
+    Raises InvalidInput, LimitExceeded, Conflict.
     """
     limits = engine.limits
     if title is not None:
@@ -96,9 +110,10 @@ async def update_thread(
             raise LimitExceeded(f"title: {len(title)} characters; at most {limits.title_chars} are allowed")
     if metadata is not None:
         check_metadata(metadata, "metadata", limits)
-    change = Description(
-        engine.masked(title)[0] if title else title, engine.masked(metadata)[0] if metadata else metadata
-    )
+    request = engine.request(key, "update_thread", [thread_id, title, metadata])
+    new_title, in_title = engine.masked(title)
+    patch, in_metadata = engine.masked(metadata)
+    change, masked = Description(new_title, patch), in_title + in_metadata
     now, new_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
@@ -111,7 +126,7 @@ async def update_thread(
             now=now,
             check=lambda merged: check_metadata(merged, "metadata after merging", limits),
         )
-        return shown_thread(thread)
+        return {**shown_thread(thread), **({"masked": masked} if masked else {})}
 
     answer, _ = await engine.database.write(once, scope, request, now, write)
     return answer

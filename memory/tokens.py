@@ -5,11 +5,11 @@ names, so tiktoken is pointed there; where that fails, four characters count as 
 says that it is an estimate.
 """
 
-import asyncio
+import contextlib
 import importlib.util
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tiktoken
@@ -20,6 +20,8 @@ from memstrata.storage.records import Json
 log = logging.getLogger(__name__)
 
 ENCODING = "o200k_base"
+# The name of its file in tiktoken's cache: the SHA-1 of the URL that it is published at.
+ENCODING_FILE = "fb374d419588a4632f3f557e76b4b70aebbca790"
 ESTIMATE = "estimate-4-chars"
 
 # What a chat format adds around each message (role and separators).
@@ -27,17 +29,16 @@ PER_MESSAGE = 4
 # An image is counted as OpenAI's high-detail rule counts one of 1024 x 1024: 85 + 4 tiles of 170.
 PER_IMAGE = 765
 
-# Longer texts are counted in a thread: the event loop must not wait for them.
-_INLINE_CHARS = 4_000
+_CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
 def shipped_encodings() -> Path | None:
-    """The folder of encoding files that litellm ships, found without importing litellm."""
+    """The folder where litellm ships the encoding's file, found without importing litellm."""
     spec = importlib.util.find_spec("litellm")
     if spec is None or not spec.submodule_search_locations:
         return None
     folder = Path(spec.submodule_search_locations[0], "litellm_core_utils", "tokenizers")
-    return folder if folder.is_dir() else None
+    return folder if (folder / ENCODING_FILE).is_file() else None
 
 
 class TokenCounter:
@@ -54,16 +55,17 @@ class TokenCounter:
         return len(self._encoding.encode_ordinary(text))
 
     def cut(self, text: str, most: int) -> str:
-        """The longest beginning of a text that has at most that many tokens."""
-        if len(text) <= most:
-            return text
+        """The beginning of a text: its first tokens, at most that many, and no half of a character."""
         if self._encoding is None:
             return text[: most * 4]
         # A token is rarely longer than 40 characters: what lies beyond need not be encoded.
-        tokens = self._encoding.encode_ordinary(text[: most * 40])
-        if len(tokens) <= most:
-            return text[: most * 40]
-        return self._encoding.decode(tokens[:most]).removesuffix("\ufffd")
+        beginning = text[: most * 40]
+        tokens = self._encoding.encode_ordinary(beginning)
+        # Cut off, a text may be encoded otherwise, so it is counted again.
+        while len(tokens) > most or self.text(beginning) > most:
+            tokens = tokens[: most if len(tokens) > most else -1]
+            beginning = self._encoding.decode(tokens, errors="ignore")
+        return beginning
 
     def parts(self, parts: Sequence[Json]) -> int:
         """Tokens of a message: its parts as a model would be given them, images by rule, and PER_MESSAGE."""
@@ -72,24 +74,30 @@ class TokenCounter:
             PER_MESSAGE + PER_IMAGE * len(images) + sum(self.text(text) for part in parts for text in part_texts(part))
         )
 
-    async def count_all(self, messages: Sequence[Sequence[Json]]) -> list[int]:
-        """Tokens of each message; long ones in a thread."""
-        size = sum(len(text) for parts in messages for part in parts for text in part_texts(part))
-        if size <= _INLINE_CHARS:
-            return [self.parts(parts) for parts in messages]
-        return await asyncio.to_thread(lambda: [self.parts(parts) for parts in messages])
 
-
-def load_counter(encoding: str = ENCODING) -> TokenCounter:
+def load_counter() -> TokenCounter:
     """Load the encoding: about 0.3 s, to be called in a thread. Falls back to the estimate, and says so in the log."""
     folder = shipped_encodings()
-    if "TIKTOKEN_CACHE_DIR" not in os.environ:
-        if folder is None:
-            log.warning("no encoding file at hand: tokens are estimated as characters / 4")
-            return TokenCounter(None)
-        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
-    try:
-        return TokenCounter(tiktoken.get_encoding(encoding))
-    except (OSError, ValueError) as error:
-        log.warning("encoding %s cannot be loaded (%s): tokens are estimated as characters / 4", encoding, error)
+    if folder is None:
+        log.warning("no encoding file at hand: tokens are estimated as characters / 4")
         return TokenCounter(None)
+    try:
+        with _cache_at(folder):
+            return TokenCounter(tiktoken.get_encoding(ENCODING))
+    except (OSError, ValueError) as error:
+        log.warning("encoding %s cannot be loaded (%s): tokens are estimated as characters / 4", ENCODING, error)
+        return TokenCounter(None)
+
+
+@contextlib.contextmanager
+def _cache_at(folder: Path) -> Iterator[None]:
+    """Point tiktoken to a folder that has the file, whatever the user's own cache has: a miss would be a download."""
+    before = os.environ.get(_CACHE_VARIABLE)
+    os.environ[_CACHE_VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CACHE_VARIABLE]
+        else:
+            os.environ[_CACHE_VARIABLE] = before

@@ -11,7 +11,7 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from memstrata.server.building import build_server
 from memstrata.server.http_transport import serve_http
@@ -100,13 +100,14 @@ def security(settings: Settings) -> TransportSecuritySettings:
 
 
 def _add_health_routes(server: ToolServer) -> None:
-    @server.custom_route("/health", methods=["GET"])
-    async def health(_: Request) -> JSONResponse:
+    async def health(_: Request) -> Response:
         """The process answers."""
         return JSONResponse({"status": "ok"})
 
-    @server.custom_route("/ready", methods=["GET"])
-    async def ready(_: Request) -> JSONResponse:
+    async def ready(_: Request) -> Response:
         """The database is open and migrated."""
         is_ready = lifespan_state(server).ready
         return JSONResponse({"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503)
+
+    server.custom_route("/health", methods=["GET"])(health)
+    server.custom_route("/ready", methods=["GET"])(ready)

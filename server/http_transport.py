@@ -10,12 +10,14 @@ from typing import Any
 
 import anyio
 import uvicorn
+from mcp import MCPError
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.sse import SseServerTransport
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.types import INTERNAL_ERROR
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,7 +25,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memstrata.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop, token_verifier
-from memstrata.server.stopping import StopRequest
+from memstrata.server.stopping import ExitDeadline, StopRequest
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,9 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 SESSION_IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 2000
 DRAIN_SECONDS = 5.0
+CANCEL_SECONDS = 0.5
+EXIT_SECONDS = 3.0
+"""How long the end may take beyond draining, the lifespan's clean-up included."""
 
 
 def build_app(
@@ -118,19 +123,30 @@ def _with_bearer(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
 
 
 class CallsInFlight:
-    """Middleware of the MCP server: counts the requests being answered, listen streams left out."""
+    """Middleware of the MCP server: knows the requests being answered, listen streams left out."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self._scopes: set[anyio.CancelScope] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self._scopes)
+
+    def cancel(self) -> None:
+        """Answer each of them with an error."""
+        for scope in self._scopes:
+            scope.cancel()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None or ctx.method == "subscriptions/listen":
             return await call_next(ctx)
-        self.count += 1
-        try:
-            return await call_next(ctx)
-        finally:
-            self.count -= 1
+        with anyio.CancelScope() as scope:
+            self._scopes.add(scope)
+            try:
+                return await call_next(ctx)
+            finally:
+                self._scopes.discard(scope)
+        raise MCPError(INTERNAL_ERROR, "The server is shutting down and has cancelled the call.")
 
 
 class PostsInFlight:
@@ -151,7 +167,7 @@ class PostsInFlight:
 
 class DrainingServer(uvicorn.Server):
     """On SIGTERM, SIGINT or `stop`: takes no new connections, lets calls in flight finish (for `drain_seconds` at
-    most), ends listen streams, then the GET and SSE streams, and leaves the lifespan. Ends without raising the signal
+    most, then they get an error), ends listen streams, then GET and SSE streams, and leaves the lifespan. Ends without raising the signal
     again, as plain uvicorn would. One at a time in a process.
     """
 
@@ -198,16 +214,22 @@ class DrainingServer(uvicorn.Server):
         return self._stop.asked or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stop.ask()
         for listener in self.servers:
             listener.close()
-        with anyio.move_on_after(self._drain_seconds):
-            while (self._calls.count or self._posts.count) and not self.force_exit:
-                close_listen_streams(self._mcp)  # again each time: a connected client may open another
-                await anyio.sleep(0.02)
+        await self._drain(self._drain_seconds)
+        self._calls.cancel()
+        await self._drain(CANCEL_SECONDS)
         await anyio.sleep(0.05)  # an answer on its way to an SSE stream
         AppStatus.should_exit = True
         await super().shutdown(sockets)
         self._captured_signals.clear()
+
+    async def _drain(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while (self._calls.count or self._posts.count) and not self.force_exit:
+                close_listen_streams(self._mcp)  # again each time: a connected client may open another
+                await anyio.sleep(0.02)
 
 
 def serve_http(
@@ -224,6 +246,8 @@ def serve_http(
     max_sessions: int = MAX_SESSIONS,
 ) -> int:
     """Serve until SIGTERM, SIGINT or `stop`; for the main thread.
+
+    The process has to end afterwards: three seconds after draining it is ended by force.
 
     Args:
         port: 0 takes a free one.
@@ -254,11 +278,13 @@ def serve_http(
         if on_listening is not None:
             on_listening(*listener.getsockname()[:2])
 
+    deadline = ExitDeadline(stop, drain_seconds + EXIT_SECONDS)
     with listener:
         try:
             DrainingServer(app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds).run([listener])
         except SystemExit as ended:  # how uvicorn tells that the lifespan failed
             return ended.code if isinstance(ended.code, int) else 1
+    deadline.served = True
     return stop.exit_code
 
 

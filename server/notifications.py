@@ -34,7 +34,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from memstrata.server.sdk_private import add_middleware, add_request_handler, announce_list_changes, connection_of
+from memstrata.server.sdk_private import add_middleware, serve_method, announce_list_changes, connection_of
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +75,8 @@ class NotificationHub:
 
     def install(self, mcp: MCPServer[Any]) -> None:
         """Make `mcp` announce and accept subscriptions."""
-        add_request_handler(mcp, "resources/subscribe", SubscribeRequestParams, self._subscribe)
-        add_request_handler(mcp, "resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        serve_method(mcp, "resources/subscribe", SubscribeRequestParams, self._subscribe)
+        serve_method(mcp, "resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
         add_middleware(mcp, self._observe)
         announce_list_changes(mcp)
 

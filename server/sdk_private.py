@@ -36,7 +36,7 @@ def connection_of(session: ServerSession) -> Connection:
     return session._connection
 
 
-def add_request_handler(
+def serve_method(
     mcp: MCPServer[Any],
     method: str,
     params_type: type[_ParamsT],

@@ -1,107 +1,187 @@
 """Settings: defaults < a TOML file < the environment (``MEMSTRATA_*``, nested with ``__``) < flags.
 
-Only the composition root reads them. Unknown keys are errors that name the nearest known one.
+Only the composition root reads them. Unknown keys are errors that name the nearest known one; no error repeats a
+value that may be a secret.
 """
 
 import difflib
 import os
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource
-from pydantic_settings.sources import TomlConfigSettingsSource
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 
 PREFIX = "MEMSTRATA_"
-# Read before the settings are, or by the tests.
-_OTHER_VARIABLES = ("MEMSTRATA_CONFIG", "MEMSTRATA_TEST_")
+CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
+_TEST_VARIABLES = "MEMSTRATA_TEST_"
 
 Toolset = Literal["core", "threads", "curation"]
-DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("core", "threads", "curation")
+DEFAULT_TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
+
+DATABASE_FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
+_SCHEMES = ("sqlite", "postgresql", "postgres")
+_HOST = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
 
 class SettingsError(Exception):
-    """A setting is unknown or wrong; the text says which, where it came from, and what is allowed."""
+    """Settings are unknown or wrong; the text, one line, says which, where they came from, and what is allowed."""
+
+
+def _list_of(value: Any) -> Any:
+    """Names in one string, with commas, as flags and variables have them."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def _toolset_names(value: Any) -> Any:
+    names = _list_of(value)
+    return list(DEFAULT_TOOLSETS) if isinstance(names, list) and "all" in names else names
+
+
+def _on_or_off(value: Any) -> Any:
+    """TOML's ``memory = false``, and what a variable may say for it."""
+    return {"true": "on", "false": "off"}.get(str(value).lower(), value)
+
+
+def _one_line(value: str) -> str:
+    if any(character < " " or character == "\x7f" for character in value):
+        raise ValueError("a name without control characters is needed")
+    return value
+
+
+def _known_form(value: SecretStr) -> SecretStr:
+    url = value.get_secret_value()
+    scheme, separator, rest = url.partition("://")
+    if url and not (separator and scheme in _SCHEMES and rest):
+        raise ValueError(f"the URL is of no known form; allowed: {DATABASE_FORMS}")
+    if url and scheme != "sqlite" and not _can_be_taken_apart(url):
+        raise ValueError("the URL cannot be read: special characters in its user and password must be percent-encoded")
+    return value
+
+
+def _can_be_taken_apart(url: str) -> bool:
+    """Whether the parts of a Postgres URL are where they belong, so that none of them holds a piece of the password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    hosts = parts.netloc.rpartition("@")[2].split(",")
+    return "@" not in parts.path + parts.query + parts.fragment and all(_HOST.fullmatch(host) for host in hosts)
+
+
+def _absolute(value: Path) -> Path:
+    try:
+        return value.expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(f"its ~ names no known home folder ({error})") from None
+
+
+Names = Annotated[list[str], BeforeValidator(_list_of)]
+Name = Annotated[str, Field(max_length=255), AfterValidator(_one_line)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class HttpSettings(_Section):
     """``memstrata serve``."""
 
-    host: str = "127.0.0.1"
-    port: int = Field(default=8765, ge=0, le=65535)
-    auth: bool = True
-    allowed_hosts: list[str] = []
-    allowed_origins: list[str] = []
-    max_sessions: int = Field(default=2000, ge=1)
-    session_idle_seconds: int = Field(default=1800, ge=1)
+    host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
+    port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    auth: bool = Field(default=True, description="Whether requests need the local key.")
+    allowed_hosts: Names = Field(default=[], description="More Host headers to accept; NAME:* is any port.")
+    allowed_origins: Names = Field(default=[], description="More Origin headers to accept, as browsers send them.")
+    max_sessions: int = Field(default=2000, ge=1, description="Sessions of older clients at a time.")
+    session_idle_seconds: int = Field(default=1800, ge=1, description="Seconds until an unused session ends.")
 
 
 class SqliteSettings(_Section):
     """FULL survives a power cut; NORMAL is faster and may then lose the last commits, never the file."""
 
-    synchronous: Literal["FULL", "NORMAL"] = "FULL"
-    readers: int = Field(default=2, ge=1, le=16)
+    synchronous: Literal["FULL", "NORMAL"] = Field(default="FULL", description="FULL survives a power cut.")
+    readers: int = Field(default=2, ge=1, le=16, description="Reading connections, each with its thread.")
 
 
 class PostgresSettings(_Section):
-    pool_size: int = Field(default=10, ge=1, le=200)
+    pool_size: int = Field(default=10, ge=1, le=200, description="Connections at most.")
 
 
 class RetentionSettings(_Section):
-    """How long a delete can be undone, in days; 0 erases at once."""
-
-    deleted_days: int = Field(default=30, ge=0, le=3650)
+    deleted_days: int = Field(
+        default=30, ge=0, le=3650, description="Days in which a delete can be undone; 0 erases at once."
+    )
 
 
 class LimitSettings(_Section):
     """How much a caller may send: bytes of UTF-8, characters, counts."""
 
-    message_text_bytes: int = Field(default=256 * 1024, ge=1)
-    message_media_bytes: int = Field(default=3 * 1024 * 1024, ge=0)
-    messages_per_call: int = Field(default=100, ge=1, le=10_000)
-    metadata_bytes: int = Field(default=16 * 1024, ge=2)
-    json_depth: int = Field(default=64, ge=1, le=100)
-    query_bytes: int = Field(default=2048, ge=1)
+    message_text_bytes: int = Field(default=256 * 1024, ge=1, description="Text of one message, in bytes.")
+    message_media_bytes: int = Field(
+        default=3 * 1024 * 1024, ge=0, description="Images and files inside one message, in bytes."
+    )
+    messages_per_call: int = Field(default=100, ge=1, le=10_000, description="Messages in one add_messages.")
+    metadata_bytes: int = Field(
+        default=16 * 1024, ge=2, description="Metadata of a message or thread, in bytes of JSON."
+    )
+    json_depth: int = Field(default=64, ge=1, le=100, description="Nesting of any JSON.")
+    query_bytes: int = Field(default=2048, ge=1, description="A recall query, in bytes.")
 
 
 class Settings(BaseSettings):
-    """Everything that can be set. ``configs/sqlite.toml`` shows each with its meaning."""
+    """Everything that can be set; ``configs/sqlite.toml`` shows each with its meaning.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)  # type: ignore[assignment]
+    Made directly, it takes what it is given and defaults; ``load_settings`` reads the other sources.
+    """
 
-    agent: str = Field(default="default", min_length=1, max_length=255)
-    resource: str = Field(default="default", min_length=1, max_length=255)
-    thread: str = Field(default="", max_length=255)
-    memory: Literal["on", "off"] = "on"
-    database: SecretStr = SecretStr("")
-    data_dir: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("memstrata", appauthor=False)))
-    toolsets: list[Toolset] = list(DEFAULT_TOOLSETS)
-    redaction: Literal["all", "derived", "off"] = "all"
-    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    model_config = ConfigDict(  # type: ignore[assignment]
+        extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    agent: Name = Field(default="default", min_length=1, description="The assistant whose memory this is.")
+    resource: Name = Field(default="default", min_length=1, description="The person (or thing) that it serves.")
+    thread: Name = Field(
+        default="", description="The conversation, where a call names none; else one new one a session."
+    )
+    memory: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] = Field(
+        default="on", description="on, or off: nothing is stored, and the server says so."
+    )
+    database: Annotated[SecretStr, AfterValidator(_known_form)] = Field(
+        default=SecretStr(""),
+        description="sqlite://PATH, sqlite://:memory: or postgresql://...; else memory.db in the data folder.",
+    )
+    data_dir: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("memstrata", appauthor=False)),
+        description="The data folder; else the platform's.",
+    )
+    toolsets: Annotated[list[Toolset], BeforeValidator(_toolset_names)] = Field(
+        default=list(DEFAULT_TOOLSETS),
+        min_length=1,
+        description=f"Which tools are listed: {','.join(DEFAULT_TOOLSETS)}, or all.",
+    )
+    redaction: Literal["all", "derived", "off"] = Field(
+        default="all", description="Where secrets are masked: all, derived (in the search index only), or off."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="warning", description="debug, info, warning or error; logs go to standard error."
+    )
     http: HttpSettings = HttpSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     retention: RetentionSettings = RetentionSettings()
     limits: LimitSettings = LimitSettings()
 
-    @field_validator("toolsets", mode="before")
     @classmethod
-    def _split(cls, value: Any) -> Any:
-        """Names in one string, with commas, as flags and variables have them; ``all`` is every toolset."""
-        names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-        return list(DEFAULT_TOOLSETS) if names == ["all"] else names
-
-    @field_validator("data_dir")
-    @classmethod
-    def _home(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
 
     @property
     def database_file(self) -> Path:
@@ -110,10 +190,25 @@ class Settings(BaseSettings):
 
 
 class _Environment(EnvSettingsSource):
-    """The environment, where text is text: toolsets need not be written as JSON."""
+    """Variables as they are: text, which the settings themselves take apart."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__")
+        self.env_vars = {name.lower(): value for name, value in variables.items()}
 
     def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
-        return value if field_name in ("toolsets",) else super().decode_complex_value(field_name, field, value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where settings were given, how a setting is spelled there, and what was given."""
+
+    spelled: str
+    values: Mapping[str, Any]
+
+    def names(self, path: Sequence[str]) -> str:
+        return self.spelled.format(flag="-".join(path).replace("_", "-"), variable="__".join(path).upper())
 
 
 def load_settings(
@@ -124,57 +219,54 @@ def load_settings(
 ) -> Settings:
     """Read all sources. ``flags`` may be nested; ``config`` is a TOML file's path (else ``MEMSTRATA_CONFIG``).
 
+    A variable that is empty, or begins with ``${`` since a host passed on what it did not expand, counts as not set.
+
     Raises SettingsError.
     """
-    given_variables = os.environ if environ is None else environ
-    path = config or given_variables.get("MEMSTRATA_CONFIG") or None
-    _check_file(path)
-    _check_variables(given_variables)
-
-    class Loaded(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls, settings_cls: type[BaseSettings], *_: PydanticBaseSettingsSource, **__: PydanticBaseSettingsSource
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            variables = _Environment(settings_cls, env_prefix=PREFIX, env_nested_delimiter="__")
-            # A host that does not expand ${NAME} passes it on as it stands: that is no value.
-            variables.env_vars = {
-                name.lower(): value for name, value in given_variables.items() if value and not value.startswith("${")
-            }
-            given = InitSettingsSource(settings_cls, init_kwargs=dict(flags or {}))
-            return given, variables, TomlConfigSettingsSource(settings_cls, path)
-
+    given = os.environ if environ is None else environ
+    variables = {name: value for name, value in given.items() if value and not value.startswith("${")}
+    path = config or variables.get(CONFIG_VARIABLE)
+    _check_variables(given)
+    sources = [_Source("flag --{flag}", flags or {}), _Source(PREFIX + "{variable}", _Environment(variables)())]
+    if path:
+        sources.append(_Source(path.replace("{", "{{").replace("}", "}}"), _read(path)))
+    values: dict[str, Any] = {}
+    for source in reversed(sources):
+        values = _merged(values, source.values)
     try:
-        loaded = Loaded()
+        return Settings(**values)
     except ValidationError as error:
-        raise SettingsError("\n".join(_explained(error))) from None
-    except ValueError as error:
-        raise SettingsError(str(error)) from None
-    return loaded
+        raise SettingsError("; ".join(_explained(error, sources))) from None
 
 
-def _check_file(path: str | None) -> None:
-    if path is None:
-        return
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two nested sources as one, of which the second counts more."""
+    result = dict(below)
+    for name, value in above.items():
+        nested = isinstance(value, Mapping) and isinstance(result.get(name), Mapping)
+        result[name] = _merged(result[name], value) if nested else value
+    return result
+
+
+def _read(path: str) -> dict[str, Any]:
     try:
-        tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"cannot read the configuration file {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"the configuration file {path} is not valid TOML: {error}") from None
+    except (ValueError, RuntimeError) as error:
+        raise SettingsError(f"the configuration file {path} is not valid TOML in UTF-8: {error}") from None
 
 
 def _check_variables(environ: Mapping[str, str]) -> None:
-    known = [PREFIX + name.upper() for name in setting_names("__")]
+    known = [CONFIG_VARIABLE, *(PREFIX + name.upper() for name in setting_names("__"))]
     for name in environ:
         upper = name.upper()
-        if not upper.startswith(PREFIX) or upper.startswith(_OTHER_VARIABLES) or upper in known:
-            continue
-        raise SettingsError(f"{name}: no such setting{_meant(upper, known)}")
+        if upper.startswith(PREFIX) and not upper.startswith(_TEST_VARIABLES) and upper not in known:
+            raise SettingsError(f"{name}: no such setting{_meant(upper, known)}")
 
 
 def setting_names(separator: str = ".") -> list[str]:
-    """Every setting's name, sections first: ``http.port``."""
+    """Every setting's name, those of sections with it: ``http.port``."""
     return list(_names(Settings, "", separator))
 
 
@@ -187,15 +279,26 @@ def _names(model: type[BaseModel], prefix: str, separator: str) -> Iterator[str]
             yield prefix + name
 
 
-def _explained(error: ValidationError) -> Iterator[str]:
-    for problem in error.errors(include_url=False, include_input=False):
-        name = ".".join(str(part) for part in problem["loc"] if not isinstance(part, int))
+def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[str]:
+    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        path = [part for part in problem["loc"] if isinstance(part, str)]
+        name, where = ".".join(path), _given_in(path, sources)
         if problem["type"] == "extra_forbidden":
-            yield f"{name}: no such setting{_meant(name, setting_names())}"
+            yield f"{name}{where}: no such setting{_meant(name, setting_names())}"
         else:
-            yield f"{name}: {problem['msg']}"
+            yield f"{name}{where}: {problem['msg'].removeprefix('Value error, ')}"
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else "; configs/sqlite.toml lists them all"
+def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:
+    for source in sources:
+        value: Any = source.values
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            return f" (from {source.names(path)})"
+    return ""
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; allowed are {', '.join(known)}"

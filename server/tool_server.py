@@ -39,11 +39,12 @@ class ToolServer(MCPServer[Process]):
         self, name: str, arguments: dict[str, Any], context: Context[Process, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend."""
-        tool = self._declared.get(name)
-        if tool is None:
-            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared))}")
         assert context is not None
         process = context.request_context.lifespan_context
+        tool = self._declared.get(name)
+        if tool is None:
+            off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
+            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
         try:
             values = _checked(tool, arguments)
             caller = caller_of(context.request_context)

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, select
 
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.records import Message, Scope
-from memstrata.storage.scoping import in_scope, of_scope, same_thread
+from memstrata.storage.scoping import named_in_scope, of_scope, same_thread
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import messages, search_rows, threads
 from memstrata.storage.transaction import Tx
@@ -20,7 +20,7 @@ _MATCHING = (
     .join_from(search_rows, threads, same_thread(search_rows, threads))
     .join(messages, same_thread(search_rows, messages) & (search_rows.c.seq == messages.c.seq))
     .where(
-        in_scope(search_rows),
+        named_in_scope(search_rows),
         any_of(search_rows.c.row_id, "row_ids"),
         threads.c.deletion_uid.is_(None),
         messages.c.deletion_uid.is_(None),

@@ -10,7 +10,7 @@ from sqlalchemy import Select, bindparam, func, insert, select, update
 
 from memstrata.storage import search, threads
 from memstrata.storage.errors import Conflict
-from memstrata.storage.records import Draft, Json, Message, Scope, Thread
+from memstrata.storage.records import ROLES, Draft, Json, Message, Scope, Thread
 from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.statements import any_of, to_json
 from memstrata.storage.tables import messages
@@ -268,9 +268,9 @@ async def page(
         before=before if before is not None else _LAST_SEQ,
         **({"skipped": offset} if offset is not None else {}),
     )
-    total = await tx.one(_COUNT, **of)
+    total = None if len(roles) == len(ROLES) else await tx.one(_COUNT, **of)
     ordered = reversed(rows) if newest_first else rows
-    return Page(thread, [message_of(thread_id, row) for row in ordered], total[0] if total else 0)
+    return Page(thread, [message_of(thread_id, row) for row in ordered], total[0] if total else thread.message_count)
 
 
 _BEFORE = (

@@ -16,6 +16,14 @@ def in_scope(table: Table) -> ColumnElement[bool]:
     )
 
 
+def named_in_scope(table: Table) -> ColumnElement[bool]:
+    """The same for rows that are already named by their ids: written so that no index on the scope can serve, which
+    SQLite's planner would otherwise walk for the whole scope."""
+    return and_(
+        *(table.c[name].op("||")("") == bindparam(name) for name in ("tenant_id", "agent_id", "resource_id")),
+    )
+
+
 def in_thread(table: Table) -> ColumnElement[bool]:
     """Rows of one thread of the scope, whose values ``of_thread`` gives."""
     return and_(in_scope(table), table.c.thread_uid == bindparam("thread_uid"))

@@ -32,7 +32,13 @@ class OwnThread:
 
     @classmethod
     async def start(cls, connect: Callable[[], sqlite_driver.Connection]) -> "OwnThread":
-        return cls(await aiosqlite.Connection(connect, iter_chunk_size=64))
+        connection = aiosqlite.Connection(connect, iter_chunk_size=64)
+        try:
+            return cls(await connection)
+        except BaseException:
+            # aiosqlite tells its thread to end and does not wait: it could outlive the event loop that it answers to.
+            await asyncio.to_thread(connection._thread.join)
+            raise
 
     async def hop(self, function: Callable[..., R], *args: Any) -> R:
         """Run ``function(connection, *args)`` in the thread. It runs to its end even if the caller is cancelled."""
@@ -76,16 +82,23 @@ class SqliteDatabase:
 
         ``path`` is a file's path or ``:memory:``. Raises StorageUnavailable or DatabaseTooNew.
         """
-        if path != MEMORY:
-            sqlite_driver.create_private_file(Path(path))
+        try:
+            if path != MEMORY:
+                sqlite_driver.create_private_file(Path(path))
+            return await cls._open(path, synchronous, readers)
+        except (sqlite_driver.DatabaseError, OSError) as error:
+            raise StorageUnavailable(f"cannot open the SQLite database {path}: {error}") from error
+
+    @classmethod
+    async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
         connect = partial(sqlite_driver.connect, path, synchronous=synchronous)
-        writer = await _start(connect, path)
+        writer = await _until_free(lambda: OwnThread.start(connect))
         started: list[OwnThread] = []
         try:
             await _until_free(lambda: writer.hop(sqlite_driver.use_write_ahead_log))
             await _until_free(lambda: writer.hop(migrate_sqlite))
             for _ in range(readers if path != MEMORY else 0):
-                started.append(await _start(partial(connect, read_only=True), path))
+                started.append(await _until_free(lambda: OwnThread.start(partial(connect, read_only=True))))
         except BaseException:
             for thread in (*started, writer):
                 await thread.close()
@@ -116,6 +129,16 @@ class SqliteDatabase:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
         return cast("T", await self._writer.submit(start))
 
+    async def rewrite(self) -> bool:
+        """Write the file anew, so that nothing erased is left in its bytes. Returns whether the log is empty, too.
+
+        For after ``restoration.erase_expired``; writes wait meanwhile. Raises StorageUnavailable.
+        """
+        try:
+            return await _until_free(lambda: self._writer_thread.hop(sqlite_driver.rewrite))
+        except sqlite_driver.DatabaseError as error:
+            raise StorageUnavailable(f"the database could not be rewritten: {error}") from error
+
     async def integrity_problems(self) -> list[str]:
         """What SQLite's own checks find wrong with the file; empty when all is well."""
         return await self._writer_thread.hop(sqlite_driver.integrity_problems)
@@ -130,13 +153,6 @@ def _retrieved(unit: asyncio.Task[Any]) -> None:
     """A unit whose caller was cancelled has nobody left to see its error."""
     if not unit.cancelled():
         unit.exception()
-
-
-async def _start(connect: Callable[[], sqlite_driver.Connection], path: str) -> OwnThread:
-    try:
-        return await _until_free(lambda: OwnThread.start(connect))
-    except (sqlite_driver.DatabaseError, OSError) as error:
-        raise StorageUnavailable(f"cannot open the SQLite database {path}: {error}") from error
 
 
 async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]]) -> R:

@@ -158,6 +158,22 @@ def integrity_problems(connection: Connection) -> list[str]:
     return problems
 
 
+def rewrite(connection: Connection) -> bool:
+    """Write the whole file anew, so that nothing erased is left in it, and empty the write-ahead log.
+
+    ``secure_delete`` overwrites a row where it lies, not the copies that stay behind in the unused part of a page when
+    SQLite splits or merges pages. Returns whether the log could be emptied: a reader of another connection may still
+    need it. Takes time and free disk space in proportion to the file.
+    """
+    connection.execute("PRAGMA temp_store = FILE")
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.execute("PRAGMA temp_store = MEMORY")
+    busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return not busy
+
+
 def create_private_file(path: Path) -> None:
     """Make the database file, 0600, in a folder of our own, 0700, before SQLite opens it; an existing one is left."""
     if not path.parent.exists():

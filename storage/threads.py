@@ -175,13 +175,22 @@ async def listed(
         )
         for *columns, place in rows:
             thread = _thread(columns)
-            if all(key in thread.metadata and thread.metadata[key] == value for key, value in metadata.items()):
+            if all(key in thread.metadata and _equal(thread.metadata[key], value) for key, value in metadata.items()):
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(thread)
             after = (place, thread.thread_uid)
         if len(rows) < page_size:
             return chosen, None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equality of JSON values: true is not 1, as it is in Python; 1 is 1.0."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def totals_change(values: Mapping[str, ColumnElement[Any]]) -> Update:

@@ -10,12 +10,14 @@ from memstrata.storage.deletions import Which
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import Json
 
+# Seqs and offsets are the databases' 64-bit integers.
+_LARGEST = 2**63 - 1
+
 
 async def add_messages(call: Call, messages: Any, thread_id: str, replace: bool, idempotency_key: str) -> Json:
     thread = call.thread(thread_id)
     key = idempotency_key or call.caller.idempotency_key
-    request = call.engine.request(key, "add_messages", [thread, messages, replace])
-    return await adding.add_messages(call.engine, call.scope, thread, messages, replace=replace, request=request)
+    return await adding.add_messages(call.engine, call.scope, thread, messages, replace=replace, key=key)
 
 
 async def get_messages(
@@ -29,9 +31,14 @@ async def get_messages(
     detail: Detail,
     max_tokens: int | None,
 ) -> Json:
-    for name, value, least in (("offset", offset, 0), ("max_tokens", max_tokens, 1)):
-        if value is not None and value < least:
-            raise InvalidInput(f"{name}: {value} is too small; at least {least} is allowed")
+    for name, value, least in (
+        ("offset", offset, 0),
+        ("before", before, 0),
+        ("after", after, 0),
+        ("max_tokens", max_tokens, 1),
+    ):
+        if value is not None and not least <= value <= _LARGEST:
+            raise InvalidInput(f"{name}: {least} to {_LARGEST} are allowed")
     asked = PageRequest(limit, offset, before, after, checked_roles(roles), detail, max_tokens)
     return await reading.get_messages(call.engine, call.scope, call.thread(thread_id), asked)
 
@@ -39,10 +46,12 @@ async def get_messages(
 async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
     if which == "all" and not thread_id:
         raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
-    thread = call.thread(thread_id)
-    request = call.engine.request(
-        call.caller.idempotency_key, "delete_messages", [thread, which, list(ids), list(roles)]
-    )
     return await deleting.delete_messages(
-        call.engine, call.scope, thread, which, ids=ids, roles=checked_roles(roles), request=request
+        call.engine,
+        call.scope,
+        call.thread(thread_id),
+        which,
+        ids=ids,
+        roles=checked_roles(roles),
+        key=call.caller.idempotency_key,
     )

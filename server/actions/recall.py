@@ -1,10 +1,12 @@
 """What recall_memory does."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
 from memstrata.memory import recall, recall_text
 from memstrata.memory.acceptance import check_text, parse_time
+from memstrata.memory.ages import DAY_MS
 from memstrata.memory.reading import Detail, checked_roles
 from memstrata.memory.recall import Kind, RecallRequest
 from memstrata.server.actions.call import Call
@@ -32,13 +34,21 @@ async def recall_memory(
         limit=limit,
         thread_id=call.thread(thread_id) if thread_id else None,
         since=parse_time(since, "since") if since else None,
-        until=parse_time(until, "until") if until else None,
+        until=_until(until) if until else None,
         roles=checked_roles(roles),
         kinds=kinds or ("entry", "message"),
         neighbours=neighbours,
+        explain=explain,
     )
     found = await recall.recall(call.engine, call.scope, asked)
     now, counter = call.engine.now(), call.engine.tokens
-    if format == "json":
-        return recall_text.as_json(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
-    return recall_text.as_text(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
+    show = recall_text.as_json if format == "json" else recall_text.as_text
+    if detail == "low":
+        return show(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
+    return await asyncio.to_thread(show, found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
+
+
+def _until(text: str) -> int:
+    """A date alone means the whole day: to its last moment here, where ``since`` begins with its first."""
+    moment = parse_time(text, "until")
+    return moment + DAY_MS - 1 if len(text.strip()) <= len("2025-03-01") else moment

@@ -1,9 +1,9 @@
 """Tools about the messages of a thread."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from memstrata.server.tools.declaring import Declaration, Detail, MaybeInt, Roles, ThreadId, annotations
 

@@ -1,9 +1,9 @@
 """Tools about threads."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from memstrata.server.tools.declaring import Declaration, ThreadId, annotations
 
@@ -16,6 +16,10 @@ class ThreadRow(TypedDict):
     tokens: int
     created_at: str
     updated_at: str
+
+
+class UpdatedThread(ThreadRow):
+    masked: NotRequired[int]
 
 
 class ThreadPage(TypedDict):
@@ -45,7 +49,7 @@ def update_thread(
     thread_id: ThreadId = "",
     title: Annotated[str, Field(description='"" removes it.')] = "",
     metadata: Annotated[dict[str, Any], Field(description="Merged in; null removes a key.")] = {},  # noqa: B006
-) -> ThreadRow:
+) -> UpdatedThread:
     """Set a conversation's title or metadata; it is made if absent. What is left out stays."""
 
 

@@ -1,5 +1,6 @@
 """What is masked, and how. The secrets are made up at run time, so that no scanner takes this file for a leak."""
 
+import base64
 import json
 import random
 import re
@@ -144,6 +145,7 @@ FORMATS = [
     ("wallet-private-key", "xprv<z107>"),
     ("jwt", "eyJ<w33>.eyJ<w60>.<w43>"),
     ("bearer-token", "Authorization: Bearer «<a40>»"),
+    ("bearer-token", "Authorization: token «<h40>»"),
     ("assigned-secret", "MISTRAL_API_KEY=«<a32>»"),
     ("assigned-secret", '"client_secret": "«<a40>»"'),
     ("azure-shared-key", "AccountName=acme;AccountKey=«<b86>==»;EndpointSuffix=core.windows.net"),
@@ -168,7 +170,7 @@ FORMATS = [
         "private-key",
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2 - x\n\n<b64>\n=<b4>\n-----END PGP PRIVATE KEY BLOCK-----",
     ),
-    ("private-key", "-----BEGIN PRIVATE KEY-----\\n<b64>\\n<b64>\\n-----END PRIVATE KEY-----\\n"[:-2]),
+    ("private-key", "-----BEGIN PRIVATE KEY-----\\n<b64>\\n<b64>\\n-----END PRIVATE KEY-----"),
     ("private-key", "-----BEGIN EC PRIVATE KEY-----\n<b64>\n<b64>"),
     ("private-key", "Private-Lines: 2\n«<b64>\n<b40>»\nPrivate-MAC: 00"),
 ]
@@ -269,6 +271,30 @@ def test_of_secrets_inside_of_one_another_the_outer_one_is_masked(redactor: Reda
     assert re.fullmatch(r"https://me:\[masked:url-password:[0-9a-f]{8}\]@host/x", masked)
 
 
+def test_a_mark_is_never_part_of_a_secret(redactor: Redactor) -> None:
+    mark = redactor.text(made_up("ghp_<a36>", 0)[1])[0]
+    for text in [f"https://me:a{mark}b@host/x", f"https://me:{mark}@host/x", f"host=db password={mark}x sslmode=on"]:
+        assert redactor.text(text) == (text, 0)
+
+
+def test_a_secret_that_another_one_hid_is_masked_too(redactor: Redactor) -> None:
+    _, token, _ = made_up("ghp_<a36>", 0)
+    text = f"host=db password={'a' * 256}{token}"
+    masked, count = redactor.text(text)
+    assert count == 2
+    assert masked.endswith(redactor.text(token)[0])
+    assert redactor.text(masked) == (masked, 0)
+
+
+def test_basic_credentials_are_known_by_what_they_decode_to(redactor: Redactor) -> None:
+    credentials = base64.b64encode(b"admin:" + made_up("<a12>", 0)[1].encode()).decode()
+    for template in ["Authorization: Basic {}", '{{"auths": {{"ghcr.io": {{"auth": "{}"}}}}}}']:
+        masked, count = redactor.text(template.format(credentials))
+        assert count == 1
+        assert credentials not in masked
+    assert redactor.text("Authorization: Basic " + base64.b64encode(b"no pair").decode())[1] == 0
+
+
 def test_text_after_a_key_block_that_was_cut_stays(redactor: Redactor) -> None:
     _, block, _ = made_up("-----BEGIN RSA PRIVATE KEY-----\n<b64>\n<b64>", 0)
     masked, count = redactor.text(block + "\n\nIs this key still valid?")
@@ -325,40 +351,16 @@ def test_lone_surrogates_are_no_obstacle(redactor: Redactor) -> None:
 
 
 SECRETS = st.builds(lambda pick, seed: made_up(pick[1], seed), st.sampled_from(FORMATS), st.integers(0, 99))
+SEAMS = (
+    r"[masked: [masked:jwt] [masked:jwt:12345678] ] : :// @ host= password= ; ghp_ sk- eyJ . - _ a aB3 Bearer api_key="
+    r" secret: %3D \n -----BEGIN -----"
+)
 # Whatever may disturb a seam: pieces of secrets, of marks, of contexts, and what parts them.
 PIECES = st.one_of(
     SECRETS.map("".join),
     SECRETS.map(lambda parts: parts[1]),
     SECRETS.map(lambda parts: parts[1][: len(parts[1]) // 2]),
-    st.sampled_from(
-        [
-            "[masked:",
-            "[masked:jwt]",
-            "[masked:jwt:12345678]",
-            "]",
-            ":",
-            "://",
-            "@",
-            "host=",
-            "password=",
-            ";",
-            "ghp_",
-            "sk-",
-            "eyJ",
-            ".",
-            "-",
-            "_",
-            "a",
-            "aB3",
-            "Bearer",
-            "api_key=",
-            "secret:",
-            "%3D",
-            "\\n",
-            "-----BEGIN",
-            "-----",
-        ]
-    ),
+    st.sampled_from(SEAMS.split()),
     st.text(max_size=5),
 )
 
@@ -378,10 +380,10 @@ def test_masking_what_is_masked_changes_nothing(pieces: list[str], joint: str) -
 
 @given(st.lists(st.tuples(st.text(alphabet="aeiou ?!\n,é漢字🙂", max_size=20), SECRETS), max_size=5))
 def test_only_the_secrets_change(pairs: list[tuple[str, tuple[str, str, str]]]) -> None:
-    text = "".join(f"{benign}\n{before}{secret}{after}\n" for benign, (before, secret, after) in pairs)
+    text = "".join(f"{benign}\n{before}{secret}{after}\n.\n" for benign, (before, secret, after) in pairs)
     masked, count = Redactor(b"k").text(text)
     assert count == len(pairs)
     stays = "".join(
-        f"{re.escape(benign)}\n{re.escape(before)}MARK{re.escape(after)}\n" for benign, (before, _, after) in pairs
+        f"{re.escape(benign)}\n{re.escape(before)}MARK{re.escape(after)}\n\\.\n" for benign, (before, _, after) in pairs
     )
     assert re.fullmatch(stays.replace("MARK", r"\[masked:[a-z0-9-]+:[0-9a-f]{8}\]"), masked)

@@ -138,13 +138,20 @@ async def test_pages_give_every_thread_exactly_once_while_others_are_added(
     assert keys == sorted(keys, reverse=descending)
 
 
-METADATA: list[Json] = [{}, {"topic": None}, {"topic": "trip"}, {"topic": "trip", "stage": 1}, {"topic": ["trip"]}]
+METADATA: list[Json] = [
+    {},
+    {"topic": None},
+    {"topic": "trip"},
+    {"topic": "trip", "stage": 1},
+    {"topic": ["trip"]},
+    {"odd": [1, {"a": 0}]},
+]
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        ({}, [0, 1, 2, 3, 4]),
+        ({}, [0, 1, 2, 3, 4, 5]),
         ({"topic": "trip"}, [2, 3]),
         ({"topic": "trip", "stage": 1}, [3]),
         ({"stage": 2}, []),
@@ -152,6 +159,12 @@ METADATA: list[Json] = [{}, {"topic": None}, {"topic": "trip"}, {"topic": "trip"
         ({"topic": None}, [1]),
         ({"absent": None}, []),
         ({"topic": ["trip"]}, [4]),
+        # true is not 1, and 1 is 1.0, as in JSON.
+        ({"stage": True}, []),
+        ({"stage": 1.0}, [3]),
+        ({"odd": [1, {"a": 0}]}, [5]),
+        ({"odd": [True, {"a": False}]}, []),
+        ({"odd": [1, {"a": 0}, 2]}, []),
     ],
 )
 async def test_a_metadata_filter_wants_every_key_with_an_equal_value(

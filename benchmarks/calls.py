@@ -1,0 +1,271 @@
+"""What a call costs beside one that does nothing: ``python -m benchmarks.calls``, see README.md."""
+
+import argparse
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from benchmarks.call_rounds import Contender, RawCommits, Timed, alternate
+from benchmarks.mixed_calls import Crowd, in_turn
+from benchmarks.sample_text import SampleText
+from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio, write_json
+from benchmarks.starts import Start, starts
+from benchmarks.tables import figure, table, verdict
+
+CLIENTS = 8
+THREADS = 20
+PAGE = 20
+
+# What is held, against the no-op call in the same run. Recall in milliseconds, by messages in scope.
+CONNECT_RATIO = 1.15
+ADD_RATIO = 1.5
+GET_RATIO = 2.0
+RECALL_MS = {1_000: 5.0, 10_000: 10.0, 100_000: 40.0}
+MIXED_PER_SECOND = 400.0
+RESIDENT_MB = 170.0
+
+CALL_HEADER = (
+    *("transport", "messages", "call", "p50 ms", "p95 ms", "CPU ms", "no-op p50", "no-op p95", "no-op CPU"),
+    *("ratio p50", "ratio CPU", "expected", "verdict"),
+)
+START_HEADER = ("server", "initialize ms", "tools/list ms", "first call ms", "CPU s", "RSS MB", "expected", "verdict")
+MIXED_HEADER = (*("server", "calls/s", "p50 ms", "p95 ms", "server CPU ms", "client CPU ms", "expected", "verdict"),)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    report = anyio.run(_measure, options)
+    write_json(options.json, report)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000], help="messages in scope")
+    parser.add_argument("--transports", nargs="+", choices=["stdio", "http"], default=["stdio", "http"])
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of each call (default: 20)")
+    parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
+    parser.add_argument("--starts", type=int, default=15, help="starts of each server (default: 15; 0: none)")
+    parser.add_argument("--mixed-rounds", type=int, default=4, help="rounds of 8 clients (default: 4; 0: none)")
+    parser.add_argument("--mixed-calls", type=int, default=60, help="calls of each client a round (default: 60)")
+    parser.add_argument("--folder", type=Path, help="put the store here: on the disk to be measured")
+    parser.add_argument("--database", default="", help="postgresql://...; without it a new SQLite file")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    return parser
+
+
+@dataclass(slots=True)
+class Bench:
+    """A run: its options, the two servers' launches, what was loaded, and the figures so far."""
+
+    options: argparse.Namespace
+    folder: Path
+    raw: RawCommits
+    report: dict[str, Any] = field(default_factory=dict)
+    text: SampleText = field(default_factory=lambda: SampleText(1))
+    numbers: "count[int]" = field(default_factory=count)
+
+    def ours(self, size: int) -> Launch:
+        """Each size is a resource; all are in one store."""
+        return ours(self.folder, resource=f"{self.folder.name}-{size}", database=self.options.database)
+
+    def noop(self) -> Launch:
+        return noop(self.folder)
+
+
+async def _measure(options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="memstrata-calls-", dir=options.folder) as name:
+        folder = Path(name)
+        bench = Bench(options, folder, RawCommits(folder / "raw.db"))
+        try:
+            for size in options.sizes:
+                await _load(bench, size)
+            await _measure_calls(bench)
+            if options.starts:
+                await _measure_starts(bench)
+            if options.mixed_rounds:
+                await _measure_mixed(bench)
+        finally:
+            bench.raw.close()
+    return bench.report
+
+
+async def _load(bench: Bench, size: int) -> None:
+    text = SampleText(size)
+    async with over_stdio(bench.ours(size)) as connection:
+        for at in range(0, size, 100):
+            messages = [text.message() for _ in range(min(100, size - at))]
+            await connection.call("add_messages", thread_id=_thread(at // 100), messages=messages)
+
+
+def _thread(number: int) -> str:
+    return f"thread-{number % THREADS}"
+
+
+@contextlib.asynccontextmanager
+async def _connected(launch: Launch, transport: str) -> AsyncIterator[Connection]:
+    if transport == "stdio":
+        async with over_stdio(launch) as connection:
+            yield connection
+    else:
+        async with over_http(launch) as connections:
+            yield connections[0]
+
+
+async def _measure_calls(bench: Bench) -> None:
+    rows, kept = [], []
+    resident = 0.0
+    for transport in bench.options.transports:
+        for size in bench.options.sizes:
+            async with (
+                _connected(bench.ours(size), transport) as our,
+                _connected(bench.noop(), transport) as idle,
+            ):
+                for call in ("add", "get", "recall"):
+                    timed = await _timed(bench, call, our, idle)
+                    rows.append(_call_row(transport, size, call, timed))
+                    kept.append(_call_figures(transport, size, call, timed))
+                if transport == "stdio":
+                    resident = max(resident, our.server.resident_mb())
+    print(f"\n## Calls\n\n{table(CALL_HEADER, rows)}")
+    bench.report["calls"] = kept
+    if resident:
+        bench.report["resident_mb"] = resident
+        held = verdict(resident <= RESIDENT_MB)
+        print(f"\nResident memory over stdio after these calls: {resident:.0f} MB; expected {RESIDENT_MB:.0f}: {held}")
+
+
+async def _timed(bench: Bench, call: str, our: Connection, idle: Connection) -> dict[str, Timed]:
+    """Rounds of one of our calls and of no-op calls; with adds, of raw commits too. No-op calls carry as much text."""
+
+    async def add() -> None:
+        await our.call("add_messages", thread_id=_thread(next(bench.numbers)), messages=[bench.text.message()])
+
+    async def get() -> None:
+        await our.call("get_messages", thread_id=_thread(next(bench.numbers)), limit=PAGE)
+
+    async def recall() -> None:
+        await our.call("recall_memory", query=bench.text.question())
+
+    async def nothing() -> None:
+        await idle.call("noop", text=bench.text.text())
+
+    async def commit() -> None:
+        await bench.raw.commit(bench.text.text())
+
+    contenders = {
+        "ours": Contender({"add": add, "get": get, "recall": recall}[call], our.server),
+        "no-op": Contender(nothing, idle.server),
+    }
+    if call == "add":
+        contenders["commit"] = Contender(commit)
+    return await alternate(contenders, rounds=bench.options.rounds, calls=bench.options.calls)
+
+
+def _expected(transport: str, size: int, call: str, timed: dict[str, Timed]) -> tuple[str, bool | None]:
+    ours_ms, noop_ms = timed["ours"].ms(0.5), timed["no-op"].ms(0.5)
+    if call == "add":
+        floor = noop_ms + timed["commit"].ms(0.5)
+        return f"{ADD_RATIO}x({noop_ms:.2f}+{timed['commit'].ms(0.5):.2f})", ours_ms <= ADD_RATIO * floor
+    if call == "get":
+        return (f"{GET_RATIO:g}x", ours_ms <= GET_RATIO * noop_ms) if transport == "stdio" else ("-", None)
+    most = RECALL_MS.get(size)
+    return (f"{most:g} ms", ours_ms <= most) if most else ("-", None)
+
+
+def _call_row(transport: str, size: int, call: str, timed: dict[str, Timed]) -> list[str]:
+    mine, idle = timed["ours"], timed["no-op"]
+    expected, holds = _expected(transport, size, call, timed)
+    values = [each for it in (mine, idle) for each in (it.ms(0.5), it.ms(0.95), it.cpu_ms_per_call)]
+    ratios = [mine.ms(0.5) / idle.ms(0.5), _ratio(mine.cpu_ms_per_call, idle.cpu_ms_per_call)]
+    return [transport, f"{size:,}", call, *map(figure, values), *map(figure, ratios), expected, verdict(holds)]
+
+
+def _call_figures(transport: str, size: int, call: str, timed: dict[str, Timed]) -> dict[str, Any]:
+    found = {
+        name: {"p50_ms": it.ms(0.5), "p95_ms": it.ms(0.95), "cpu_ms": it.cpu_ms_per_call} for name, it in timed.items()
+    }
+    holds = _expected(transport, size, call, timed)[1]
+    return {"transport": transport, "messages": size, "call": call, "holds": holds, **found}
+
+
+def _ratio(ours_value: float, noop_value: float) -> float:
+    return ours_value / noop_value if noop_value else float("nan")
+
+
+async def _measure_starts(bench: Bench) -> None:
+    our = (bench.ours(max(bench.options.sizes)), "recall_memory", {"query": bench.text.question()})
+    idle = (bench.noop(), "noop", {"text": "nothing"})
+    found = await starts([our, idle], bench.options.starts)
+    mine, other = found["memstrata"], found["no-op"]
+    ratio = mine.initialize / other.initialize
+    rows = [
+        _start_row("memstrata", mine, f"{CONNECT_RATIO}x to initialize", verdict(ratio <= CONNECT_RATIO)),
+        _start_row("no-op", other, "-", "-"),
+    ]
+    print(f"\n## Starts (medians of {bench.options.starts})\n\n{table(START_HEADER, rows)}")
+    print(f"\nOurs / no-op: initialize {ratio:.2f}, tools/list {mine.tools / other.tools:.2f}")
+    bench.report["starts"] = {
+        name: {each: getattr(start, each) for each in start.__slots__} for name, start in found.items()
+    }
+
+
+def _start_row(name: str, start: Start, expected: str, held: str) -> list[str]:
+    times = [figure(seconds * 1000, 0) for seconds in (start.initialize, start.tools, start.first_call)]
+    return [name, *times, figure(start.cpu), figure(start.resident_mb, 0), expected, held]
+
+
+async def _measure_mixed(bench: Bench) -> None:
+    """By turns an add, a page and a recall by each client, each beginning with another; at the smallest size."""
+    size = min(bench.options.sizes)
+    async with over_http(bench.ours(size), CLIENTS) as our, over_http(bench.noop(), CLIENTS) as idle:
+        crowds = {
+            "memstrata": Crowd([_mixing(bench, each, at) for at, each in enumerate(our)], our[0].server),
+            "no-op": Crowd([_idling(bench, each) for each in idle], idle[0].server),
+        }
+        await in_turn(list(crowds.values()), rounds=bench.options.mixed_rounds, calls=bench.options.mixed_calls)
+    held = verdict(crowds["memstrata"].per_second >= MIXED_PER_SECOND)
+    expected = {"memstrata": (f"{MIXED_PER_SECOND:.0f} a second", held), "no-op": ("-", "-")}
+    rows = [[name, *map(figure, _mixed_figures(crowd).values()), *expected[name]] for name, crowd in crowds.items()]
+    print(f"\n## Mixed calls over HTTP, {CLIENTS} clients at once, {size:,} messages\n\n{table(MIXED_HEADER, rows)}")
+    bench.report["mixed"] = {name: _mixed_figures(crowd) for name, crowd in crowds.items()}
+
+
+def _mixing(bench: Bench, connection: Connection, offset: int) -> Any:
+    async def act(number: int) -> None:
+        thread = _thread(number + offset)
+        if (number + offset) % 3 == 0:
+            await connection.call("add_messages", thread_id=thread, messages=[bench.text.message()])
+        elif (number + offset) % 3 == 1:
+            await connection.call("get_messages", thread_id=thread, limit=PAGE)
+        else:
+            await connection.call("recall_memory", query=bench.text.question())
+
+    return act
+
+
+def _idling(bench: Bench, connection: Connection) -> Any:
+    async def act(_: int) -> None:
+        await connection.call("noop", text=bench.text.text())
+
+    return act
+
+
+def _mixed_figures(crowd: Crowd) -> dict[str, float]:
+    calls = len(crowd.seconds)
+    return {
+        "per_second": crowd.per_second,
+        "p50_ms": crowd.ms(0.5),
+        "p95_ms": crowd.ms(0.95),
+        "server_cpu_ms": crowd.server_cpu_seconds / calls * 1000,
+        "client_cpu_ms": crowd.client_cpu_seconds / calls * 1000,
+    }
+
+
+if __name__ == "__main__":
+    main()

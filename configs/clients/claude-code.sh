@@ -1,0 +1,1 @@
+claude mcp add --scope user --transport stdio memory -- uvx memstrata

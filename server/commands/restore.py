@@ -1,0 +1,71 @@
+"""``memstrata restore``: what was deleted is listed, or there again."""
+
+import asyncio
+import sys
+
+from memstrata.memory.ages import age, iso
+from memstrata.memory.deleting import deletions_to_undo
+from memstrata.memory.deleting import restore as undo
+from memstrata.memory.engine import Engine
+from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.runtime import open_engine
+from memstrata.server.settings import Settings
+from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.records import Scope
+from memstrata.storage.restoration import Deletion
+
+
+def restore(settings: Settings, deletion_uid: str | None, thread_id: str | None) -> int:
+    """Undo a delete of the launch scope, or the newest of a thread; with neither, list them. Returns the exit code.
+
+    Raises NotFound, Conflict, StorageUnavailable, DatabaseTooNew or InvalidInput.
+    """
+    return asyncio.run(_restore(settings, deletion_uid, thread_id))
+
+
+async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str | None) -> int:
+    state = await look_at_database(settings)
+    if settings.memory == "off":
+        raise InvalidInput("memory is off: nothing is stored, and so nothing can be restored")
+    if not state.exists:
+        raise NotFound(f"nothing was deleted: there is no database at {state.where}")
+    engine = await open_engine(settings)
+    scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
+    try:
+        if deletion_uid is None:
+            deletions = await deletions_to_undo(engine, scope)
+            if thread_id is None:
+                _list(engine, scope, deletions)
+                return 0
+            deletion_uid = _newest_of(thread_id, deletions)
+        restored = await undo(engine, scope, deletion_uid)
+    finally:
+        await engine.database.close()
+    what = "the thread, with" if restored.kind == "thread" else "of the thread"
+    sys.stdout.write(f"restored {what} {restored.thread_id!r}: {_messages(restored)}\n")
+    return 0
+
+
+def _newest_of(thread_id: str, deletions: list[Deletion]) -> str:
+    for deletion in deletions:
+        if deletion.thread_id == thread_id:
+            return deletion.deletion_uid
+    raise NotFound(f"there is no delete of thread {thread_id!r} to undo; `memstrata restore` lists those there are")
+
+
+def _messages(deletion: Deletion) -> str:
+    return f"{deletion.message_count} message{'' if deletion.message_count == 1 else 's'}"
+
+
+def _list(engine: Engine, scope: Scope, deletions: list[Deletion]) -> None:
+    if not deletions:
+        sys.stdout.write(f"nothing to undo for agent {scope.agent_id!r} and resource {scope.resource_id!r}\n")
+        return
+    for deletion in deletions:
+        when = f"{iso(deletion.deleted_at)} ({age(deletion.deleted_at, engine.now())})"
+        columns = (deletion.deletion_uid, f"{deletion.kind:<8}", f"{_messages(deletion):>13}", when, deletion.thread_id)
+        sys.stdout.write("  ".join(columns) + "\n")
+    sys.stdout.write(
+        f"\n`memstrata restore ID` undoes one; each is erased {engine.deleted_days} days after it was made.\n"
+    )

@@ -1,0 +1,99 @@
+"""A lock that another connection holds is waited for, up to a limit; a read that takes too long is stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from memstrata.storage import sqlite_driver
+from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.sqlite_database import SqliteDatabase
+
+from .building import draft, execute, only, say, seqs
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteDatabase]:
+    monkeypatch.setattr("memstrata.storage.sqlite_database.BUSY_DEADLINE", 0.4)
+    database = await SqliteDatabase.open(str(tmp_path / "memory.db"))
+    await say(database, "main", draft())
+    yield database
+    await database.close()
+
+
+@contextmanager
+def locked(path: str) -> Iterator[sqlite_driver.Connection]:
+    """Another connection that holds the write lock."""
+    other = sqlite_driver.connect(path, synchronous="OFF")
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+    finally:
+        other.close()
+
+
+async def test_a_write_waits_for_the_lock(sqlite: SqliteDatabase) -> None:
+    with locked(sqlite.path) as other:
+        waiting = asyncio.create_task(say(sqlite, "main", draft()))
+        done, _ = await asyncio.wait({waiting}, timeout=0.15)
+        assert not done
+        other.execute("COMMIT")
+        assert (await waiting).stored[0].seq == 2
+
+
+async def test_a_lock_that_is_held_too_long_is_an_error_that_names_it(sqlite: SqliteDatabase) -> None:
+    with locked(sqlite.path):
+        with pytest.raises(StorageUnavailable, match=r"busy: another process has held its write lock for 0\.4 s; try"):
+            await say(sqlite, "main", draft())
+        assert await seqs(sqlite, "main") == [1]
+    assert (await say(sqlite, "main", draft())).stored[0].seq == 2
+
+
+async def test_reads_do_not_wait_for_a_writer(sqlite: SqliteDatabase) -> None:
+    with locked(sqlite.path) as other:
+        other.execute("DELETE FROM messages")
+        assert await seqs(sqlite, "main") == [1]
+
+
+async def test_a_database_that_stays_locked_cannot_be_opened_for_the_first_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memstrata.storage.sqlite_database.BUSY_DEADLINE", 0.3)
+    path = str(tmp_path / "new.db")
+    with locked(path), pytest.raises(StorageUnavailable, match=r"new\.db"):
+        await SqliteDatabase.open(path)
+    opened = await SqliteDatabase.open(path)
+    await opened.close()
+
+
+async def test_a_read_that_takes_too_long_is_stopped_and_its_reader_serves_again(
+    sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memstrata.storage.sqlite_database.READ_SECONDS", 0.1)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(StorageUnavailable, match="could not be read: interrupted"):
+        await only(sqlite, endless)
+    assert [await only(sqlite, "SELECT 1") for _ in range(5)] == [1] * 5
+
+
+async def test_a_rewrite_needs_the_lock_too(sqlite: SqliteDatabase) -> None:
+    with locked(sqlite.path), pytest.raises(StorageUnavailable, match="could not be rewritten"):
+        await sqlite.rewrite()
+    assert await sqlite.rewrite()
+    assert await seqs(sqlite, "main") == [1]
+
+
+async def test_a_broken_index_is_among_the_problems(sqlite: SqliteDatabase) -> None:
+    assert await sqlite.integrity_problems() == []
+    await sqlite.write(execute, "DELETE FROM search_text_content")
+    assert [problem for problem in await sqlite.integrity_problems() if "index" in problem]
+
+
+async def test_a_dangling_row_is_among_the_problems(sqlite: SqliteDatabase) -> None:
+    await sqlite._writer_thread.hop(lambda connection: connection.execute("PRAGMA foreign_keys = OFF"))
+    await sqlite.write(execute, "DELETE FROM threads")
+    assert [problem for problem in await sqlite.integrity_problems() if problem.startswith("foreign key")]

@@ -1,0 +1,46 @@
+"""A client of a server of its own, in both protocol eras, on both databases."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from memstrata.server.building import build_server
+from memstrata.server.settings import Settings, load_settings
+
+from .calling import Connect, Tools
+
+SettingsFor = Callable[..., Settings]
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def era(request: pytest.FixtureRequest) -> str:
+    """The protocol era that clients speak."""
+    return str(request.param)
+
+
+@pytest.fixture
+def settings_for(database_url: str) -> SettingsFor:
+    """Any settings, on the test's database."""
+    return lambda **flags: load_settings({"database": database_url, **flags}, environ={})
+
+
+@pytest.fixture
+def connect(settings_for: SettingsFor, era: str) -> Connect:
+    """Opens a client of a server of its own on the test's database, with any settings."""
+
+    @contextlib.asynccontextmanager
+    async def opened(**flags: Any) -> AsyncIterator[Tools]:
+        async with Client(build_server(settings_for(**flags)), mode="auto" if era == "modern" else "legacy") as client:
+            yield Tools(client)
+
+    return opened
+
+
+@pytest.fixture
+async def tools(connect: Connect) -> AsyncIterator[Tools]:
+    """A client with the default settings."""
+    async with connect() as opened:
+        yield opened

@@ -1,0 +1,84 @@
+"""A write sent again with its key does nothing and gets the first answer again."""
+
+from typing import Any
+
+import pytest
+
+from .calling import Connect, Json, Tools
+
+pytestmark = pytest.mark.anyio
+
+KEY = "memstrata/idempotency-key"
+HELLO = {"role": "user", "content": "hello"}
+
+# Each write, and the same with another body.
+WRITES: list[tuple[str, Json, Json]] = [
+    ("add_messages", {"messages": [HELLO], "thread_id": "main"}, {"messages": [HELLO, HELLO], "thread_id": "main"}),
+    ("delete_messages", {"which": "last_turn", "thread_id": "main"}, {"which": "all", "thread_id": "main"}),
+    ("update_thread", {"thread_id": "main", "title": "A"}, {"thread_id": "main", "title": "B"}),
+    ("delete_thread", {"thread_id": "main"}, {"thread_id": "other"}),
+]
+
+
+async def state(tools: Tools) -> tuple[Any, list[str]]:
+    threads = (await tools("list_threads"))["threads"]
+    return threads, [text for thread in threads for text in await tools.texts(thread["thread_id"])]
+
+
+@pytest.mark.parametrize(("tool", "body", "other"), WRITES, ids=[tool for tool, _, _ in WRITES])
+async def test_a_write_sent_again_gets_the_first_answer_and_changes_nothing(
+    tools: Tools, tool: str, body: Json, other: Json
+) -> None:
+    await tools.say("main", "one", "two", "three")
+    await tools.say("other", "four")
+    first = await tools(tool, meta={KEY: "k1"}, **body)
+    after = await state(tools)
+    assert await tools(tool, meta={KEY: "k1"}, **body) == first
+    assert await state(tools) == after
+    error = await tools.refused(tool, meta={KEY: "k1"}, **other)
+    assert "'k1'" in error
+    assert "new key" in error
+    assert await state(tools) == after
+    await tools(tool, meta={KEY: "k2"}, **other)
+
+
+async def test_add_messages_takes_its_key_as_an_argument_too(tools: Tools) -> None:
+    first = await tools.say("main", "hello", idempotency_key="k1")
+    assert await tools.say("main", "hello", idempotency_key="k1") == first
+    assert await tools.say("main", "hello", meta={KEY: "k1"}) == first
+    assert "k1" in await tools.refused("add_messages", messages=[HELLO, HELLO], idempotency_key="k1")
+    assert await tools.texts("main") == ["hello"]
+
+
+async def test_the_same_messages_in_another_shape_are_the_same_body(tools: Tools) -> None:
+    first = await tools.add("main", HELLO, idempotency_key="k1")
+    again = await tools(
+        "add_messages", messages='{"content": "hello", "role": "user"}', thread_id="main", idempotency_key="k1"
+    )
+    assert again == first
+    assert await tools.texts("main") == ["hello"]
+
+
+async def test_a_key_holds_across_processes_but_not_across_scopes(connect: Connect) -> None:
+    async with connect(resource="ana") as tools:
+        first = await tools.say("main", "hello", idempotency_key="k1")
+    async with connect(resource="ana") as again, connect(resource="ben") as other:
+        assert await again.say("main", "hello", idempotency_key="k1") == first
+        assert await other.say("main", "another", idempotency_key="k1") != first
+        assert await other.texts("main") == ["another"]
+
+
+async def test_a_refused_write_does_not_use_its_key_up(tools: Tools) -> None:
+    bad = {"role": "user", "content": "half a pair \ud83d"}
+    assert "U+D83D" in await tools.refused("add_messages", messages=[bad], thread_id="main", idempotency_key="k1")
+    await tools.refused("delete_thread", thread_id="main", meta={KEY: "k1"})
+    await tools.say("main", "hello", idempotency_key="k1")
+    assert await tools.texts("main") == ["hello"]
+
+
+async def test_an_unfit_key_is_refused(tools: Tools) -> None:
+    assert "255" in await tools.refused("add_messages", messages=[HELLO], idempotency_key="k" * 256)
+    assert "NUL" in await tools.refused("add_messages", messages=[HELLO], idempotency_key="k\x00")
+    assert "must be a string" in await tools.refused("add_messages", messages=[HELLO], meta={KEY: 7})
+    await tools.say("main", "hello", idempotency_key="k" * 255)
+    assert (await tools("memory_status"))["counts"]["messages"] == 1

@@ -1,0 +1,171 @@
+"""get_messages: pages, filters, detail, and budgets."""
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.memory.reading import CUT_MARK, LOW_TEXT_CHARS
+from memstrata.memory.tokens import load_counter
+from memstrata.storage.statements import to_json
+
+from .calling import Tools, examples
+
+pytestmark = pytest.mark.anyio
+
+TEN = [str(number) for number in range(1, 11)]
+COUNTER = load_counter()
+
+
+async def test_without_an_offset_the_newest_come_in_chronological_order(tools: Tools) -> None:
+    await tools.say("main", *TEN)
+    page = await tools.page("main", limit=3)
+    assert [message["parts"][0]["text"] for message in page["messages"]] == ["8", "9", "10"]
+    assert (page["thread_id"], page["total"], page["next"]) == ("main", 10, {"before": 8})
+    assert "cut" not in page
+
+
+async def test_an_offset_counts_from_the_oldest_zero_included(tools: Tools) -> None:
+    await tools.say("main", *TEN)
+    page = await tools.page("main", limit=3, offset=0)
+    assert [message["seq"] for message in page["messages"]] == [1, 2, 3]
+    assert page["next"] == {"offset": 3}
+    page = await tools.page("main", limit=3, offset=8)
+    assert [message["seq"] for message in page["messages"]] == [9, 10]
+    assert "next" not in page
+    assert (await tools.page("main", offset=10))["messages"] == []
+
+
+async def test_before_and_after_are_seqs_and_exclusive(tools: Tools) -> None:
+    await tools.say("main", *TEN)
+    assert await tools.texts("main", limit=2, before=5) == ["3", "4"]
+    assert await tools.texts("main", limit=2, after=5) == ["6", "7"]
+    assert await tools.texts("main", after=3, before=7) == ["4", "5", "6"]
+    assert await tools.texts("main", limit=2, after=3, before=7) == ["5", "6"]
+    assert await tools.texts("main", after=0, before=2) == ["1"]
+
+
+@pytest.mark.parametrize("cursor", ["before", "after"])
+async def test_an_offset_and_a_cursor_together_are_an_error(tools: Tools, cursor: str) -> None:
+    await tools.say("main", "one")
+    assert "one or the other" in await tools.refused("get_messages", thread_id="main", offset=0, **{cursor: 1})
+
+
+@examples(25)
+@given(
+    count=st.integers(1, 12),
+    gone=st.sets(st.integers(1, 12), max_size=6),
+    limit=st.integers(1, 5),
+    max_tokens=st.none() | st.integers(1, 300),
+)
+async def test_following_next_walks_a_thread_exactly_once_in_each_direction(
+    tools: Tools, count: int, gone: set[int], limit: int, max_tokens: int | None
+) -> None:
+    thread = uuid.uuid4().hex
+    ids = [f"{number}" for number in range(1, count + 1)]
+    await tools.add(thread, *({"role": "user", "content": f"message {id_}", "id": id_} for id_ in ids))
+    deleted = [id_ for id_ in ids if int(id_) in gone]
+    if deleted:
+        await tools("delete_messages", which="ids", ids=deleted, thread_id=thread)
+    there = [int(id_) for id_ in ids if id_ not in deleted]
+    budget = {"max_tokens": max_tokens} if max_tokens else {}
+    for start in ({}, {"after": 0}, {"offset": 0}):
+        pages: list[list[int]] = []
+        step: dict[str, int] | None = start
+        while step is not None:
+            page = await tools.page(thread, limit=limit, **step, **budget)
+            pages.append([message["seq"] for message in page["messages"]])
+            assert page["messages"] or not there
+            step = page.get("next")
+        in_order = pages if start else pages[::-1]
+        assert [seq for page_ in in_order for seq in page_] == there
+
+
+async def test_roles_narrow_the_page_and_its_total(tools: Tools) -> None:
+    await tools.add("main", *({"role": role, "content": role} for role in ("system", "user", "assistant", "user")))
+    page = await tools.page("main", roles=["assistant", "user"], limit=2)
+    assert [message["role"] for message in page["messages"]] == ["assistant", "user"]
+    assert (page["total"], page["next"]) == (3, {"before": 3})
+    assert (await tools.page("main", roles=["tool"]))["messages"] == []
+    error = await tools.refused("get_messages", thread_id="main", roles=["wizard"])
+    assert error == "get_messages: roles[0]: Input should be 'system', 'user', 'assistant' or 'tool'"
+
+
+async def test_low_detail_is_a_short_line_of_each_message(tools: Tools) -> None:
+    call = {"id": "c1", "function": {"name": "look", "arguments": '{"at":"sky"}'}}
+    await tools.add(
+        "main",
+        {"role": "user", "content": "short", "name": "ana", "created_at": "2024-03-15", "metadata": {"k": 1}},
+        {"role": "user", "content": "x" * (LOW_TEXT_CHARS + 1)},
+        {"role": "user", "content": "x" * LOW_TEXT_CHARS},
+        {"role": "assistant", "content": "Look:", "tool_calls": [call]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}]},
+    )
+    short, long, just, called, image = await tools.messages("main", detail="low")
+    assert short == {
+        **{"id": short["id"], "seq": 1, "role": "user", "name": "ana"},
+        **{"text": "short", "said_at": "2024-03-15T00:00:00.000Z"},
+    }
+    assert long["text"] == "x" * LOW_TEXT_CHARS + CUT_MARK
+    assert just["text"] == "x" * LOW_TEXT_CHARS
+    assert called["text"] == 'Look:\n[tool call look({"at":"sky"})]'
+    assert image["text"] == "[image]"
+
+
+async def test_a_page_over_its_budget_ends_early_says_so_and_says_where_to_go_on(tools: Tools) -> None:
+    await tools.say("main", *(f"{number}: " + "word " * 50 for number in range(1, 7)))
+    newest = await tools.page("main", max_tokens=300)
+    assert "max_tokens=300" in newest["cut"]
+    assert [message["seq"] for message in newest["messages"]] == [5, 6]
+    assert newest["next"] == {"before": 5}
+    assert sum(COUNTER.text(to_json(message)) for message in newest["messages"]) <= 300
+    oldest = await tools.page("main", max_tokens=300, offset=1)
+    assert [message["seq"] for message in oldest["messages"]] == [2, 3]
+    assert oldest["next"] == {"offset": 3}
+    onward = await tools.page("main", max_tokens=300, after=3)
+    assert (onward["messages"][0]["seq"], onward["next"]) == (4, {"after": 5})
+    whole = await tools.page("main", max_tokens=100_000)
+    assert len(whole["messages"]) == 6
+    assert "cut" not in whole
+
+
+@pytest.mark.parametrize("text", ["word " * 2000, '"\n' * 2000, "🜁" * 2000], ids=["words", "escapes", "rare"])
+async def test_a_message_larger_than_the_budget_is_cut_with_a_mark(tools: Tools, text: str) -> None:
+    await tools.say("main", "before", text)
+    page = await tools.page("main", max_tokens=200)
+    (message,) = page["messages"]
+    assert message["text"].endswith(CUT_MARK)
+    assert text.startswith(message["text"].removesuffix(CUT_MARK))
+    assert len(message["text"]) > len(CUT_MARK) + 20
+    assert COUNTER.text(to_json(message)) <= 200
+    assert "cut" in page
+    assert page["next"] == {"before": 2}
+    alone = await tools.page("main", max_tokens=200, limit=1)
+    assert alone["messages"] == [message]
+    assert "cut" in alone
+
+
+async def test_the_smallest_budget_still_shows_one_message(tools: Tools) -> None:
+    await tools.say("main", "hello there")
+    page = await tools.page("main", max_tokens=1)
+    assert [message["text"] for message in page["messages"]] == [CUT_MARK]
+
+
+async def test_a_page_has_one_to_two_hundred_messages(tools: Tools) -> None:
+    for _ in range(3):
+        await tools.say("main", *["x"] * 67)
+    assert len((await tools.page("main"))["messages"]) == 50
+    assert len((await tools.page("main", limit=200))["messages"]) == 200
+    assert len((await tools.page("main", limit=1))["messages"]) == 1
+    for limit in (0, -1, 201):
+        assert "limit" in await tools.refused("get_messages", thread_id="main", limit=limit)
+
+
+async def test_a_number_that_no_page_has_is_refused_by_name(tools: Tools) -> None:
+    await tools.say("main", "one")
+    for name in ("offset", "before", "after", "max_tokens"):
+        for value in (-1, 2**63, 10**30):
+            error = await tools.refused("get_messages", thread_id="main", **{name: value})
+            assert error.startswith(f"{name}: ")
+        await tools.page("main", **{name: 2**63 - 1})

@@ -1,0 +1,183 @@
+"""recall_memory: what is found, in which order, and what narrows it."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from .calling import TEXTS, Json, Tools, examples
+
+pytestmark = pytest.mark.anyio
+
+FORMS = [
+    ("I was running along the river", "did she run?"),
+    ("She owns three dogs", "dog"),
+    ("We had been planning the wedding", "wedding plans"),
+    ("Mi café favorito está en Bogotá", "cafe bogota"),
+    ("the cafe in Bogota", "CAFÉ, Bogotá!"),
+    ("Die Straße nach Köln", "strasse koln"),
+    ("İstanbul is lovely", "istanbul"),
+    ("Ελλάδα το καλοκαίρι", "ελλαδα"),
+    ("Ёлка в лесу", "елка"),
+    ("我喜欢喝绿茶", "绿茶"),
+    ("私はコーヒーが好きです", "コーヒー"),
+    ("私はｺｰﾋｰが好きです", "コーヒー"),
+    ("서울에 살고 있어요", "서울에"),
+    ("ฉันชอบชาเขียว", "ชาเขียว"),
+    ("मुझे चाय पसंद है", "चाय"),
+    ("Set MAX_TOKENS to 4096 in config.yaml", "max tokens"),
+    ("deployed v2.14.3 on host-7", "2.14.3"),
+    ("I write C++ and Rust", "C++"),
+    ("ﬁne print, full ＷＩＤＴＨ", "fine width"),
+]
+
+
+async def test_a_message_is_found_by_its_words_in_other_forms(tools: Tools) -> None:
+    for number, (said, asked) in enumerate(FORMS):
+        await tools.say(f"thread {number}", "something else altogether", said, "tout autre chose")
+        assert await tools.found(asked, thread_id=f"thread {number}") == [said], asked
+
+
+async def test_function_words_find_nothing_beside_words_that_tell(tools: Tools) -> None:
+    await tools.say("main", "what is the time when you are there", "my sister plays tennis")
+    assert await tools.found("what is it that my sister is playing when she is there?") == ["my sister plays tennis"]
+
+
+async def test_a_query_of_function_words_only_still_looks_for_them(tools: Tools) -> None:
+    await tools.say("main", "to be or not to be", "green tea")
+    assert await tools.found("to be or not to be") == ["to be or not to be"]
+
+
+async def test_rare_words_and_more_words_rank_higher_and_ties_go_to_the_newer(tools: Tools) -> None:
+    await tools.say("main", "tea at noon", "tea with saffron", "tea at night", "tea and cake", "cake alone")
+    assert await tools.found("saffron tea") == ["tea with saffron", "tea and cake", "tea at night", "tea at noon"]
+    assert (await tools.found("cake tea"))[0] == "tea and cake"
+
+
+async def test_nothing_relevant_is_an_answer(tools: Tools) -> None:
+    await tools.say("main", "green tea")
+    assert await tools("recall_memory", query="submarine") == "Nothing relevant is remembered about this."
+    answer = await tools("recall_memory", query="submarine", format="json")
+    assert (answer["hits"], answer["matched"]) == ([], 0)
+    assert await tools("recall_memory", query="?!") == "Nothing relevant is remembered about this."
+
+
+async def test_a_hit_comes_with_two_messages_before_and_one_after(tools: Tools) -> None:
+    await tools.say("main", "zero", "one", "two", "the violin", "four", "five")
+    await tools.say("other", "elsewhere")
+    (hit,) = await tools.hits("violin")
+    assert [message["text"] for message in hit["before"]] == ["one", "two"]
+    assert [message["text"] for message in hit["after"]] == ["four"]
+    (first,) = await tools.hits("zero")
+    assert "before" not in first
+    (bare,) = await tools.hits("violin", neighbours=False)
+    assert bare.keys() == {"kind", "thread_id", "id", "seq", "role", "text", "said_at", "age"}
+
+
+async def test_a_hit_says_where_it_is_who_said_it_and_when(tools: Tools) -> None:
+    message: Json = {"role": "assistant", "name": "bot", "content": "a violin", "id": "m1", "created_at": "2024-03-15"}
+    await tools.add("main", message)
+    (hit,) = await tools.hits("violin")
+    assert (hit["kind"], hit["thread_id"], hit["id"], hit["seq"]) == ("message", "main", "m1", 1)
+    assert (hit["role"], hit["name"], hit["said_at"]) == ("assistant", "bot", "2024-03-15T00:00:00.000Z")
+    assert hit["age"].endswith(" ago")
+    text = await tools("recall_memory", query="violin")
+    assert f"thread main, 2024-03-15 ({hit['age']})" in text
+    assert "> #1 assistant bot: a violin" in text
+
+
+async def test_messages_are_found_by_their_speaker_tools_and_files_too(tools: Tools) -> None:
+    call = {"id": "c1", "function": {"name": "book_flight", "arguments": '{"to":"Reykjavik"}'}}
+    await tools.add("main", {"role": "user", "name": "Xanthippe", "content": "hello"})
+    await tools.add("main", {"role": "assistant", "content": "", "tool_calls": [call]})
+    await tools.add("main", {"role": "tool", "tool_call_id": "c1", "content": '{"seat":"window"}'})
+    await tools.add("main", {"role": "user", "content": "see", "files": [{"file_name": "invoice.pdf"}]})
+    for asked, seq in (("xanthippe", 1), ("reykjavik", 2), ("flight", 2), ("window", 3), ("invoice", 4)):
+        assert [hit["seq"] for hit in await tools.hits(asked)] == [seq]
+
+
+@pytest.fixture
+async def diary(tools: Tools) -> Tools:
+    """The same words, said at different times, by different roles, in different threads."""
+    await tools.add(
+        "spring",
+        {"role": "user", "content": "tea in march", "created_at": "2024-03-15T09:00:00Z"},
+        {"role": "assistant", "content": "tea in april", "created_at": "2024-04-15T09:00:00Z"},
+    )
+    await tools.add("summer", {"role": "user", "content": "tea in july", "created_at": "2024-07-15T09:00:00Z"})
+    return tools
+
+
+async def test_since_and_until_narrow_by_when_it_was_said(diary: Tools) -> None:
+    assert await diary.found("tea", since="2024-04-01") == ["tea in july", "tea in april"]
+    assert await diary.found("tea", until="2024-04-15T09:00:00Z") == ["tea in april", "tea in march"]
+    assert await diary.found("tea", since="2024-04-15T09:00:00Z", until="2024-04-15T09:00:00Z") == ["tea in april"]
+    assert await diary.found("tea", since="2024-04-15T09:00:00.001Z", until="2024-07-15T08:59:59Z") == []
+    assert "since" in await diary.refused("recall_memory", query="tea", since="yesterday")
+
+
+async def test_a_date_alone_means_the_whole_day(diary: Tools) -> None:
+    assert await diary.found("tea", since="2024-04-15", until="2024-04-15") == ["tea in april"]
+    assert await diary.found("tea", until="20240314") == []
+    assert await diary.found("tea", until="20240315") == ["tea in march"]
+
+
+async def test_roles_threads_and_kinds_narrow_the_hits(diary: Tools) -> None:
+    assert await diary.found("tea", roles=["assistant"]) == ["tea in april"]
+    assert await diary.found("tea", thread_id="summer") == ["tea in july"]
+    assert await diary.found("tea", thread_id="winter") == []
+    assert await diary.found("tea", kinds=["entry"]) == []
+    assert len(await diary.found("tea", kinds=["message"])) == 3
+    assert "kinds" in await diary.refused("recall_memory", query="tea", kinds=["rumour"])
+
+
+async def test_the_limit_is_how_many_hits_there_are_filtered_ones_not_counted(tools: Tools) -> None:
+    await tools.say("many", *(f"tea {number}" for number in range(60)))
+    await tools.add("main", {"role": "assistant", "content": "tea of old"})
+    await tools.say("many", *(f"tea {number}" for number in range(60, 90)))
+    assert len(await tools.found("tea")) == 5
+    assert await tools.found("tea", limit=1) == ["tea 89"]
+    assert len(await tools.found("tea", limit=50, neighbours=False)) == 50
+    assert await tools.found("tea", thread_id="main", limit=2) == ["tea of old"]
+    assert await tools.found("tea", roles=["assistant"]) == ["tea of old"]
+    for limit in (0, 51):
+        assert "limit" in await tools.refused("recall_memory", query="tea", limit=limit)
+
+
+async def test_several_queries_are_one_answer_with_each_hit_once(tools: Tools) -> None:
+    await tools.say("main", "the violin", "the cello", "the violin and the cello", "drums")
+    found = await tools.found("violin", queries=["cello", "viola"])
+    assert sorted(found) == ["the cello", "the violin", "the violin and the cello"]
+    assert await tools.found("", queries=["drums"]) == ["drums"]
+    assert len(await tools.found("violin", queries=["a1", "b2", "c3", "d4"])) == 2
+    error = await tools.refused("recall_memory", query="violin", queries=["a1", "b2", "c3", "d4", "e5"])
+    assert "at most 5" in error
+
+
+async def test_a_query_is_needed_and_has_a_limit(tools: Tools) -> None:
+    for empty in ({}, {"query": ""}, {"query": "  \n"}, {"queries": []}, {"queries": [" "]}):
+        assert (await tools.refused("recall_memory", **empty)).startswith("query: ")
+    await tools("recall_memory", query="é" * 1024)
+    assert "2048" in await tools.refused("recall_memory", query="é" * 1024 + "x")
+    for text in ("a\x00b", "\ud83d"):
+        await tools.refused("recall_memory", query=text)
+
+
+@examples(40)
+@given(said=TEXTS.filter(bool), asked=TEXTS.filter(lambda text: text.strip()) | st.from_regex(r"[\"'():^*+~ a-z]+\Z"))
+@example(said="C++ (a) OR b", asked='C++ AND "unclosed OR NEAR(a b, 5) NOT title:x ^y* col:"z" - {a b} \\ % _')
+@example(said="it's", asked="it's a 'b' & c | !d <-> e:*")
+@example(said="👩‍👩‍👧 🇩🇪", asked="👩‍👩‍👧 🇩🇪 ¿?")
+@example(said="\u0301\u0f39\u094d", asked="\u0301 \u0f39 \u094d")
+@example(said="﷽ ﷺ", asked="ﷺ")
+async def test_every_text_can_be_said_and_asked(tools: Tools, said: str, asked: str) -> None:
+    await tools.say("main", said)
+    await tools.hits(asked[:500])
+    await tools.raw("recall_memory", query=said[:500])
+    assert isinstance(await tools("recall_memory", query=asked[:500], explain=True), str)
+
+
+@examples(25)
+@given(word=st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12), thread=st.uuids())
+async def test_every_word_said_is_found_by_itself(tools: Tools, word: str, thread: object) -> None:
+    await tools.say(str(thread), f"zzz {word} yyy")
+    assert await tools.found(word, thread_id=str(thread)) == [f"zzz {word} yyy"]
