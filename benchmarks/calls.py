@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 
 from benchmarks.call_rounds import Contender, RawCommits, Timed, alternate
+from benchmarks.conversations import MESSAGES_PER_CALL
 from benchmarks.mixed_calls import Crowd, in_turn
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio, write_json
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calls", description=__doc__)
-    parser.add_argument("--sizes", nargs="+", type=int, default=[1_000, 10_000], help="messages in scope")
+    parser.add_argument("--sizes", nargs="+", type=_size, default=[1_000, 10_000], help="messages in scope")
     parser.add_argument("--transports", nargs="+", choices=["stdio", "http"], default=["stdio", "http"])
     parser.add_argument("--rounds", type=int, default=20, help="rounds of each call (default: 20)")
     parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
@@ -57,6 +58,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--database", default="", help="postgresql://...; without it a new SQLite file")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser
+
+
+def _size(text: str) -> int:
+    if int(text) < THREADS:
+        raise argparse.ArgumentTypeError(f"{text} is too small: there are {THREADS} threads")
+    return int(text)
 
 
 @dataclass(slots=True)
@@ -96,11 +103,13 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _load(bench: Bench, size: int) -> None:
+    """So many messages, in calls of 100 at most, in turn to each of the threads."""
     text = SampleText(size)
+    step = min(MESSAGES_PER_CALL, size // THREADS)
     async with over_stdio(bench.ours(size)) as connection:
-        for at in range(0, size, 100):
-            messages = [text.message() for _ in range(min(100, size - at))]
-            await connection.call("add_messages", thread_id=_thread(at // 100), messages=messages)
+        for at in range(0, size, step):
+            messages = [text.message() for _ in range(min(step, size - at))]
+            await connection.call("add_messages", thread_id=_thread(at // step), messages=messages)
 
 
 def _thread(number: int) -> str:

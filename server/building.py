@@ -11,7 +11,6 @@ from mcp.server.mcpserver import MCPServer
 
 from memstrata.server.notifications import NotificationHub
 from memstrata.server.process import Process
-from memstrata.server.sdk_private import announce_list_changes
 from memstrata.server.settings import Settings
 from memstrata.server.stopping import StopRequest
 from memstrata.server.tool_server import ToolServer
@@ -65,5 +64,4 @@ def build_server(settings: Settings, *, stop: StopRequest | None = None, **optio
         **options,
     )
     hub.install(server)
-    announce_list_changes(server)
     return server

@@ -28,6 +28,8 @@ def configure_logging(level: str) -> None:
     stream = logging.StreamHandler(sys.stderr)
     stream.setFormatter(_formatter)
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
+    # It logs a traceback that quotes the body of a request that it cannot read.
+    logging.getLogger("mcp.server.sse").setLevel(logging.CRITICAL)
 
 
 def mask_logs(mask: Callable[[str], str]) -> None:

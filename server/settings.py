@@ -6,17 +6,17 @@ value that may be a secret.
 
 import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
+
+from memstrata.server.database_url import check as check_url
 
 PREFIX = "MEMSTRATA_"
 CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
@@ -24,10 +24,6 @@ _TEST_VARIABLES = "MEMSTRATA_TEST_"
 
 Toolset = Literal["core", "threads", "curation"]
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
-
-DATABASE_FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
-_SCHEMES = ("sqlite", "postgresql", "postgres")
-_HOST = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
 
 class SettingsError(Exception):
@@ -56,23 +52,8 @@ def _one_line(value: str) -> str:
 
 
 def _known_form(value: SecretStr) -> SecretStr:
-    url = value.get_secret_value()
-    scheme, separator, rest = url.partition("://")
-    if url and not (separator and scheme in _SCHEMES and rest):
-        raise ValueError(f"the URL is of no known form; allowed: {DATABASE_FORMS}")
-    if url and scheme != "sqlite" and not _can_be_taken_apart(url):
-        raise ValueError("the URL cannot be read: special characters in its user and password must be percent-encoded")
+    check_url(value.get_secret_value())
     return value
-
-
-def _can_be_taken_apart(url: str) -> bool:
-    """Whether the parts of a Postgres URL are where they belong, so that none of them holds a piece of the password."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    hosts = parts.netloc.rpartition("@")[2].split(",")
-    return "@" not in parts.path + parts.query + parts.fragment and all(_HOST.fullmatch(host) for host in hosts)
 
 
 def _absolute(value: Path) -> Path:
@@ -192,7 +173,7 @@ class Settings(BaseSettings):
 class _Environment(EnvSettingsSource):
     """Variables as they are: text, which the settings themselves take apart."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
+    def __init__(self, variables: Mapping[str, Any]) -> None:
         super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__")
         self.env_vars = {name.lower(): value for name, value in variables.items()}
 
@@ -219,15 +200,16 @@ def load_settings(
 ) -> Settings:
     """Read all sources. ``flags`` may be nested; ``config`` is a TOML file's path (else ``MEMSTRATA_CONFIG``).
 
-    A variable that is empty, or begins with ``${`` since a host passed on what it did not expand, counts as not set.
+    A variable or flag that is empty, or begins with ``${`` since a host passed on what it did not expand, counts as
+    not given.
 
     Raises SettingsError.
     """
     given = os.environ if environ is None else environ
-    variables = {name: value for name, value in given.items() if value and not value.startswith("${")}
-    path = config or variables.get(CONFIG_VARIABLE)
     _check_variables(given)
-    sources = [_Source("flag --{flag}", flags or {}), _Source(PREFIX + "{variable}", _Environment(variables)())]
+    variables, flags = _without_blanks(given), _without_blanks(flags or {})
+    path = _without_blanks({"config": config}).get("config") or variables.get(CONFIG_VARIABLE)
+    sources = [_Source("flag --{flag}", flags), _Source(PREFIX + "{variable}", _Environment(variables)())]
     if path:
         sources.append(_Source(path.replace("{", "{{").replace("}", "}}"), _read(path)))
     values: dict[str, Any] = {}
@@ -237,6 +219,10 @@ def load_settings(
         return Settings(**values)
     except ValidationError as error:
         raise SettingsError("; ".join(_explained(error, sources))) from None
+
+
+def _without_blanks(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value not in (None, "") and not str(value).startswith("${")}
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

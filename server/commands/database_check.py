@@ -5,10 +5,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
+from memstrata.server.database_url import without_password
 from memstrata.server.settings import Settings
 from memstrata.storage import sqlite_driver
 from memstrata.storage.database import sqlite_path
@@ -123,12 +123,3 @@ def _why(error: Exception) -> str:
         return f"no answer within {CONNECT_SECONDS:g} s"
     # What is raised where the URL is read may repeat it.
     return type(error).__name__ if isinstance(error, ValueError) else str(error) or type(error).__name__
-
-
-def without_password(url: str) -> str:
-    """A Postgres URL's user, hosts, ports and database, and nothing else of it; for a URL that the settings accept."""
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    user = login.partition(":")[0]
-    hosts = hosts or ",".join(parse_qs(parts.query).get("host", []))
-    return f"postgresql://{user}{'@' if user else ''}{hosts}{parts.path}"

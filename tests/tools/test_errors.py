@@ -1,0 +1,142 @@
+"""What a caller is told when a call cannot be done: what was wrong, what is allowed, and nothing from below."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from mcp import Client
+from sqlalchemy import text
+
+from memstrata.server.building import build_server
+from memstrata.server.runtime import open_engine
+from memstrata.server.settings import Settings, load_settings
+from memstrata.server.toolsets import DECLARATIONS
+from memstrata.storage.transaction import Tx
+
+from .calling import Connect, Json, Tools, text_of
+
+pytestmark = pytest.mark.anyio
+
+# For each tool a call that works.
+CALLS: dict[str, Json] = {
+    "add_messages": {"messages": [{"role": "user", "content": "tea"}], "thread_id": "main"},
+    "get_messages": {"thread_id": "main"},
+    "delete_messages": {"which": "last_turn", "thread_id": "main"},
+    "recall_memory": {"query": "tea"},
+    "list_threads": {},
+    "update_thread": {"thread_id": "main", "title": "Tea"},
+    "delete_thread": {"thread_id": "main"},
+    "memory_status": {},
+}
+
+
+def test_there_is_a_call_for_every_tool() -> None:
+    assert sorted(CALLS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
+
+
+async def test_every_tool_refuses_an_argument_it_does_not_have_and_names_the_nearest(tools: Tools) -> None:
+    await tools.say("main", "hello")
+    for tool in (await tools.client.list_tools()).tools:
+        names = list(tool.input_schema.get("properties", {}))
+        for name in names:
+            error = await tools.refused(tool.name, **{**CALLS[tool.name], f"{name}x": "main"})
+            assert error.startswith(f"{tool.name} has no argument '{name}x'; did you mean '{name}'? (it takes ")
+        error = await tools.refused(tool.name, **{**CALLS[tool.name], "zzz": 1})
+        assert error.startswith(f"{tool.name} has no argument 'zzz' (it takes ")
+        for name in names:
+            assert name in error
+    assert await tools.texts("main") == ["hello"]
+
+
+async def test_a_misspelt_thread_never_means_another_thread(connect: Connect) -> None:
+    async with connect(thread="main") as tools:
+        await tools.say("main", "hello")
+        await tools.refused("delete_messages", which="all", thread="other")
+        await tools.refused("delete_messages", which="last_turn", threadId="other")
+        assert await tools.texts("main") == ["hello"]
+
+
+async def test_a_tool_that_does_not_exist_is_named_with_the_nearest(tools: Tools) -> None:
+    assert await tools.refused("add_message") == "there is no tool 'add_message'; did you mean 'add_messages'?"
+    assert len(await tools.refused("x" * 10_000)) < 200
+    assert len(await tools.refused("memory_status", **{"x" * 10_000: 1})) < 200
+
+
+WRONG: list[tuple[str, Json, str]] = [
+    ("add_messages", {}, "messages: "),
+    ("add_messages", {"messages": 5}, "messages: must be a list of messages or one message, not a number"),
+    ("add_messages", {"messages": "hello"}, "messages: a string must hold JSON"),
+    ("add_messages", {"messages": [], "thread_id": 5}, "thread_id: "),
+    ("add_messages", {"messages": [{"role": "user"}]}, "messages[0]: has no content"),
+    ("add_messages", {"messages": [{"content": "x"}]}, "messages[0].role: is missing; allowed: system"),
+    ("add_messages", {"messages": [{"role": "user", "contnet": "x"}]}, "did you mean 'content'?"),
+    ("add_messages", {"messages": [], "replace": "perhaps"}, "replace: "),
+    ("get_messages", {"limit": "many"}, "limit: "),
+    ("get_messages", {"detail": "medium"}, "detail: Input should be 'low' or 'high'"),
+    ("get_messages", {"roles": "user"}, "roles: "),
+    ("delete_messages", {"which": "ids", "ids": "m1"}, "ids: "),
+    ("recall_memory", {"query": ["tea"]}, "query: "),
+    ("recall_memory", {"query": "tea", "format": "xml"}, "format: Input should be 'text' or 'json'"),
+    ("recall_memory", {"query": "tea", "until": "soon"}, "until: must be an ISO 8601 time"),
+    ("list_threads", {"order_by": "size"}, "order_by: "),
+    ("list_threads", {"metadata": [1]}, "metadata: "),
+    ("update_thread", {"title": 5}, "title: "),
+    ("delete_thread", {"thread_id": ["main"]}, "thread_id: "),
+]
+
+
+async def test_a_wrong_value_is_refused_by_name_with_what_is_allowed(tools: Tools) -> None:
+    for tool, arguments, told in WRONG:
+        assert told in await tools.refused(tool, **arguments), (tool, arguments)
+
+
+async def test_lists_and_objects_may_come_as_json_text(tools: Tools) -> None:
+    await tools.say("main", "tea")
+    assert await tools.found("tea", roles='["user"]') == ["tea"]
+    assert (await tools("update_thread", thread_id="main", metadata='{"k": 1}'))["metadata"] == {"k": 1}
+    assert await tools.found('["tea"]') == ["tea"]
+
+
+async def broken(settings: Settings) -> None:
+    """Take the tables away under a running server."""
+
+    async def drop(tx: Tx) -> None:
+        for table in ("search_rows", "deletions", "messages", "threads", "idempotency"):
+            await tx.run(text(f"DROP TABLE {table}"))
+
+    engine = await open_engine(settings)
+    try:
+        await engine.database.write(drop)
+    finally:
+        await engine.database.close()
+
+
+async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
+    tools: Tools, settings_for: Callable[..., Settings], caplog: pytest.LogCaptureFixture
+) -> None:
+    await tools.say("main", "hello")
+    await broken(settings_for())
+    for tool, arguments in CALLS.items():
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            result = await tools.raw(tool, **arguments)
+        assert result.is_error
+        assert text_of(result) == f"{tool} failed unexpectedly; the server's log says why"
+        (record,) = [record for record in caplog.records if record.name == "memstrata.server.tool_server"]
+        assert record.exc_info
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:////dev/null/nowhere/memory.db", "postgresql://ana:hunter2@127.0.0.1:1/memory"],
+    ids=["file", "server"],
+)
+async def test_a_memory_that_cannot_be_opened_is_an_error_of_every_call_without_its_password(url: str) -> None:
+    settings = load_settings({"database": url}, environ={})
+    async with Client(build_server(settings)) as client:
+        tools = Tools(client)
+        assert len((await client.list_tools()).tools) == len(CALLS)
+        for tool, arguments in CALLS.items():
+            error = await tools.refused(tool, **arguments)
+            assert error.startswith("the memory cannot be opened: ")
+            assert "hunter2" not in error

@@ -1,0 +1,157 @@
+"""Every limit: at it, and one beyond."""
+
+import json
+from typing import Any
+
+import pytest
+
+from .calling import Connect, Json, Tools
+
+pytestmark = pytest.mark.anyio
+
+TEXT = 256 * 1024
+METADATA = 16 * 1024
+
+
+def user(content: Any, **rest: Any) -> Json:
+    return {"role": "user", "content": content, **rest}
+
+
+def nested(depth: int) -> Any:
+    value: Any = "leaf"
+    for level in range(depth):
+        value = [value] if level % 2 else {"k": value}
+    return value
+
+
+def calling(arguments: Any) -> Json:
+    function = {"name": "f", "arguments": json.dumps({"k": arguments})}
+    return {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]}
+
+
+async def test_a_message_has_at_most_256_kib_of_text(tools: Tools) -> None:
+    text = "é" * (TEXT // 2)
+    await tools.say("main", text)
+    await tools.add("main", user(["x" * (TEXT // 2), "y" * (TEXT // 2)]))
+    assert await tools.texts("main", limit=1, offset=0) == [text]
+    for content in (text + "x", ["x" * (TEXT // 2), "y" * (TEXT // 2 + 1)]):
+        error = await tools.refused("add_messages", thread_id="main", messages=[user(content)])
+        assert f"{TEXT:,} are allowed" in error
+    assert (await tools.page("main", limit=1))["total"] == 2
+
+
+async def test_a_call_has_one_to_a_hundred_messages(tools: Tools) -> None:
+    await tools.say("main", *["x"] * 100)
+    for count in (0, 101):
+        await tools.refused("add_messages", thread_id="main", messages=[user("x")] * count)
+    assert (await tools.page("main"))["total"] == 100
+
+
+async def test_a_thread_id_has_1_to_255_characters_and_no_control_characters(tools: Tools) -> None:
+    longest = "ü" * 255
+    await tools.say(longest, "hello")
+    assert await tools.texts(longest) == ["hello"]
+    assert (await tools("list_threads", thread_id=longest))["threads"][0]["thread_id"] == longest
+    calls: list[tuple[str, Json]] = [
+        ("add_messages", {"messages": [user("x")]}),
+        ("get_messages", {}),
+        ("delete_messages", {"which": "all"}),
+        ("recall_memory", {"query": "x"}),
+        ("list_threads", {}),
+        ("update_thread", {"title": "x"}),
+        ("delete_thread", {}),
+    ]
+    for tool, arguments in calls:
+        for unfit in (longest + "x", "a\nb", "a\x00b"):
+            assert "thread_id: " in await tools.refused(tool, thread_id=unfit, **arguments)
+
+
+async def test_metadata_has_at_most_16_kib(tools: Tools) -> None:
+    fits = {"k": "é" * ((METADATA - len('{"k":""}')) // 2)}
+    over = {"k": fits["k"] + "x"}
+    assert len(json.dumps(fits, ensure_ascii=False, separators=(",", ":")).encode()) == METADATA
+    await tools.add("main", user("x", metadata=fits))
+    await tools("update_thread", thread_id="main", metadata=fits)
+    assert [row["thread_id"] for row in (await tools("list_threads", metadata=fits))["threads"]] == ["main"]
+    assert (await tools.messages("main"))[0]["metadata"] == fits
+    await tools.refused("add_messages", thread_id="main", messages=[user("x", metadata=over)])
+    await tools.refused("update_thread", thread_id="main", metadata=over)
+    await tools.refused("list_threads", metadata=over)
+    merged = await tools.refused("update_thread", thread_id="main", metadata={"one": "more"})
+    assert "after merging" in merged
+    assert (await tools("list_threads"))["threads"][0]["metadata"] == fits
+
+
+@pytest.mark.parametrize("redaction", ["all", "derived", "off"])
+async def test_json_is_at_most_64_deep_wherever_it_is(connect: Connect, redaction: str) -> None:
+    def result(value: Any) -> Json:
+        return {"role": "tool", "parts": [{"type": "tool_result", "tool_call_id": "c", "result": value}]}
+
+    makers = (
+        lambda depth: user("x", metadata={"k": nested(depth - 1)}),
+        lambda depth: calling(nested(depth - 1)),
+        lambda depth: result(nested(depth)),
+        lambda depth: user("x", files=[{"file_name": "a", "metadata": {"k": nested(depth - 1)}}]),
+    )
+    async with connect(redaction=redaction) as tools:
+        for number, make in enumerate(makers):
+            thread = f"t{number}"
+            await tools.add(thread, make(64))
+            assert "64" in await tools.refused("add_messages", thread_id=thread, messages=[make(65)])
+            (kept,) = await tools.messages(thread)
+            await tools.add(f"{thread} again", kept)
+        (kept,) = await tools.messages("t1")
+        assert kept["parts"][0]["arguments"] == {"k": nested(63)}
+        assert (await tools("update_thread", thread_id="t0", metadata={"k": nested(63)}))["metadata"]
+        await tools.refused("update_thread", thread_id="t0", metadata={"k": nested(64)})
+        await tools.refused("list_threads", metadata={"k": nested(64)})
+
+
+async def test_a_title_has_at_most_255_characters(tools: Tools) -> None:
+    assert (await tools("update_thread", thread_id="main", title="ü" * 255))["title"] == "ü" * 255
+    assert "255" in await tools.refused("update_thread", thread_id="main", title="ü" * 256)
+
+
+async def test_ids_and_names_have_at_most_255_characters(tools: Tools) -> None:
+    await tools.add("main", user("x", id="i" * 255, name="n" * 255))
+    for unfit in ({"id": "i" * 256}, {"name": "n" * 256}, {"id": ""}, {"id": "a\nb"}):
+        await tools.refused("add_messages", thread_id="main", messages=[user("x", **unfit)])
+    assert len(await tools.messages("main")) == 1
+
+
+@pytest.mark.parametrize("bad", ["\x00", "\ud800", "x\udfffy"], ids=["NUL", "high half", "low half"])
+async def test_nul_and_lone_surrogates_are_refused_wherever_they_are(tools: Tools, bad: str) -> None:
+    messages: list[Any] = [
+        user(bad),
+        user([{"type": "text", "text": bad}]),
+        user("x", id=bad),
+        user("x", name=bad),
+        user("x", metadata={"k": bad}),
+        json.dumps(user("x", metadata={bad: 1})),
+        user("x", files=[{"file_name": bad}]),
+        calling(bad),
+        json.dumps(user(bad)),
+    ]
+    for message in messages:
+        await tools.refused("add_messages", thread_id="main", messages=message, idempotency_key="k")
+    calls: list[tuple[str, Json]] = [
+        ("update_thread", {"title": bad}),
+        ("update_thread", {"metadata": {"k": bad}}),
+        ("update_thread", {"metadata": json.dumps({bad: None})}),
+        ("list_threads", {"metadata": {"k": bad}}),
+        ("list_threads", {"cursor": bad}),
+        ("delete_messages", {"which": "ids", "ids": [bad]}),
+        ("recall_memory", {"query": bad}),
+        ("recall_memory", {"queries": ["x", bad]}),
+        ("recall_memory", {"query": "x", "until": bad}),
+    ]
+    for tool, arguments in calls:
+        await tools.refused(tool, **arguments)
+    assert (await tools("list_threads"))["threads"] == []
+
+
+async def test_limits_can_be_set(connect: Connect) -> None:
+    async with connect(limits={"messages_per_call": 2, "message_text_bytes": 10}) as tools:
+        await tools.say("main", "x" * 10, "y")
+        assert "10 are allowed" in await tools.refused("add_messages", thread_id="main", messages=[user("x" * 11)])
+        assert "2 are allowed" in await tools.refused("add_messages", thread_id="main", messages=[user("x")] * 3)

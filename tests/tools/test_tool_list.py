@@ -1,0 +1,158 @@
+"""The list of tools as clients get it, and that each answers as it is declared; memory_status; memory off."""
+
+import inspect
+import json
+import re
+
+import jsonschema
+import pytest
+from mcp.types import Tool
+
+from memstrata.memory.tokens import load_counter
+from memstrata.server.actions.call import Call
+from memstrata.server.building import OFF
+from memstrata.server.runtime import ACTIONS
+from memstrata.server.toolsets import DECLARATIONS
+
+from .calling import Connect, Json, Tools
+from .test_errors import CALLS
+
+pytestmark = pytest.mark.anyio
+
+MOST_TOKENS = 3000
+TEXT_TOOLS = {"recall_memory"}
+KEYED = {"add_messages", "delete_messages", "update_thread", "delete_thread"}
+
+
+async def listed(tools: Tools) -> dict[str, Tool]:
+    return {tool.name: tool for tool in (await tools.client.list_tools()).tools}
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda declaration: declaration.signature.__name__)
+def test_every_tool_has_an_action_with_the_same_arguments_after_the_call(declaration: object) -> None:
+    signature = inspect.signature(declaration.signature)  # type: ignore[attr-defined]
+    action = inspect.signature(ACTIONS[declaration.signature.__name__])  # type: ignore[attr-defined]
+    call, *arguments = action.parameters.values()
+    assert call.annotation is Call
+    assert [argument.name for argument in arguments] == list(signature.parameters)
+    assert not [argument for argument in arguments if argument.default is not inspect.Parameter.empty]
+
+
+def test_every_action_has_a_tool() -> None:
+    assert sorted(ACTIONS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
+
+
+async def test_every_tool_has_a_title_a_description_and_all_four_annotations(tools: Tools) -> None:
+    for tool in (await listed(tools)).values():
+        assert tool.title
+        assert tool.description
+        assert len(tool.description) > 20
+        assert tool.annotations
+        hints = tool.annotations.model_dump(include={*"read_only destructive idempotent open_world".split()})
+        given = [getattr(tool.annotations, f"{hint}_hint") for hint in ("read_only", "destructive", "idempotent")]
+        assert all(isinstance(hint, bool) for hint in given), hints
+        assert tool.annotations.open_world_hint is False
+        assert not (tool.annotations.read_only_hint and tool.annotations.destructive_hint)
+        assert (tool.name in KEYED) is not tool.annotations.read_only_hint
+
+
+async def test_no_tool_takes_an_identity_a_path_or_a_url(tools: Tools) -> None:
+    banned = re.compile(r"agent|resource|tenant|user|path|file|url", re.IGNORECASE)
+    for tool in (await listed(tools)).values():
+        assert not [name for name in tool.input_schema.get("properties", {}) if banned.search(name)]
+
+
+async def test_the_default_list_costs_at_most_three_thousand_tokens(tools: Tools) -> None:
+    shown = [
+        {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+        for tool in (await listed(tools)).values()
+    ]
+    cost = load_counter().text(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
+    print(f"the default tool list: {cost} tokens of {MOST_TOKENS}")
+    assert cost <= MOST_TOKENS
+
+
+async def test_schemas_are_valid_and_carry_no_null_and_no_generated_titles(tools: Tools) -> None:
+    for tool in (await listed(tools)).values():
+        for schema in filter(None, (tool.input_schema, tool.output_schema)):
+            jsonschema.Draft202012Validator.check_schema(schema)
+            assert '"null"' not in json.dumps(schema)
+            assert '"title": "' not in json.dumps(schema)
+
+
+# Beside the call that works for every tool, those that bring every optional part of an answer.
+MORE_CALLS: list[tuple[str, Json]] = [
+    ("add_messages", {"messages": [{"role": "user", "content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}]}),
+    ("add_messages", {"messages": [{"role": "user", "content": "x", "id": "m"}], "thread_id": "main"}),
+    ("add_messages", {"messages": [{"role": "user", "content": "y", "id": "m"}], "thread_id": "main", "replace": True}),
+    ("get_messages", {"thread_id": "main", "limit": 1}),
+    ("get_messages", {"thread_id": "main", "limit": 1, "offset": 0}),
+    ("get_messages", {"thread_id": "main", "limit": 1, "after": 0, "max_tokens": 1, "detail": "low"}),
+    ("update_thread", {"thread_id": "other", "title": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "metadata": {"k": [1]}}),
+    ("list_threads", {"limit": 1}),
+    ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
+]
+
+
+async def test_answers_are_what_their_output_schemas_say(tools: Tools) -> None:
+    declared = await listed(tools)
+    await tools.say("main", "tea", "cake")
+    seen: dict[str, set[str]] = {}
+    for name, arguments in [*MORE_CALLS, *CALLS.items()]:
+        schema, result = declared[name].output_schema, await tools.raw(name, **arguments)
+        assert not result.is_error
+        if name in TEXT_TOOLS:
+            assert schema is None
+            assert result.structured_content is None
+            continue
+        assert schema
+        assert result.structured_content is not None
+        jsonschema.validate(result.structured_content, schema)
+        # Nothing that the schema does not tell of.
+        assert result.structured_content.keys() <= schema["properties"].keys()
+        seen.setdefault(name, set()).update(result.structured_content)
+    for name, keys in seen.items():
+        schema = declared[name].output_schema
+        assert schema
+        assert keys == schema["properties"].keys(), f"{name}: not every part of the answer was seen"
+
+
+async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
+    async with connect(agent="coach", resource="ana") as tools:
+        await tools.say("main", "tea", "cake")
+        await tools.say("other", "tea")
+        await tools("delete_thread", thread_id="other")
+        status = await tools("memory_status")
+        tokens = sum(message["tokens"] for message in await tools.messages("main"))
+    assert (status["memory"], status["degraded"]) == ("on", [])
+    assert status["scope"] == {"agent": "coach", "resource": "ana"}
+    assert status["counts"] == {"threads": 1, "messages": 2, "tokens": tokens, "restorable_deletes": 1}
+    assert status["tokens"] == {"encoding": "o200k_base", "image": 765}
+    assert status["recall"] == {"signals": ["lexical"]}
+    assert status["database"]["kind"] in ("sqlite", "postgres")
+    assert ("sqlite" in status["database"]) is (status["database"]["kind"] == "sqlite")
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", status["version"])
+
+
+async def test_toolsets_choose_the_tools(connect: Connect) -> None:
+    async with connect(toolsets="core") as tools:
+        assert set(await listed(tools)) == {"add_messages", "get_messages", "delete_messages", "recall_memory"}
+        assert "no tool 'list_threads'" in await tools.refused("list_threads")
+    async with connect(toolsets="all") as tools:
+        assert set(await listed(tools)) == set(CALLS)
+
+
+async def test_with_memory_off_there_is_only_a_status_that_says_so(connect: Connect) -> None:
+    async with connect() as tools:
+        await tools.say("main", "tea")
+    async with connect(memory="off", toolsets="core") as tools:
+        assert list(await listed(tools)) == ["memory_status"]
+        assert tools.client.instructions == OFF
+        status = await tools("memory_status")
+        assert status["memory"] == "off"
+        assert set(status["counts"].values()) == {0}
+        for name, arguments in CALLS.items():
+            if name != "memory_status":
+                assert "memory is switched off" in await tools.refused(name, **arguments)
+    async with connect() as tools:
+        assert await tools.texts("main") == ["tea"]
