@@ -15,9 +15,9 @@ from benchmarks.call_rounds import Contender, RawCommits, Timed, alternate
 from benchmarks.conversations import MESSAGES_PER_CALL
 from benchmarks.mixed_calls import Crowd, in_turn
 from benchmarks.sample_text import SampleText
-from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio, write_json
+from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio
 from benchmarks.starts import Start, starts
-from benchmarks.tables import figure, table, verdict
+from benchmarks.tables import figure, table, verdict, write_json
 
 CLIENTS = 8
 THREADS = 20
@@ -242,6 +242,7 @@ async def _measure_mixed(bench: Bench) -> None:
     expected = {"memstrata": (f"{MIXED_PER_SECOND:.0f} a second", held), "no-op": ("-", "-")}
     rows = [[name, *map(figure, _mixed_figures(crowd).values()), *expected[name]] for name, crowd in crowds.items()]
     print(f"\n## Mixed calls over HTTP, {CLIENTS} clients at once, {size:,} messages\n\n{table(MIXED_HEADER, rows)}")
+    print(f"\nOurs / no-op: {crowds['memstrata'].per_second / crowds['no-op'].per_second:.2f} calls a second")
     bench.report["mixed"] = {name: _mixed_figures(crowd) for name, crowd in crowds.items()}
 
 

@@ -6,15 +6,14 @@ import tempfile
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 
 from benchmarks.kill_trials import THREAD, kill_figures, kill_while_writing
 from benchmarks.many_processes import THREADS, crowd, crowd_figures
-from benchmarks.servers import ours, write_json
+from benchmarks.servers import ours
 from benchmarks.stored import integrity_problems, read_back
-from benchmarks.tables import figure, table
+from benchmarks.tables import figure, table, write_json
 
 _MOST_SHOWN = 5
 # What must be zero.
@@ -26,9 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     report = anyio.run(_measure, options)
     write_json(options.json, report)
-    faults = [f"{run}: {name}" for run, figures in report.items() for name in _FAULTS if figures[name]]
+    faults = amiss(report)
     print(f"\nAmiss: {', '.join(faults)}" if faults else "\nNothing was lost, out of order, or damaged.")
     return 1 if faults else 0
+
+
+def amiss(report: dict[str, dict[str, float | None]]) -> list[str]:
+    """The figures that must be zero and are not, each with the run it belongs to."""
+    return [f"{run}: {name}" for run, figures in report.items() for name in _FAULTS if figures[name]]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _measure(options: argparse.Namespace) -> dict[str, Any]:
+async def _measure(options: argparse.Namespace) -> dict[str, dict[str, float | None]]:
     report = {}
     with tempfile.TemporaryDirectory(prefix="memstrata-durability-", dir=options.folder) as folder:
         if options.trials:

@@ -13,8 +13,8 @@ import anyio
 
 from benchmarks.conversations import Conversation, batches, read_set
 from benchmarks.metrics import mean, percentile, recall_at, reciprocal_rank
-from benchmarks.servers import Connection, ours, over_stdio, write_json
-from benchmarks.tables import figure, table
+from benchmarks.servers import Connection, ours, over_stdio
+from benchmarks.tables import figure, table, write_json
 
 DEPTHS = (1, 5, 10, 20)
 MAX_TOKENS = 20_000

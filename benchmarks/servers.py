@@ -1,7 +1,6 @@
 """Starts the servers that are measured, ours and the one that does nothing, and connects the SDK's client to them."""
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -169,9 +168,3 @@ async def _until_listening(started: "subprocess.Popen[bytes]", port: int, launch
                 await anyio.sleep(0.02)
             else:
                 return
-
-
-def write_json(path: Path | None, figures: Any) -> None:
-    """Write figures to a file, if one was asked for."""
-    if path is not None:
-        path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

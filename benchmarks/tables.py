@@ -1,7 +1,10 @@
-"""Tables and figures as text: the form in which a benchmark prints, and a README quotes."""
+"""Figures as text: tables, as a benchmark prints and a README quotes them, and JSON."""
 
+import json
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -23,3 +26,17 @@ def figure(value: float, digits: int = 2) -> str:
 def verdict(holds: bool | None) -> str:
     """``hold`` or ``miss``; a dash where nothing is expected."""
     return {True: "hold", False: "miss", None: "-"}[holds]
+
+
+def write_json(path: Path | None, figures: Any) -> None:
+    """Write figures to a file, if one was asked for; one that there is not becomes null."""
+    if path is not None:
+        path.write_text(json.dumps(_plain(figures), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _plain(figures: Any) -> Any:
+    if isinstance(figures, dict):
+        return {name: _plain(value) for name, value in figures.items()}
+    if isinstance(figures, list):
+        return [_plain(value) for value in figures]
+    return None if isinstance(figures, float) and math.isnan(figures) else figures

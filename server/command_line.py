@@ -6,6 +6,7 @@ is wrong, one line of it, to standard error.
 
 import importlib
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -31,6 +32,8 @@ app = typer.Typer(
 
 def run() -> int:
     """Parse sys.argv and run the command. Returns the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path may hold what the terminal cannot show
     try:
         app()
     except SystemExit as ended:

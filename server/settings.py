@@ -20,7 +20,7 @@ from memstrata.server.database_url import check as check_url
 
 PREFIX = "MEMSTRATA_"
 CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
-_TEST_VARIABLES = "MEMSTRATA_TEST_"
+_TESTS = "TEST_"  # MEMSTRATA_TEST_POSTGRES and the like
 
 Toolset = Literal["core", "threads", "curation"]
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
@@ -189,7 +189,7 @@ class _Source:
     values: Mapping[str, Any]
 
     def names(self, path: Sequence[str]) -> str:
-        return self.spelled.format(flag="-".join(path).replace("_", "-"), variable="__".join(path).upper())
+        return self.spelled.format(flag=path[-1].replace("_", "-"), variable="__".join(path).upper())
 
 
 def load_settings(
@@ -244,11 +244,11 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _check_variables(environ: Mapping[str, str]) -> None:
-    known = [CONFIG_VARIABLE, *(PREFIX + name.upper() for name in setting_names("__"))]
+    known = [name.upper() for name in ("config", *setting_names("__"))]
     for name in environ:
-        upper = name.upper()
-        if upper.startswith(PREFIX) and not upper.startswith(_TEST_VARIABLES) and upper not in known:
-            raise SettingsError(f"{name}: no such setting{_meant(upper, known)}")
+        bare = name.upper().removeprefix(PREFIX)
+        if name.upper().startswith(PREFIX) and not bare.startswith(_TESTS) and bare not in known:
+            raise SettingsError(f"{name}: no such setting{_meant(bare, known, PREFIX)}")
 
 
 def setting_names(separator: str = ".") -> list[str]:
@@ -285,6 +285,8 @@ def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:
     return ""
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def _meant(name: str, known: Sequence[str], prefix: str = "") -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; allowed are {', '.join(known)}"
+    return (
+        f"; did you mean {prefix}{near[0]}?" if near else f"; allowed are {', '.join(prefix + each for each in known)}"
+    )

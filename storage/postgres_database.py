@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar, cast
 
 import asyncpg
@@ -35,6 +36,10 @@ _LOST = (
 )
 _IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
+
+
+class _ConnectionGone(ConnectionError):
+    """asyncpg was asked for something on a connection that is no more."""
 
 
 class PostgresTx:
@@ -109,7 +114,7 @@ class PostgresDatabase:
     async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def once() -> T:
             async with (
-                self._pool.acquire(timeout=RETRY_DEADLINE) as connection,
+                self._connection() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
                 return await function(PostgresTx(connection), *args, **kwargs)
@@ -118,25 +123,40 @@ class PostgresDatabase:
 
     async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def once() -> T:
-            async with self._pool.acquire(timeout=RETRY_DEADLINE) as connection:
+            async with self._connection() as connection:
                 transaction = connection.transaction()
                 await transaction.start()
                 try:
                     value = await function(PostgresTx(connection), *args, **kwargs)
                     xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
                 except BaseException:
-                    if not connection.is_closed():
+                    if not _is_gone(connection):
                         await transaction.rollback()
                     raise
                 try:
                     await transaction.commit()
-                except _LOST as error:
+                except (*_LOST, asyncpg.InterfaceError) as error:
                     if xid is not None:
                         raise _OutcomeUnknown(xid, value, error) from error
                     raise
                 return value
 
         return await self._unit(once)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[PooledConnection]:
+        """A connection of the pool. Whatever asyncpg makes of its loss, what is raised is among _LOST."""
+        connection = await self._pool.acquire(timeout=RETRY_DEADLINE)
+        try:
+            yield connection
+        except asyncpg.InterfaceError as error:
+            if _is_gone(connection):
+                raise _ConnectionGone(str(error)) from error
+            raise
+        finally:
+            # One that is lost by now did its work: an error here would have the unit run again after its commit.
+            with suppress(*_LOST, asyncpg.InterfaceError):
+                await self._pool.release(connection)
 
     async def _unit(self, once: Callable[[], Awaitable[R]]) -> R:
         """Run a transaction to its end in a task of its own: a cancelled caller leaves nothing half done."""
@@ -175,7 +195,7 @@ class PostgresDatabase:
 
     async def _was_committed(self, xid: str) -> bool:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
-        async with self._pool.acquire(timeout=RETRY_DEADLINE) as connection:
+        async with self._connection() as connection:
             while True:
                 status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
                 if status != "in progress":
@@ -186,6 +206,14 @@ class PostgresDatabase:
         if self._units:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._pool.close()
+
+
+def _is_gone(connection: PooledConnection) -> bool:
+    """Whether a connection is closed; the pool takes a lost one back at once, and then it answers nothing more."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True
 
 
 def _without_url(error: BaseException, url: str) -> str:

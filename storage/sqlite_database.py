@@ -120,6 +120,8 @@ class SqliteDatabase:
         try:
             return await _until_free(lambda: reader.hop(_read_unit, start))
         except sqlite_driver.DatabaseError as error:
+            if sqlite_driver.is_defect(error):
+                raise
             raise StorageUnavailable(f"the database could not be read: {error}") from error
         finally:
             alarm.cancel()

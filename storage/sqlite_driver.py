@@ -38,6 +38,7 @@ OperationalError: type[Exception] = driver.OperationalError
 IntegrityError: type[Exception] = driver.IntegrityError
 VERSION: tuple[int, int, int] = driver.sqlite_version_info
 
+_SQLITE_ERROR = 1
 _SQLITE_BUSY = 5
 _SQLITE_LOCKED = 6
 
@@ -63,6 +64,12 @@ def is_busy(error: BaseException) -> bool:
     if code is not None:
         return code & 0xFF in (_SQLITE_BUSY, _SQLITE_LOCKED)
     return "locked" in str(error) or "busy" in str(error)
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether a statement was wrong, as opposed to the file, the disk or the moment: our mistake, not the caller's."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == _SQLITE_ERROR if code is not None else "no such" in str(error)
 
 
 def retry_delay(attempt: int) -> float:

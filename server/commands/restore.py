@@ -42,8 +42,10 @@ async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str 
         restored = await undo(engine, scope, deletion_uid)
     finally:
         await engine.database.close()
-    what = "the thread, with" if restored.kind == "thread" else "of the thread"
-    sys.stdout.write(f"restored {what} {restored.thread_id!r}: {_messages(restored)}\n")
+    thread, count = f"the thread {restored.thread_id!r}", _messages(restored)
+    sys.stdout.write(
+        f"restored {thread}, with {count}\n" if restored.kind == "thread" else f"restored {count} of {thread}\n"
+    )
     return 0
 
 

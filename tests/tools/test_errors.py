@@ -97,16 +97,16 @@ async def test_lists_and_objects_may_come_as_json_text(tools: Tools) -> None:
     assert await tools.found('["tea"]') == ["tea"]
 
 
-async def broken(settings: Settings) -> None:
-    """Take the tables away under a running server."""
+async def spoil(settings: Settings) -> None:
+    """Make what is stored unreadable, and what would be written unwritable, under a running server."""
 
-    async def drop(tx: Tx) -> None:
-        for table in ("search_rows", "deletions", "messages", "threads", "idempotency"):
-            await tx.run(text(f"DROP TABLE {table}"))
+    async def change(tx: Tx) -> None:
+        await tx.run(text("UPDATE threads SET metadata = 'no JSON'"))
+        await tx.run(text("DROP TABLE idempotency"))
 
     engine = await open_engine(settings)
     try:
-        await engine.database.write(drop)
+        await engine.database.write(change)
     finally:
         await engine.database.close()
 
@@ -115,15 +115,18 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     tools: Tools, settings_for: Callable[..., Settings], caplog: pytest.LogCaptureFixture
 ) -> None:
     await tools.say("main", "hello")
-    await broken(settings_for())
-    for tool, arguments in CALLS.items():
-        caplog.clear()
-        with caplog.at_level(logging.ERROR):
-            result = await tools.raw(tool, **arguments)
-        assert result.is_error
-        assert text_of(result) == f"{tool} failed unexpectedly; the server's log says why"
-        (record,) = [record for record in caplog.records if record.name == "memstrata.server.tool_server"]
-        assert record.exc_info
+    await spoil(settings_for())
+    touching = {name: arguments for name, arguments in CALLS.items() if name not in ("recall_memory", "memory_status")}
+    for meta in (None, {"memstrata/idempotency-key": "k"}):
+        for tool, arguments in touching.items():
+            caplog.clear()
+            with caplog.at_level(logging.ERROR):
+                result = await tools.raw(tool, meta=meta, **arguments)
+            assert result.is_error
+            assert text_of(result) == f"{tool} failed unexpectedly; the server's log says why"
+            (record,) = [record for record in caplog.records if record.name == "memstrata.server.tool_server"]
+            assert record.exc_info
+    assert await tools.found("hello") == ["hello"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,271 @@
+"""The commands as a person or a script calls them: what they print, where, and with which exit code."""
+
+import asyncio
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from memstrata.server.building import build_server
+from memstrata.server.command_line import run
+from memstrata.server.launch import FLAGS
+from memstrata.server.settings import load_settings
+from memstrata.storage import sqlite_driver
+
+PATIENCE = 30.0
+COMMANDS = ("serve", "demo", "doctor", "migrate", "restore")
+HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Calls the command line in this process; answers with exit code, standard output and standard error."""
+    for name in list(os.environ):
+        if name.startswith("MEMSTRATA_"):
+            monkeypatch.delenv(name)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["memstrata", *arguments])
+        capsys.readouterr()
+        code = run()
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+def program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    return subprocess.run(
+        [sys.executable, "-m", "memstrata.server", *arguments],
+        env=kept | variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def loaded_by(code: str) -> set[str]:
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint('LOADED', *sys.modules)"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    return set(shown.stdout.rpartition("LOADED")[2].split())
+
+
+def test_stdio_loads_no_command_line_and_no_database() -> None:
+    loaded = loaded_by("import memstrata.server.__main__, memstrata.server.stdio_command")
+    assert "mcp" in loaded
+    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "memstrata.server.command_line"}
+
+
+def test_the_version_and_the_help_load_no_server() -> None:
+    for option in ("--version", "--help"):
+        loaded = loaded_by(f"import memstrata.server.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
+        assert not loaded & {"mcp", "sqlalchemy", "tiktoken", "asyncpg"}
+
+
+def test_the_version_is_printed() -> None:
+    shown = program("--version")
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"memstrata {version('memstrata')}\n", "")
+
+
+def test_the_help_shows_every_command_and_every_flag(cli: Cli) -> None:
+    for arguments in ((), *((command,) for command in COMMANDS)):
+        code, out, err = cli(*arguments, "--help")
+        assert (code, err) == (0, "")
+        assert all(re.search(rf"{flag}\b", out) for flag in FLAGS), arguments
+    assert all(command in cli("--help")[1] for command in COMMANDS)
+    assert all(option in cli("serve", "--help")[1] for option in ("--host", "--port", "--no-auth"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["doctr"], "Did you mean 'doctor'"),
+        (["doctor", "--agnt", "x"], "No such option: --agnt"),
+        (["--agnt", "x"], "No such option: --agnt"),
+        (["--agent"], "--agent"),
+        (["--thread", "--agent"], "Missing command"),
+        (["serve", "--port", "x"], "Invalid value for '--port'"),
+        (["restore", "id", "--thread", "x"], "not both"),
+        (["doctor", "--memory", "of"], "memory (from flag --memory): Input should be 'on' or 'off'"),
+        (["serve", "--port", "65536"], "http.port (from flag --port)"),
+        (["migrate", "--config", "/nowhere.toml"], "cannot read the configuration file /nowhere.toml"),
+        (["migrate", "--database", "mysql://u:S3CRET@h/d"], "the URL is of no known form; allowed: "),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2_and_said_on_standard_error(
+    cli: Cli, arguments: list[str], told: str
+) -> None:
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert told in " ".join(err.split())
+    assert "Traceback" not in err
+    assert "S3CRET" not in err
+
+
+def test_stdio_says_what_is_wrong_with_its_settings_in_one_line() -> None:
+    shown = program("--database", "postgre://u:S3CRET@h/d", MEMSTRATA_HTTP__PORT="x")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert re.fullmatch(r"memstrata: database \(from .*\): .*; http\.port \(from .*\): .*\n", shown.stderr)
+    assert "S3CRET" not in shown.stderr
+
+
+def test_launch_flags_count_before_and_after_the_command_and_those_after_it_more(cli: Cli, tmp_path: Path) -> None:
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    assert f"{one}/memory.db" in cli("--data-dir", one, "migrate")[1]
+    assert f"{two}/memory.db" in cli("migrate", f"--data-dir={two}")[1]
+    assert f"{two}/memory.db" in cli("--data-dir", one, "--agent", "x", "migrate", "--data-dir", two)[1]
+
+
+def test_migrate_brings_the_tables_up_to_date_once(cli: Cli, tmp_path: Path) -> None:
+    where = ("migrate", "--data-dir", str(tmp_path))
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 1, brought up from version 0\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 1, was up to date\n", "")
+
+
+def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
+    where = ("migrate", "--data-dir", str(tmp_path))
+    cli(*where)
+    connection = sqlite_driver.connect(str(tmp_path / "memory.db"), synchronous="FULL")
+    connection.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
+    connection.close()
+    code, out, err = cli(*where)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(r"memstrata: .*schema version 99.*\n", err)
+
+
+def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
+    url = "postgresql://me:S3CRET@127.0.0.1:1/db"
+    for command in ("migrate", "restore"):
+        code, out, err = cli(command, "--database", url)
+        assert (code, out) == (1, "")
+        assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
+        assert "S3CRET" not in err
+    (tmp_path / "file").write_text("")
+    code, _, err = cli("migrate", "--data-dir", str(tmp_path / "file" / "folder"))
+    assert code == 1
+    assert re.fullmatch(r"memstrata: .*\n", err)
+
+
+def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
+    shown = program("migrate", "--data-dir", str(tmp_path / "Zoë"), PYTHONIOENCODING="ascii")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "/Zo\\xeb/memory.db: version 1" in shown.stdout
+
+
+def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "memstrata.server", "migrate", "--data-dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr.read() == ""
+
+
+class Memory:
+    """What a client does in one scope of the database in a folder."""
+
+    def __init__(self, folder: Path, agent: str = "default") -> None:
+        self.flags = ("--data-dir", str(folder), "--agent", agent)
+        self._settings = load_settings({"data_dir": str(folder), "agent": agent}, environ={})
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        async def called() -> dict[str, Any]:
+            async with Client(build_server(self._settings)) as client:
+                result = await client.call_tool(tool, arguments)
+                assert not result.is_error, result.content
+                assert result.structured_content is not None
+                return result.structured_content
+
+        return asyncio.run(called())
+
+    def count(self, thread: str) -> int:
+        return len(self.call("get_messages", thread_id=thread)["messages"])
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Memory:
+    """Two threads, of which one lost its last turn and the other is deleted."""
+    memory = Memory(tmp_path)
+    for thread in ("harbour", "island"):
+        memory.call("add_messages", thread_id=thread, messages=HELLO)
+    memory.call("delete_messages", thread_id="harbour", which="last_turn")
+    memory.call("delete_thread", thread_id="island")
+    return memory
+
+
+def test_restore_without_an_argument_lists_what_can_be_undone_newest_first(cli: Cli, memory: Memory) -> None:
+    code, out, err = cli("restore", *memory.flags)
+    assert (code, err) == (0, "")
+    first, second, blank, last = out.splitlines()
+    assert re.fullmatch(r"\S{36}  thread       2 messages  \S+Z \(today\)  island", first)
+    assert re.fullmatch(r"\S{36}  messages     2 messages  \S+Z \(today\)  harbour", second)
+    assert (blank, last.endswith("erased 30 days after it was made.")) == ("", True)
+
+
+def test_restore_undoes_the_delete_that_it_is_given(cli: Cli, memory: Memory) -> None:
+    island = cli("restore", *memory.flags)[1].split()[0]
+    assert cli("restore", island, *memory.flags) == (0, "restored the thread 'island', with 2 messages\n", "")
+    assert memory.count("island") == 2
+    code, _, err = cli("restore", island, *memory.flags)
+    assert code == 1
+    assert re.fullmatch(rf"memstrata: there is no delete '{island}' to undo: .*\n", err)
+
+
+def test_restore_undoes_the_newest_delete_of_a_thread(cli: Cli, memory: Memory) -> None:
+    memory.call("add_messages", thread_id="harbour", messages=HELLO[:1])
+    memory.call("delete_messages", thread_id="harbour", which="last_turn")
+    for restored, there in ((1, 1), (2, 3)):
+        code, out, _ = cli("restore", "--thread", "harbour", *memory.flags)
+        plural = "" if restored == 1 else "s"
+        assert (code, out) == (0, f"restored {restored} message{plural} of the thread 'harbour'\n")
+        assert memory.count("harbour") == there
+    code, _, err = cli("restore", "--thread", "harbour", *memory.flags)
+    assert code == 1
+    assert "there is no delete of thread 'harbour' to undo" in err
+
+
+def test_restore_sees_only_its_own_scope(cli: Cli, memory: Memory, tmp_path: Path) -> None:
+    island = cli("restore", *memory.flags)[1].split()[0]
+    other = Memory(tmp_path, agent="other").flags
+    assert cli("restore", *other) == (0, "nothing to undo for agent 'other' and resource 'default'\n", "")
+    assert cli("restore", island, *other)[0] == 1
+    assert cli("restore", "--thread", "island", *other)[0] == 1
+
+
+def test_restore_makes_no_database(cli: Cli, tmp_path: Path) -> None:
+    code, out, err = cli("restore", "--data-dir", str(tmp_path / "none"))
+    assert (code, out) == (1, "")
+    assert err == f"memstrata: nothing was deleted: there is no database at {tmp_path}/none/memory.db\n"
+    assert not (tmp_path / "none").exists()
+    assert "memory is off" in cli("restore", "--data-dir", str(tmp_path), "--memory", "off")[2]

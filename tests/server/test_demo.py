@@ -1,0 +1,131 @@
+"""What ``memstrata demo`` shows, and what it tells people to paste."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memstrata.server.commands.client_config import FROM_THE_REGISTRY, launch_command, snippets
+from memstrata.server.commands.demo import DemoFailed, demo
+from memstrata.server.local_key import read_or_make_key
+from memstrata.server.settings import Settings
+
+CLIENTS = Path(__file__).parents[2] / "configs" / "clients"
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the demo prints, its own temporary folders apart and a database of the user's in the environment."""
+    folder = tmp_path_factory.mktemp("demo")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "memstrata.server", "demo", "--data-dir", str(folder / "mine")],
+        env=kept | {"TMPDIR": str(folder), "MEMSTRATA_DATABASE": f"sqlite://{folder}/mine.db"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert list(folder.iterdir()) == []
+    return ended.stdout
+
+
+def section(shown: str, number: int) -> str:
+    return shown.partition(f"\n{number}. ")[2].partition("\n\n")[0]
+
+
+def test_the_demo_remembers_across_processes_and_invents_nothing(shown: str) -> None:
+    assert "She is allergic to nuts." in section(shown, 1)
+    assert "answers after" in section(shown, 2)
+    assert re.match(r"What is Mira allergic to\?  \(recall_memory, \d+ ms\)\n", section(shown, 3))
+    assert "allergic to nuts" in section(shown, 3).partition("\n")[2]
+    assert section(shown, 4).endswith("Nothing relevant is remembered about this.")
+    assert "2 threads, 8 messages" in section(shown, 6)
+
+
+def test_the_demo_shows_that_a_secret_was_masked(shown: str) -> None:
+    token = re.search(r"ghp_\w+", section(shown, 1))
+    assert token is not None
+    assert "1 secret masked" in section(shown, 1)
+    read_back = section(shown, 5)
+    assert re.search(r"\[masked:github-token:[0-9a-f]{8}\]", read_back)
+    assert token[0] not in read_back
+
+
+def test_the_demo_is_short_and_plain_where_there_is_no_terminal(shown: str) -> None:
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) < 70
+
+
+def test_the_demo_ends_with_lines_that_can_be_pasted(shown: str) -> None:
+    for snippet in snippets(launch_command()):
+        assert f"{snippet.host}: {snippet.where}\n{snippet.text}\n" in shown
+    assert "memstrata serve" in shown
+    assert "Authorization: Bearer KEY" in shown
+    assert "/mine/http-key" in shown
+
+
+def test_a_server_that_does_not_start_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho 'the disk is gone' >&2\nexit 1\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(DemoFailed, match="the last it said was: the disk is gone"):
+        demo(Settings(data_dir=tmp_path))
+    assert "Connect your agents" not in capsys.readouterr().out
+
+
+def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> None:
+    key = read_or_make_key(tmp_path)
+    demo(Settings(data_dir=tmp_path, http={"port": 9999}))
+    out = capsys.readouterr().out
+    assert f"Authorization: Bearer {key}\n" in out
+    assert "http://127.0.0.1:9999/mcp" in out
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "entry"),
+    [
+        ("claude-desktop.json", "mcpServers", {"command": "uvx", "args": ["memstrata"]}),
+        ("cursor.json", "mcpServers", {"command": "uvx", "args": ["memstrata"]}),
+        ("vscode.json", "servers", {"type": "stdio", "command": "uvx", "args": ["memstrata"]}),
+    ],
+)
+def test_the_shipped_snippets_are_what_the_hosts_read(file: str, key: str, entry: dict[str, Any]) -> None:
+    assert json.loads((CLIENTS / file).read_text(encoding="utf-8")) == {key: {"memory": entry}}
+
+
+def test_the_shipped_snippets_are_what_the_demo_prints_for_the_released_program() -> None:
+    printed = {snippet.file: snippet.text + "\n" for snippet in snippets(FROM_THE_REGISTRY)}
+    assert printed == {file.name: file.read_text(encoding="utf-8") for file in CLIENTS.iterdir()}
+
+
+def test_odd_paths_survive_in_every_snippet() -> None:
+    path = '/Users/Zoë "Z" O\'Neil/$HOME \\/bin/memstrata'
+    for snippet in snippets([path]):
+        if snippet.file.endswith(".json"):
+            (servers,) = json.loads(snippet.text).values()
+            assert servers["memory"]["command"] == path
+        else:
+            assert shlex.split(snippet.text)[-2:] == ["--", path]
+
+
+def test_hosts_launch_the_program_beside_the_running_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, command in (("bin", None), ("archive-v0/x/bin", FROM_THE_REGISTRY), ("empty", FROM_THE_REGISTRY)):
+        beside = tmp_path / folder
+        beside.mkdir(parents=True)
+        if folder != "empty":
+            (beside / "memstrata").write_text("#!/bin/sh\n")
+            (beside / "memstrata").chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(beside / "python"))
+        assert launch_command() == (command or (str(beside / "memstrata"),))

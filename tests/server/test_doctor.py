@@ -1,0 +1,264 @@
+"""What ``memstrata doctor`` finds, and that it changes nothing by looking."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import asyncpg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.commands.doctor import MODEL_KEYS, doctor
+from memstrata.server.database_url import check, without_password
+from memstrata.server.local_key import key_file, read_or_make_key
+from memstrata.server.settings import Settings
+from memstrata.storage import sqlite_driver
+from memstrata.storage.database import open_database
+from memstrata.storage.postgres_database import PostgresDatabase
+
+Report = dict[tuple[str, str], dict[str, str]]
+
+
+@pytest.fixture(autouse=True)
+def no_model_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in MODEL_KEYS:
+        monkeypatch.delenv(name, raising=False)
+    yield
+    logging.getLogger("asyncpg.pool").setLevel(logging.NOTSET)
+
+
+def report(settings: Settings, capsys: pytest.CaptureFixture[str]) -> tuple[int, Report]:
+    """The exit code, and the findings by section and name."""
+    capsys.readouterr()
+    code = doctor(settings, as_json=True)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["usable"] == (code == 0)
+    assert all(finding["mend"] for finding in printed["findings"] if finding["state"] != "ok")
+    return code, {(finding["section"], finding["name"]): finding for finding in printed["findings"]}
+
+
+def migrated(folder: Path) -> Settings:
+    settings = Settings(data_dir=folder)
+
+    async def migrate() -> None:
+        await (await open_database("", settings.database_file)).close()
+
+    asyncio.run(migrate())
+    return settings
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in folder.iterdir()}
+
+
+def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, capsys: Any) -> None:
+    code, found = report(Settings(data_dir=tmp_path / "none"), capsys)
+    assert code == 0
+    assert found["database", "where"]["value"] == f"{tmp_path}/none/memory.db"
+    assert found["database", "reachable"]["value"] == "yes; the first start makes it"
+    assert ("database", "tables") not in found
+    assert found["memstrata", "Python"]["value"].endswith(f"({sys.executable})")
+    assert found["tokens", "encoding"]["value"].startswith("o200k_base, from ")
+    assert found["models", "keys"]["value"].startswith("none;")
+    assert f"{tmp_path}/none/http-key" in found["HTTP", "key"]["value"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_sqlite_can_do_is_told_as_it_is(tmp_path: Path, capsys: Any) -> None:
+    able = sqlite_driver.abilities()
+    _, found = report(Settings(data_dir=tmp_path), capsys)
+    assert found["SQLite", "version"]["value"] == f"{able.version}, from {able.module}"
+    assert (found["SQLite", "several processes"]["state"] == "ok") == able.wal_safe
+    assert (found["SQLite", "secure delete"]["state"] == "ok") == able.fts5_secure_delete
+    assert (found["search", "full text"]["value"] == "FTS5") == able.fts5
+    assert (found["search", "vectors"]["value"].startswith("sqlite-vec v")) == (able.vector_extension is not None)
+
+
+def test_a_database_that_nobody_uses_is_only_read(tmp_path: Path, capsys: Any) -> None:
+    settings = migrated(tmp_path)
+    before = contents(tmp_path)
+    code, found = report(settings, capsys)
+    assert code == 0
+    assert found["database", "tables"]["value"] == "up to date (version 1)"
+    assert found["database", "file"]["value"].endswith(" bytes, mode 0600")
+    assert contents(tmp_path) == before
+
+
+def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: Any) -> None:
+    settings = migrated(tmp_path)
+    other = sqlite_driver.connect(str(settings.database_file), synchronous="FULL")
+    try:
+        other.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
+        code, found = report(settings, capsys)
+    finally:
+        other.close()
+    assert code == 1
+    assert found["database", "tables"]["state"] == "failed"
+    assert found["database", "tables"]["value"] == "version 99, but this memstrata knows versions up to 1"
+    assert "upgrade memstrata" in found["database", "tables"]["mend"]
+
+
+@pytest.mark.parametrize("kind", ["text", "folder", "empty", "under a file"])
+def test_a_file_that_is_no_database_is_a_failure_unless_it_is_empty(tmp_path: Path, capsys: Any, kind: str) -> None:
+    file = tmp_path / "other.db"
+    if kind == "folder":
+        file.mkdir()
+    else:
+        file.write_text("" if kind == "empty" else "no database at all" * 100)
+    named = file / "x.db" if kind == "under a file" else file
+    code, found = report(Settings(data_dir=tmp_path, database=f"sqlite://{named}"), capsys)
+    assert found["database", "reachable"]["state"] == ("ok" if kind == "empty" else "failed")
+    assert code == (0 if kind == "empty" else 1)
+    if kind == "empty":
+        assert found["database", "tables"]["value"].startswith("version 0 of 1")
+
+
+def test_a_database_in_memory_is_named_as_what_it_is(tmp_path: Path, capsys: Any) -> None:
+    code, found = report(Settings(data_dir=tmp_path, database="sqlite://:memory:"), capsys)
+    assert code == 0
+    assert found["database", "where"]["value"] == "in memory: all is gone when the server ends"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
+def test_what_other_users_can_read_or_replace_is_degraded(tmp_path: Path, capsys: Any) -> None:
+    settings = migrated(tmp_path)
+    read_or_make_key(tmp_path)
+    for path, mode, where, mend in (
+        (settings.database_file, 0o640, ("database", "file"), "chmod go-rwx"),
+        (key_file(tmp_path), 0o604, ("HTTP", "key"), "chmod go-rwx"),
+        (tmp_path, 0o770, ("database", "data folder"), "chmod go-w"),
+    ):
+        assert report(settings, capsys)[1][where]["state"] == "ok"
+        path.chmod(mode)
+        code, found = report(settings, capsys)
+        assert code == 0
+        assert found[where]["state"] == "degraded"
+        assert found[where]["mend"].endswith(f"{mend} {path}")
+
+
+def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> None:
+    key = read_or_make_key(tmp_path)
+    assert key in report(Settings(data_dir=tmp_path), capsys)[1]["HTTP", "key"]["value"]
+    open_to_all = report(Settings(data_dir=tmp_path, http={"auth": False}), capsys)[1]["HTTP", "key"]
+    assert "none is asked for" in open_to_all["value"]
+    key_file(tmp_path).write_text("short")
+    assert report(Settings(data_dir=tmp_path), capsys)[1]["HTTP", "key"]["state"] == "degraded"
+
+
+def test_settings_that_keep_less_than_one_expects_are_degraded(tmp_path: Path, capsys: Any) -> None:
+    code, found = report(Settings(data_dir=tmp_path, memory="off", redaction="derived"), capsys)
+    assert code == 0
+    assert found["memstrata", "memory"]["state"] == "degraded"
+    assert found["memstrata", "secrets"]["state"] == "degraded"
+
+
+def test_model_keys_are_told_by_name_and_never_by_value(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.setenv(name, "sk-S3CRET")
+    monkeypatch.setenv("MISTRAL_API_KEY", "")
+    assert doctor(Settings(data_dir=tmp_path), as_json=False) == 0
+    shown = capsys.readouterr().out
+    assert "OPENAI_API_KEY, GROQ_API_KEY;" in shown
+    assert "MISTRAL_API_KEY" not in shown
+    assert "S3CRET" not in shown
+
+
+def test_the_command_prints_plain_lines_and_what_to_mend(tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    shown = subprocess.run(
+        [sys.executable, "-m", "memstrata.server", "doctor", "--data-dir", str(tmp_path), "--redaction", "off"],
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\x1b" not in shown.stdout
+    lines = shown.stdout.splitlines()
+    assert f"  ok   where              {tmp_path}/memory.db" in lines
+    assert lines[-2] == "What to mend:"
+    assert lines[-1].startswith("  memstrata, secrets: set redaction = all")
+
+
+@pytest.mark.anyio
+async def test_a_postgres_database_is_looked_at_and_left_alone(postgres_url: str, tmp_path: Path, capsys: Any) -> None:
+    settings = Settings(data_dir=tmp_path, database=postgres_url)
+
+    async def look() -> tuple[int, Report]:
+        return await anyio.to_thread.run_sync(report, settings, capsys)
+
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        code, found = await look()
+        assert code == 0
+        assert found["database", "kind"]["value"].startswith("postgres ")
+        assert found["database", "where"]["value"].startswith("postgresql://app_")
+        assert found["database", "tables"]["value"].startswith("version 0 of 1")
+        assert found["search", "vectors"]["value"].startswith("extension vector ")
+        assert await connection.fetchval("SELECT to_regclass('schema_migrations')") is None
+        await (await PostgresDatabase.open(postgres_url)).close()
+        code, found = await look()
+        assert (code, found["database", "tables"]["value"]) == (0, "up to date (version 1)")
+        await connection.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
+        code, found = await look()
+        assert (code, found["database", "tables"]["state"]) == (1, "failed")
+    finally:
+        await connection.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("tail", ["@127.0.0.1:1/db", "@/db?host=/nowhere", "@no.such.host.invalid/db"])
+async def test_a_postgres_that_does_not_answer_is_a_failure_without_the_password(tail: str) -> None:
+    state = await look_at_database(Settings(database=f"postgresql://me:S3CRET{tail}"))
+    assert state.failure
+    assert "S3CRET" not in repr(state)
+
+
+@pytest.mark.anyio
+async def test_a_database_that_is_not_there_is_named_by_the_server(postgres_server_url: str) -> None:
+    name = without_password(postgres_server_url).rpartition("/")[2]
+    state = await look_at_database(Settings(database=postgres_server_url.replace(f"/{name}", "/nowhere")))
+    assert "nowhere" in state.failure
+
+
+PIECES = st.text("ABCDEFGH0123456789", min_size=4)
+SEPARATORS = st.sampled_from(["", "@", ":", "/", "?", "#", "[", "]", "%40", ",", "\\", ";", "&host="])
+
+
+@given(st.lists(st.tuples(PIECES, SEPARATORS), min_size=1, max_size=4))
+def test_no_piece_of_a_password_is_shown_whatever_is_in_it(pieces: list[tuple[str, str]]) -> None:
+    url = f"postgresql://me:{''.join(piece + separator for piece, separator in pieces)}@db.test:5432/name"
+    try:
+        check(url)
+    except ValueError as error:
+        shown = str(error)
+    else:
+        shown = without_password(url)
+        assert shown == "postgresql://me@db.test:5432/name"
+    assert not any(piece in shown for piece, _ in pieces if piece != "5432")
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:pw@h1:5432,h2/name?sslmode=require", "postgresql://me@h1:5432,h2/name"),
+        ("postgresql://me:pw@[::1]:5432/name", "postgresql://me@[::1]:5432/name"),
+        ("postgresql:///name?host=/run/pg&password=pw", "postgresql:///run/pg/name"),
+        ("postgres://h/name?user=me&password=pw", "postgresql://h/name"),
+    ],
+)
+def test_user_hosts_ports_and_database_are_shown(url: str, shown: str) -> None:
+    check(url)
+    assert without_password(url) == shown

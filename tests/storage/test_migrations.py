@@ -1,0 +1,166 @@
+"""Migrations: many processes at once, a kill at any statement, a failure half way, a database from a newer version."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from memstrata.storage import sqlite_driver
+from memstrata.storage.database import open_database
+from memstrata.storage.errors import DatabaseTooNew
+from memstrata.storage.migrations import runner
+from memstrata.storage.migrations.runner import Migration
+from memstrata.storage.statements import Dialect
+from memstrata.storage.transaction import Database
+
+from .building import draft, execute, having, only, rows, say, seqs
+from .conftest import Forking
+
+pytestmark = pytest.mark.anyio
+FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+
+PROCESSES = 8
+
+
+async def reopened(url: str) -> Database:
+    return await open_database(url, Path())
+
+
+@pytest.fixture
+async def server(database_url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record] | None"]:
+    """A connection to look at an unopened Postgres with; None on SQLite."""
+    if database_url.startswith("sqlite"):
+        yield None
+        return
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+async def tables(url: str, server: "asyncpg.Connection[asyncpg.Record] | None") -> set[str]:
+    """The names in the catalogue, seen without opening the database as ours."""
+    if server is not None:
+        sql = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+        return {row[0] for row in await server.fetch(sql)}
+    connection = sqlite_driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    finally:
+        connection.close()
+
+
+@FORKED
+async def test_processes_that_start_together_on_an_empty_database_all_succeed(
+    forking: Forking, database_url: str
+) -> None:
+    forking.order("open_it", children=PROCESSES, url=database_url)
+    lines, codes = await forking.until_codes()
+    assert [line for line in lines if "error" in line] == []
+    assert codes == [0] * PROCESSES
+    keys = {line["key"] for line in lines if "key" in line}
+    assert len(keys) == 1, "one installation has one secret"
+    database = await reopened(database_url)
+    try:
+        assert await database.read(rows, "SELECT version FROM schema_migrations") == [(1,)]
+        await say(database, "main", draft("walrus"))
+        assert len(await having(database, "walrus")) == 1
+    finally:
+        await database.close()
+
+
+@FORKED
+async def test_a_kill_at_any_statement_leaves_the_database_as_it_was(
+    forking: Forking, database_url: str, server: "asyncpg.Connection[asyncpg.Record] | None"
+) -> None:
+    for statements in range(100):
+        forking.order("migrate_and_die", url=database_url, statements=statements)
+        lines, (code,) = await forking.until_codes()
+        assert [line for line in lines if "error" in line] == []
+        if code == 0:
+            break
+        assert code == 9
+        assert await tables(database_url, server) == set()
+    # SQLite: two looks at the version, BEGIN, the ledger, every statement of the file, what follows it, COMMIT.
+    assert statements >= (20 if server is None else 8)
+    assert "messages" in await tables(database_url, server)
+    database = await reopened(database_url)
+    try:
+        assert (await say(database, "main", draft())).stored[0].seq == 1
+    finally:
+        await database.close()
+
+
+def with_another(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """From now on there is a second step."""
+    known = {dialect: runner.migrations(dialect) for dialect in ("sqlite", "postgres")}
+
+    def migrations(dialect: Dialect) -> tuple[Migration, ...]:
+        return (*known[dialect], Migration(2, "another", sql))
+
+    monkeypatch.setattr(runner, "migrations", migrations)
+
+
+async def test_a_step_that_fails_leaves_the_database_at_the_step_before(
+    database: Database,
+    database_url: str,
+    server: "asyncpg.Connection[asyncpg.Record] | None",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await say(database, "main", draft("walrus"))
+    before = await tables(database_url, server)
+    with_another(
+        monkeypatch,
+        "CREATE TABLE extra (a TEXT);\nALTER TABLE messages ADD COLUMN mood TEXT;\n"
+        "UPDATE messages SET mood = 'glad';\nINSERT INTO nowhere VALUES (1);\n",
+    )
+    with pytest.raises(Exception, match="nowhere"):
+        await reopened(database_url)
+    assert await tables(database_url, server) == before
+    assert await database.read(rows, "SELECT version FROM schema_migrations") == [(1,)]
+    assert len(await having(database, "walrus")) == 1
+    with pytest.raises(Exception, match="mood"):
+        await only(database, "SELECT mood FROM messages")
+
+
+async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stays(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await say(database, "main", draft("walrus"))
+    key = await only(database, "SELECT value FROM installation WHERE name = 'hmac_key'")
+    await database.close()
+    with_another(
+        monkeypatch,
+        "CREATE TABLE extra (a TEXT);\n-- A comment; with a semicolon.\nINSERT INTO extra VALUES ('one;two');\n",
+    )
+    opened = await asyncio.gather(*(reopened(database_url) for _ in range(3)))
+    again = opened[0]
+    try:
+        assert await again.read(rows, "SELECT version, name FROM schema_migrations ORDER BY version") == [
+            (1, "messages_and_threads"),
+            (2, "another"),
+        ]
+        assert await only(again, "SELECT a FROM extra") == "one;two"
+        assert await only(again, "SELECT value FROM installation WHERE name = 'hmac_key'") == key
+        assert await seqs(again, "main") == [1]
+    finally:
+        for one in opened:
+            await one.close()
+
+
+async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database: Database, database_url: str) -> None:
+    await say(database, "main", draft())
+    await database.write(execute, "INSERT INTO schema_migrations VALUES (7, 'from the future', 0)")
+    before = await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version")
+    with pytest.raises(DatabaseTooNew, match=r"schema version 7, and this memstrata knows versions up to 1.*Upgrade"):
+        await reopened(database_url)
+    assert await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
+
+
+def test_steps_are_numbered_from_one_without_gaps_and_alike_for_both_databases() -> None:
+    steps = {dialect: [(m.version, m.name) for m in runner.migrations(dialect)] for dialect in ("sqlite", "postgres")}
+    assert steps["sqlite"] == steps["postgres"]
+    assert [version for version, _ in steps["sqlite"]] == list(range(1, len(steps["sqlite"]) + 1))
