@@ -36,13 +36,15 @@ class Kills:
 
 async def kill_while_writing(launch: Launch, trials: int, writers: int, seed: int = 1) -> Kills:
     """In each trial a new server process, ``writers`` tasks that add messages one by one as fast as they are
-    acknowledged, and SIGKILL at a random time after the first acknowledgement."""
+    acknowledged, and SIGKILL at a random time after the first acknowledgement. Ends early at an error."""
     kills = Kills()
     chance = random.Random(seed)
     for trial in range(trials):
         async with over_stdio(launch) as connection:
             await _Trial(connection, kills, trial, chance.uniform(*AFTER_SECONDS)).run(writers)
         kills.trials += 1
+        if kills.errors:
+            break
     return kills
 
 

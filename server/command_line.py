@@ -62,7 +62,7 @@ def _with_options(function: Callable[..., Any], own: list[inspect.Parameter]) ->
     return function
 
 
-def _command(function: Callable[..., int]) -> None:
+def _command(function: Callable[..., int]) -> Callable[..., int]:
     """Register a command: ``function(flags, **own)``, where ``flags`` are the launch options given before or after it.
 
     Its own parameters are keyword-only. It returns the exit code; errors that are the caller's to mend become a line.
@@ -76,6 +76,7 @@ def _command(function: Callable[..., int]) -> None:
 
     names = {parameter.name for parameter in own}
     app.command(name=function.__name__, help=function.__doc__)(_with_options(called, own))
+    return function
 
 
 def _own_parameters(function: Callable[..., int]) -> list[inspect.Parameter]:

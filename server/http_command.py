@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 import ipaddress
-import logging
 import sys
 
 from mcp.server.auth.provider import AccessToken
@@ -21,8 +20,6 @@ from memstrata.server.sdk_private import lifespan_state
 from memstrata.server.settings import Settings
 from memstrata.server.stopping import StopRequest
 from memstrata.server.tool_server import ToolServer
-
-log = logging.getLogger(__name__)
 
 
 class LocalKeyVerifier:

@@ -51,15 +51,18 @@ class Process:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Process"]:
         """Load and open in the background; close at the end."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._open)
-            try:
-                yield self
-            finally:
-                tasks.cancel_scope.cancel()
-                with anyio.CancelScope(shield=True):
-                    if self._runtime is not None:
-                        await self._runtime.close()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._open)
+                try:
+                    yield self
+                finally:
+                    tasks.cancel_scope.cancel()
+        finally:
+            # Only now has an opening that was under way come to its end.
+            with anyio.CancelScope(shield=True):
+                if self._runtime is not None:
+                    await self._runtime.close()
 
     async def _open(self) -> None:
         try:

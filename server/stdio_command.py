@@ -1,6 +1,6 @@
 """``memstrata`` without a subcommand: one client on standard input and output."""
 
-import logging
+import os
 import sys
 
 from memstrata.server.building import build_server
@@ -8,8 +8,6 @@ from memstrata.server.logs import configure_logging
 from memstrata.server.settings import SettingsError, load_settings
 from memstrata.server.stdio_transport import run_stdio
 from memstrata.server.stopping import StopRequest
-
-log = logging.getLogger(__name__)
 
 
 def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
@@ -22,7 +20,7 @@ def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
         sys.stderr.write(f"memstrata: {error}\n")
         return 2
     configure_logging(settings.log_level)
-    if sys.stdin.isatty():
+    if os.isatty(fds[0]):
         sys.stderr.write("memstrata speaks MCP on stdin and stdout; hosts launch it. Try `memstrata demo`.\n")
     stop = StopRequest()
     return run_stdio(build_server(settings, stop=stop), fds, stop=stop)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -69,13 +70,41 @@ class PostgresTx:
         await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
 
 
+# Nothing for a unit that wrote nothing.
+_MARK = """
+INSERT INTO last_writes (slot, unit, written_at)
+SELECT $1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+WHERE pg_current_xact_id_if_assigned() IS NOT NULL
+ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at
+"""
+# Waits for a server process that is still at work on the slot's last unit.
+_MARKED = """
+INSERT INTO last_writes (slot, unit, written_at) VALUES ($1, '', 0)
+ON CONFLICT (slot) DO UPDATE SET unit = last_writes.unit
+RETURNING unit
+"""
+_FORGET_MARKS = """
+DELETE FROM last_writes WHERE slot IN (
+    SELECT slot FROM last_writes
+    WHERE written_at < (extract(epoch FROM clock_timestamp()) - 86400) * 1000 FOR UPDATE SKIP LOCKED
+)
+"""
+
+
 class _OutcomeUnknown(Exception):
     """The connection was lost while COMMIT was on its way."""
 
-    def __init__(self, xid: str, value: Any, cause: BaseException) -> None:
+    def __init__(self, value: Any, cause: BaseException) -> None:
         super().__init__(str(cause))
-        self.xid = xid
         self.value = value
+
+
+class _Mark:
+    """What tells whether a write was committed: the unit's own name, in a slot that nobody else has meanwhile."""
+
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+        self.unit = uuid.uuid4().hex
 
 
 class PostgresDatabase:
@@ -86,6 +115,7 @@ class PostgresDatabase:
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         self._pool = pool
         self._units: set[asyncio.Task[Any]] = set()
+        self._free_slots: list[str] = []
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = 10) -> "PostgresDatabase":
@@ -106,6 +136,7 @@ class PostgresDatabase:
         try:
             async with pool.acquire() as connection:
                 await migrate_postgres(connection)
+                await connection.execute(_FORGET_MARKS)
         except BaseException:
             await pool.close()
             raise
@@ -119,16 +150,18 @@ class PostgresDatabase:
             ):
                 return await function(PostgresTx(connection), *args, **kwargs)
 
-        return await self._unit(once)
+        return await self._unit(self._until_done(once))
 
     async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
+
         async def once() -> T:
             async with self._connection() as connection:
                 transaction = connection.transaction()
                 await transaction.start()
                 try:
                     value = await function(PostgresTx(connection), *args, **kwargs)
-                    xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
+                    marked = await connection.execute(_MARK, mark.slot, mark.unit)
                 except BaseException:
                     if not _is_gone(connection):
                         await transaction.rollback()
@@ -136,12 +169,18 @@ class PostgresDatabase:
                 try:
                     await transaction.commit()
                 except (*_LOST, asyncpg.InterfaceError) as error:
-                    if xid is not None:
-                        raise _OutcomeUnknown(xid, value, error) from error
+                    if marked.endswith(" 1"):
+                        raise _OutcomeUnknown(value, error) from error
                     raise
                 return value
 
-        return await self._unit(once)
+        async def unit() -> T:
+            try:
+                return await self._until_done(once, mark)
+            finally:
+                self._free_slots.append(mark.slot)
+
+        return await self._unit(unit())
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[PooledConnection]:
@@ -158,9 +197,9 @@ class PostgresDatabase:
             with suppress(*_LOST, asyncpg.InterfaceError):
                 await self._pool.release(connection)
 
-    async def _unit(self, once: Callable[[], Awaitable[R]]) -> R:
+    async def _unit(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a transaction to its end in a task of its own: a cancelled caller leaves nothing half done."""
-        unit = asyncio.create_task(self._until_done(once))
+        unit = asyncio.create_task(work)
         self._units.add(unit)
         unit.add_done_callback(self._forget)
         return await asyncio.shield(unit)
@@ -170,13 +209,13 @@ class PostgresDatabase:
         if not unit.cancelled():
             unit.exception()
 
-    async def _until_done(self, once: Callable[[], Awaitable[R]]) -> R:
+    async def _until_done(self, once: Callable[[], Awaitable[R]], mark: _Mark | None = None) -> R:
         give_up = time.monotonic() + RETRY_DEADLINE
         delay = 0.02
         unknown: _OutcomeUnknown | None = None
         while True:
             try:
-                if unknown is not None and await self._was_committed(unknown.xid):
+                if unknown is not None and mark is not None and await self._was_committed(mark):
                     return cast("R", unknown.value)
                 unknown = None
                 return await once()
@@ -187,20 +226,17 @@ class PostgresDatabase:
             except (*_LOST, *_IN_THE_WAY, TimeoutError) as error:
                 cause = error
             if time.monotonic() + delay > give_up:
+                advice = "try again" if unknown is None else "the write may have happened: read before you write again"
                 raise StorageUnavailable(
-                    f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); try again"
+                    f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); {advice}"
                 ) from cause
             await asyncio.sleep(delay)
             delay = min(delay * 2, 0.5)
 
-    async def _was_committed(self, xid: str) -> bool:
+    async def _was_committed(self, mark: _Mark) -> bool:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
         async with self._connection() as connection:
-            while True:
-                status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
-                if status != "in progress":
-                    return bool(status == "committed")
-                await asyncio.sleep(0.02)
+            return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
 
     async def close(self) -> None:
         if self._units:

@@ -64,8 +64,7 @@ def demo(settings: Settings) -> int:
         console.print("A server on a database in a temporary folder, called by the official MCP client;")
         console.print("its first call waits until the database is open.")
         asyncio.run(_remember_and_recall(console, Path(folder), story()))
-    _show_configuration(console)
-    _show_http(console, settings)
+    show_connecting(console, settings)
     return 0
 
 
@@ -152,19 +151,15 @@ def _status_line(status: dict[str, Any]) -> str:
     )
 
 
-def _show_configuration(console: Console) -> None:
+def show_connecting(console: Console, settings: Settings) -> None:
+    """How each host is told of this memstrata, over stdio and over HTTP. Raises KeyUnusable or OSError."""
     console.print("\nConnect your agents (memory is kept in your own data folder then)", style="bold")
     for snippet in snippets(launch_command()):
         console.print(Text.assemble((snippet.host, "bold"), f": {snippet.where}"), soft_wrap=True)
         console.print(Text(snippet.text), style="cyan", soft_wrap=True)
-
-
-def _show_http(console: Console, settings: Settings) -> None:
-    key = read_key(settings.data_dir)
-    url = f"http://127.0.0.1:{settings.http.port}"
-    console.print(
-        Text.assemble(("Over HTTP", "bold"), f": memstrata serve, then {url}/mcp (SSE: {url}/sse)"), soft_wrap=True
-    )
+    key, url = read_key(settings.data_dir), f"http://127.0.0.1:{settings.http.port}"
+    over_http = f": memstrata serve, then {url}/mcp (SSE: {url}/sse) with the header"
+    console.print(Text.assemble(("Over HTTP", "bold"), over_http), soft_wrap=True)
     console.print(Text(f"Authorization: Bearer {key or 'KEY'}"), style="cyan", soft_wrap=True)
     if key is None:
         file = key_file(settings.data_dir)

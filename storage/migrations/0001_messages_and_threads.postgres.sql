@@ -98,3 +98,12 @@ CREATE TABLE search_rows (
 );
 
 CREATE INDEX search_rows_lexemes ON search_rows USING gin (lexemes);
+
+-- The last write that each of our connections committed, written with it: a COMMIT that got no answer is looked up
+-- here. A transaction id would not do, for after a crash the server gives the ids again that were not yet on its disk.
+CREATE TABLE last_writes (
+    slot TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    written_at BIGINT NOT NULL,
+    PRIMARY KEY (slot)
+) WITH (fillfactor = 50);

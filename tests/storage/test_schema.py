@@ -112,7 +112,7 @@ async def test_on_postgres_the_migrations_make_what_the_tables_declare(
 ) -> None:
     ours, expected = await both()
     assert {name: ours[name] for name in expected} == expected
-    assert ours.keys() - expected.keys() == {"schema_migrations", "search_rows"}
+    assert ours.keys() - expected.keys() == {"schema_migrations", "search_rows", "last_writes"}
     columns = {row[1]: row[2] for row in ours["search_rows"] if len(row) == 6}
     declared = {column.name: str(column.type.compile(postgresql.dialect())).lower() for column in search_rows.c}  # type: ignore[no-untyped-call]
     assert {name: kind for name, kind in columns.items() if name != "lexemes"} == declared
