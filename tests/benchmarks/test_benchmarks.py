@@ -144,7 +144,7 @@ def test_calls_prints_each_call_on_each_transport_beside_the_no_op_call(runs: di
     printed, figures = runs["calls"].result()
     found = [row for row in rows(printed) if row[0] in ("stdio", "http")]
     assert [row[:3] for row in found] == [
-        [transport, "20", call] for transport in ("stdio", "http") for call in ("add", "get", "recall")
+        [transport, "20", call] for transport in ("stdio", "http") for call in ("get", "recall", "add")
     ]
     assert {row[-1] for row in found} <= {"hold", "miss", "-"}
     for call in figures["calls"]:

@@ -9,6 +9,8 @@ from .calling import Connect, Tools
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 PNG = "iVBORw0KGgo="
 OPENAI = [
     {"role": "developer", "content": "Be brief."},

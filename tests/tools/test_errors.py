@@ -17,6 +17,8 @@ from .calling import Connect, Json, Tools, text_of
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 # For each tool a call that works.
 CALLS: dict[str, Json] = {
     "add_messages": {"messages": [{"role": "user", "content": "tea"}], "thread_id": "main"},

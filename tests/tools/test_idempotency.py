@@ -8,6 +8,8 @@ from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 KEY = "memstrata/idempotency-key"
 HELLO = {"role": "user", "content": "hello"}
 

@@ -8,6 +8,8 @@ from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 NAMING: list[tuple[str, Json]] = [
     ("get_messages", {}),
     ("delete_messages", {"which": "all"}),

@@ -9,6 +9,8 @@ from .calling import Json, Tools
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 
 def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)

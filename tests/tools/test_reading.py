@@ -104,8 +104,12 @@ async def test_low_detail_is_a_short_line_of_each_message(tools: Tools) -> None:
     )
     short, long, just, called, image = await tools.messages("main", detail="low")
     assert short == {
-        **{"id": short["id"], "seq": 1, "role": "user", "name": "ana"},
-        **{"text": "short", "said_at": "2024-03-15T00:00:00.000Z"},
+        "id": short["id"],
+        "seq": 1,
+        "role": "user",
+        "name": "ana",
+        "text": "short",
+        "said_at": "2024-03-15T00:00:00.000Z",
     }
     assert long["text"] == "x" * LOW_TEXT_CHARS + CUT_MARK
     assert just["text"] == "x" * LOW_TEXT_CHARS

@@ -48,8 +48,9 @@ async def test_explain_tells_the_words_and_scores(tools: Tools) -> None:
     await tools.say("main", "green tea", "tea")
     text, answer, _ = await text_and_json(tools, query="any green tea?", explain=True)
     assert answer["words"] == ["green", "tea"]
-    assert [(hit["score"], hit["words"]) for hit in answer["hits"]][0] == (1.0, ["green", "tea"])
-    assert 0 < answer["hits"][1]["score"] < 1
+    first, second = answer["hits"]
+    assert (first["score"], first["words"]) == (1.0, ["green", "tea"])
+    assert 0 < second["score"] < 1
     assert "score 1.00, has: green, tea" in text
     assert "score" not in await tools("recall_memory", query="green tea")
 

@@ -19,6 +19,8 @@ from .test_errors import CALLS
 
 pytestmark = pytest.mark.anyio
 
+BOTH_ERAS_ON_BOTH = True
+
 MOST_TOKENS = 3000
 TEXT_TOOLS = {"recall_memory"}
 KEYED = {"add_messages", "delete_messages", "update_thread", "delete_thread"}
@@ -137,6 +139,8 @@ async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
         assert set(await listed(tools)) == {"add_messages", "get_messages", "delete_messages", "recall_memory"}
         assert "no tool 'list_threads'" in await tools.refused("list_threads")
+        await tools.say("main", "tea")
+        assert await tools.found("tea") == ["tea"]
     async with connect(toolsets="all") as tools:
         assert set(await listed(tools)) == set(CALLS)
 

@@ -1,0 +1,53 @@
+"""Ages and times as people and models read them."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.memory.acceptance import parse_time
+from memstrata.memory.ages import DAY_MS, age, day, iso
+
+NOW = 1_750_000_000_000
+FIRST = parse_time("0001-01-01", "first")
+LAST = parse_time("9999-12-31T23:59:59.999Z", "last")
+TIMES = st.integers(FIRST, LAST)
+
+
+@pytest.mark.parametrize(
+    ("days", "label"),
+    [
+        (-3, "today"),
+        (0, "today"),
+        (1, "1 day ago"),
+        (2, "2 days ago"),
+        (13, "13 days ago"),
+        (14, "2 weeks ago"),
+        (59, "8 weeks ago"),
+        (60, "2 months ago"),
+        (729, "24 months ago"),
+        (730, "2 years ago"),
+        (3650, "10 years ago"),
+    ],
+)
+def test_an_age_is_told_in_the_unit_that_fits_it(days: int, label: str) -> None:
+    assert age(NOW - days * DAY_MS, NOW) == label
+
+
+def test_a_day_is_over_after_24_hours_and_not_before() -> None:
+    assert age(NOW - DAY_MS + 1, NOW) == "today"
+    assert age(NOW - DAY_MS, NOW) == "1 day ago"
+
+
+@given(TIMES)
+def test_a_time_is_written_to_the_millisecond_and_read_back(time: int) -> None:
+    assert parse_time(iso(time), "time") == time
+    assert iso(time).endswith("Z")
+    assert len(iso(time)) == len("2025-03-01T14:30:00.000Z")
+
+
+@given(TIMES)
+def test_the_day_is_the_one_in_utc(time: int) -> None:
+    assert iso(time).startswith(day(time))
+    assert datetime.fromisoformat(day(time)).replace(tzinfo=UTC).date().isoformat() == day(time)

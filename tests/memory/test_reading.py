@@ -1,0 +1,69 @@
+"""How one message is shown, and how it is cut to a budget."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.memory.reading import CUT_MARK, LOW_TEXT_CHARS, checked_roles, cut_to_fit, shown_message
+from memstrata.memory.tokens import load_counter
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Message
+from memstrata.storage.statements import to_json
+
+COUNTER = load_counter()
+
+
+def message(text: str = "hello", *, name: str | None = None, metadata: dict[str, object] | None = None) -> Message:
+    parts = [{"type": "text", "text": text}]
+    return Message("main", 7, "m1", "user", name, parts, metadata or {}, 5, "o200k_base", 1_000, 2_000, 1)
+
+
+def test_high_detail_is_everything_with_both_times() -> None:
+    shown = shown_message(message(name="ana", metadata={"k": 1}), "high")
+    assert shown == {
+        "id": "m1",
+        "seq": 7,
+        "role": "user",
+        "name": "ana",
+        "parts": [{"type": "text", "text": "hello"}],
+        "said_at": "1970-01-01T00:00:02.000Z",
+        "created_at": "1970-01-01T00:00:01.000Z",
+        "metadata": {"k": 1},
+        "tokens": 5,
+    }
+    assert shown_message(message(), "high").keys() == shown.keys() - {"name", "metadata"}
+
+
+def test_low_detail_is_a_line_and_a_cut_one_says_so() -> None:
+    shown = shown_message(message("x" * LOW_TEXT_CHARS), "low")
+    assert shown == {
+        "id": "m1",
+        "seq": 7,
+        "role": "user",
+        "text": "x" * LOW_TEXT_CHARS,
+        "said_at": "1970-01-01T00:00:02.000Z",
+    }
+    assert shown_message(message("x" * (LOW_TEXT_CHARS + 1)), "low")["text"] == "x" * LOW_TEXT_CHARS + CUT_MARK
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"])), most=st.integers(0, 120))
+def test_a_message_cut_to_fit_is_within_its_budget_and_the_beginning_of_its_text(text: str, most: int) -> None:
+    entry = shown_message(message(), "low")
+    least = COUNTER.text(to_json({**entry, "text": CUT_MARK}))
+    shown = cut_to_fit(COUNTER, entry, text * 20, most)
+    assert shown["text"].endswith(CUT_MARK)
+    assert (text * 20).startswith(shown["text"].removesuffix(CUT_MARK))
+    assert COUNTER.text(to_json(shown)) <= max(most, least)
+
+
+def test_a_cut_keeps_as_much_as_fits() -> None:
+    entry = shown_message(message(), "low")
+    shown = cut_to_fit(COUNTER, entry, "word " * 1000, 200)
+    assert COUNTER.text(to_json(shown)) == 200
+
+
+def test_no_roles_mean_all_of_them_and_each_comes_once() -> None:
+    assert checked_roles([]) == ["system", "user", "assistant", "tool"]
+    assert checked_roles(["tool", "user", "tool"]) == ["user", "tool"]
+    with pytest.raises(InvalidInput, match=r"unknown role 'uesr'; allowed: .*; did you mean 'user'\?"):
+        checked_roles(["uesr"])

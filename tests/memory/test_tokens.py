@@ -1,0 +1,97 @@
+"""Counting tokens: exact, cut to measure, never downloaded."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memstrata.memory.tokens import ESTIMATE, PER_IMAGE, PER_MESSAGE, TokenCounter, load_counter, shipped_encodings
+
+COUNTER = load_counter()
+ROUGH = TokenCounter(None)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+# Loads in a process where nothing reaches the network and the user's cache is empty.
+ALONE = """
+import socket, sys
+
+def refuse(*args, **kwargs):
+    raise SystemExit("the network was asked for")
+
+socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
+from memstrata.memory.tokens import load_counter
+import os
+before = os.environ.get("TIKTOKEN_CACHE_DIR")
+print(load_counter().name)
+assert os.environ.get("TIKTOKEN_CACHE_DIR") == before
+"""
+
+
+def test_the_encoding_is_the_one_that_is_named() -> None:
+    assert COUNTER.name == "o200k_base"
+    assert COUNTER.text("hello world") == 2
+    assert COUNTER.text("") == 0
+
+
+def test_the_names_of_special_tokens_are_text_like_any_other() -> None:
+    assert COUNTER.text("<|endoftext|>") > 1
+
+
+def test_without_an_encoding_four_characters_are_one_token_and_the_name_says_estimate() -> None:
+    assert ROUGH.name == ESTIMATE
+    assert [ROUGH.text("x" * length) for length in (0, 1, 4, 5, 8)] == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("counter", [COUNTER, ROUGH], ids=["exact", "estimate"])
+@given(text=TEXTS, most=st.integers(0, 40))
+@example(text="🜁🜂🜃" * 20, most=10)
+@example(text="a" * 5000, most=3)
+@example(text="\ufffd" * 20, most=7)
+@example(text="naïve  \n\n  can't   ", most=4)
+def test_a_cut_text_is_a_beginning_within_its_budget(counter: TokenCounter, text: str, most: int) -> None:
+    cut = counter.cut(text, most)
+    assert text.startswith(cut)
+    assert counter.text(cut) <= most
+    if counter.text(text) <= most and len(text) <= most * 4:
+        assert cut == text
+
+
+def test_a_cut_uses_its_budget() -> None:
+    words = "word " * 1000
+    assert COUNTER.text(COUNTER.cut(words, 100)) == 100
+    assert COUNTER.text(COUNTER.cut("🜁" * 1000, 100)) > 95
+
+
+def test_a_message_costs_its_texts_each_image_and_its_frame() -> None:
+    call = {"type": "tool_call", "id": "a long id that costs nothing", "name": "look", "arguments": {"at": "sky"}}
+    result = {"type": "tool_result", "tool_call_id": "c", "result": "blue"}
+    image = {"type": "image", "data": "aGk=" * 1000, "mime_type": "image/png"}
+    assert COUNTER.parts([{"type": "text", "text": "hello world"}]) == PER_MESSAGE + 2
+    assert COUNTER.parts([image, image]) == PER_MESSAGE + 2 * PER_IMAGE
+    assert COUNTER.parts([call]) == PER_MESSAGE + COUNTER.text("look") + COUNTER.text('{"at":"sky"}')
+    assert COUNTER.parts([result]) == PER_MESSAGE + COUNTER.text("blue")
+
+
+@pytest.mark.parametrize("cache", ["unset", "empty"])
+def test_the_encoding_is_never_downloaded_whatever_the_users_cache_has(tmp_path: Path, cache: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "TIKTOKEN_CACHE_DIR"}
+    if cache == "empty":
+        env["TIKTOKEN_CACHE_DIR"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.returncode) == ("o200k_base\n", 0), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_lies_where_litellm_ships_it_and_litellm_is_not_imported() -> None:
+    folder = shipped_encodings()
+    assert folder is not None
+    assert folder.parts[-3:] == ("litellm", "litellm_core_utils", "tokenizers")
+    code = "import sys, memstrata.memory.tokens as t; t.load_counter(); print('litellm' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "False\n", done.stderr

@@ -1,0 +1,152 @@
+"""One URL chooses the database, and a password never appears in an error."""
+
+import traceback
+from pathlib import Path
+
+import asyncpg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.storage.database import FORMS, open_database, sqlite_path
+from memstrata.storage.errors import InvalidInput, StorageUnavailable
+from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.sqlite_database import SqliteDatabase
+
+from .building import draft, examples, say
+
+pytestmark = pytest.mark.anyio
+
+DEFAULT = Path("/data/memory.db")
+PASSWORD = "corr3ct-h0rse"
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("", "/data/memory.db"),
+        ("sqlite://:memory:", ":memory:"),
+        ("sqlite:///:memory:", ":memory:"),
+        ("sqlite:///absolute/path.db", "/absolute/path.db"),
+        ("sqlite:////absolute/path.db", "/absolute/path.db"),
+        ("sqlite://relative/path.db", "relative/path.db"),
+        ("sqlite://memory.db", "memory.db"),
+        ("sqlite:///~/path.db", str(Path("~/path.db").expanduser())),
+        ("sqlite://~/path.db", str(Path("~/path.db").expanduser())),
+        ("sqlite:///a folder/päth%20.db", "/a folder/päth%20.db"),
+        ("postgresql://user:password@host:5432/database", None),
+        ("postgres://host/database", None),
+    ],
+)
+def test_the_known_forms_name_a_file_or_postgres(url: str, path: str | None) -> None:
+    assert sqlite_path(url, DEFAULT) == path
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "memory.db",
+        "/absolute/path.db",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:relative.db",
+        f"mysql://user:{PASSWORD}@host/database",
+        f"postgresql:user:{PASSWORD}@host",
+        f"postgresql+asyncpg://user:{PASSWORD}@host/database",
+        "://",
+    ],
+)
+async def test_any_other_form_is_an_error_that_says_what_is_allowed(url: str) -> None:
+    with pytest.raises(InvalidInput, match="the database URL is of no known form; allowed: ") as raised:
+        await open_database(url, DEFAULT)
+    assert str(raised.value).endswith(FORMS)
+    assert PASSWORD not in str(raised.value)
+
+
+async def test_a_url_opens_the_database_that_it_names(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await open_database(database_url, DEFAULT)
+    try:
+        assert database.dialect == ("sqlite" if database_url.startswith("sqlite") else "postgres")
+        assert (await say(database, "main", draft())).stored[0].seq == 1
+    finally:
+        await database.close()
+
+
+async def test_no_url_opens_the_default_file(tmp_path: Path) -> None:
+    default = tmp_path / "folder" / "memory.db"
+    database = await open_database("", default, synchronous="NORMAL", readers=1)
+    assert isinstance(database, SqliteDatabase)
+    assert len(database._readers) == 1
+    await database.close()
+    assert default.exists()
+
+
+async def test_a_relative_path_is_relative_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await (await open_database("sqlite://here/memory.db", DEFAULT)).close()
+    assert (tmp_path / "here" / "memory.db").exists()
+
+
+async def error_of(url: str) -> str:
+    """Everything that a log could show of the failure to open it."""
+    try:
+        database = await PostgresDatabase.open(url)
+    except StorageUnavailable as error:
+        assert str(error).startswith("cannot connect to Postgres: ")
+        return "".join(traceback.format_exception(error)) + repr(error)
+    await database.close()
+    raise AssertionError("it could be opened")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://user:{PASSWORD}@127.0.0.1:1/database",
+        f"postgresql://user:{PASSWORD}@nowhere.invalid/database",
+        f"postgresql://user:{PASSWORD}@127.0.0.1:port/database",
+        f"postgresql://user:{PASSWORD}@127.0.0.1:1,127.0.0.2:2/database",
+        f"postgresql://user:{PASSWORD}@[::1/database",
+        f"postgresql://user:{PASSWORD}@127.0.0.1:1/database?sslmode=nonsense",
+        f"postgresql://user@127.0.0.1:1/database?password={PASSWORD}",
+        f"postgresql://127.0.0.1:1/database?user=user&password={PASSWORD}&sslmode=nonsense",
+        f"postgresql://user:a/{PASSWORD}@127.0.0.1:1/database",
+        f"postgresql://user:a?{PASSWORD}@127.0.0.1:1/database",
+        f"postgresql://user:a#{PASSWORD}@127.0.0.1:1/database",
+        f"postgresql://user:{PASSWORD}/b@127.0.0.1:1/database",
+        f"postgresql://user:{PASSWORD}?b@127.0.0.1:1/database",
+        f"postgresql://user:{PASSWORD}#b@127.0.0.1:1/database",
+        f"postgresql://user:{PASSWORD}",
+        f"postgresql://{PASSWORD}",
+    ],
+)
+async def test_a_password_is_in_no_error(url: str) -> None:
+    assert PASSWORD not in await error_of(url)
+
+
+@examples(60)
+@given(password=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=20))
+async def test_no_stretch_of_any_password_is_in_an_error(password: str) -> None:
+    error = await error_of(f"postgresql://someone:{password}@127.0.0.1:1/database")
+    told = (await error_of("postgresql://someone@127.0.0.1:1/database")) + "someone database"
+    stretches = {password[at : at + 5] for at in range(len(password) - 4)}
+    assert [stretch for stretch in stretches if stretch in error and stretch not in told] == []
+
+
+async def test_an_error_of_the_server_says_what_is_wrong(postgres_url: str) -> None:
+    head, _, rest = postgres_url.partition("://")
+    wrong_role = f"{head}://nobody_here:{PASSWORD}@{rest.partition('@')[2]}"
+    error = await error_of(wrong_role)
+    assert 'role "nobody_here" does not exist' in error
+    assert PASSWORD not in error
+    error = await error_of(postgres_url.replace("search_path=", "nonsense.setting%20x="))
+    assert PASSWORD not in error
+
+
+async def test_a_password_that_the_server_refuses_is_in_no_error(postgres_admin_url: str, postgres_url: str) -> None:
+    del postgres_admin_url  # a server that trusts everybody refuses no password: what asyncpg would say is enough
+    refused = asyncpg.InvalidPasswordError('password authentication failed for user "user"')
+    assert PASSWORD not in str(refused)
