@@ -34,7 +34,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from memstrata.server.sdk_private import add_middleware, serve_method, announce_list_changes, connection_of
+from memstrata.server.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
 
 logger = logging.getLogger(__name__)
 

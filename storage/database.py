@@ -26,9 +26,9 @@ def sqlite_path(url: str, default: Path) -> str | None:
         return None
     if scheme != "sqlite" or not rest.strip("/"):
         raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
-    if rest == MEMORY:
-        return MEMORY
     bare = rest.lstrip("/")
+    if bare == MEMORY:
+        return MEMORY
     if rest == bare or bare.startswith("~") or Path(bare).drive:
         return str(Path(bare).expanduser())
     return f"/{bare}"

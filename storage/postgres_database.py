@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar, cast
+from urllib.parse import unquote
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -253,10 +255,18 @@ def _is_gone(connection: PooledConnection) -> bool:
 
 
 def _without_url(error: BaseException, url: str) -> str:
-    """What went wrong, without any text that repeats the URL or its password."""
+    """What went wrong, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
+    if isinstance(error, ValueError):
+        return (
+            "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."
+        )
+    text = f"{type(error).__name__}: {error}"
+    for secret in sorted(_secrets(url), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _secrets(url: str) -> set[str]:
     password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    text = str(error)
-    for secret in (url, password):
-        if secret:
-            text = text.replace(secret, "***")
-    return f"{type(error).__name__}: {text}"
+    raw = [password, *re.split("[/?#@:&=]", password), *re.findall("password=([^&]*)", url)]
+    return {secret for part in raw for secret in (part, unquote(part)) if len(secret) > 2}

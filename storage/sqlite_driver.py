@@ -8,6 +8,7 @@ library's module serves.
 import importlib
 import random
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,7 +93,7 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
         for pragma in (
             f"busy_timeout = {BUSY_TIMEOUT_MS}",
             "foreign_keys = ON",
-            "trusted_schema = OFF",
+            f"trusted_schema = {'OFF' if fts5_serves_an_untrusted_schema() else 'ON'}",
             "secure_delete = ON",
             "mmap_size = 0",
             "cache_size = -16000",
@@ -107,6 +108,23 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
         connection.close()
         raise
     return connection
+
+
+@cache
+def fts5_serves_an_untrusted_schema() -> bool:
+    """Whether a trigger may use FTS5 with ``trusted_schema = OFF``; before SQLite 3.42 or so it must be trusted."""
+    connection = driver.connect(":memory:", isolation_level=None)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("CREATE VIRTUAL TABLE words USING fts5(word)")
+        connection.execute("CREATE TABLE kept (id INTEGER PRIMARY KEY)")
+        connection.execute("CREATE TRIGGER gone AFTER DELETE ON kept BEGIN DELETE FROM words; END")
+        connection.execute("DELETE FROM kept")
+    except DatabaseError:
+        return False
+    finally:
+        connection.close()
+    return True
 
 
 def use_write_ahead_log(connection: Connection) -> None:
@@ -172,6 +190,8 @@ def rewrite(connection: Connection) -> bool:
     SQLite splits or merges pages. Returns whether the log could be emptied: a reader of another connection may still
     need it. Takes time and free disk space in proportion to the file.
     """
+    if VERSION < SECURE_DELETE_FTS_VERSION:
+        connection.execute("INSERT INTO search_text(search_text) VALUES ('optimize')")
     connection.execute("PRAGMA temp_store = FILE")
     try:
         connection.execute("VACUUM")

@@ -3,12 +3,12 @@
 import asyncio
 import json
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
 sys.modules["pysqlite3"] = None  # type: ignore[assignment]  # as where it has no wheel
 
+# ruff: noqa: E402
 from memstrata.storage import deletions, messages, restoration, search, sqlite_driver
 from memstrata.storage.records import ROLES, Draft, Message, Scope
 from memstrata.storage.sqlite_database import SqliteDatabase
@@ -20,38 +20,40 @@ def words(message: Message) -> str:
     return str(message.parts[0]["text"])
 
 
-async def main(path: str) -> dict[str, Any]:
-    database = await SqliteDatabase.open(path)
+async def lengths(database: SqliteDatabase) -> list[int]:
+    found = await database.read(search.postings, ANA, ["lamp", "café"], most=9)
+    return [len(rows) for rows in found.values()]
+
+
+async def live(database: SqliteDatabase) -> dict[str, Any]:
     drafts = [
         Draft(f"m{n}", "user", None, [{"type": "text", "text": text}], {}, None, 1, "none", text)
-        for n, text in enumerate(["walrus café", "walruses"])
+        for n, text in enumerate(["lamp café", "lamps"])
     ]
-    ours: dict[str, Any] = {"now": 5, "search_text": words}
     await database.write(messages.append, ANA, "main", drafts, new_uid="u", replace_known=False, now=5)
-    before = (await database.read(search.postings, ANA, ["walrus", "café"], most=9)).values()
-    deleted = await database.write(
-        deletions.delete_messages,
-        ANA,
-        "main",
-        "ids",
-        ids=["m0"],
-        roles=ROLES,
-        deletion_uid=uuid.uuid4().hex,
-        erase=False,
-        **ours,
-    )
-    hidden = (await database.read(search.postings, ANA, ["walrus", "café"], most=9)).values()
-    await database.write(restoration.restore, ANA, deleted.deletion_uid, **ours)
-    again = (await database.read(search.postings, ANA, ["walrus", "café"], most=9)).values()
-    seen = {
+    found = [await lengths(database)]
+    chosen: dict[str, Any] = {"ids": ["m0"], "roles": ROLES, "deletion_uid": "d", "now": 5, "search_text": words}
+    await database.write(deletions.delete_messages, ANA, "main", "ids", erase=False, **chosen)
+    found.append(await lengths(database))
+    await database.write(restoration.restore, ANA, "d", now=5, search_text=words)
+    found.append(await lengths(database))
+    await database.write(deletions.delete_messages, ANA, "main", "ids", erase=True, **chosen)
+    return {
         "module": sqlite_driver.abilities().module,
-        "found": [[len(rows) for rows in looked] for looked in (before, hidden, again)],
+        "found": found,
         "problems": await database.integrity_problems(),
+        "rewritten": await database.rewrite(),
     }
-    await database.close()
-    return seen
+
+
+async def main(path: Path) -> dict[str, Any]:
+    database = await SqliteDatabase.open(str(path))
+    try:
+        seen = await live(database)
+    finally:
+        await database.close()
+    return {**seen, "erased": "café".encode() not in path.read_bytes(), "kept": b"lamps" in path.read_bytes()}
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).parent.mkdir(exist_ok=True)
-    print(json.dumps(asyncio.run(main(sys.argv[1]))))
+    print(json.dumps(asyncio.run(main(Path(sys.argv[1])))))

