@@ -6,7 +6,7 @@ from typing import Any
 from memstrata.memory.engine import Engine
 from memstrata.memory.message_shapes import Incoming, parse_messages
 from memstrata.memory.parts import part_texts
-from memstrata.storage import messages
+from memstrata.storage import adding
 from memstrata.storage.idempotency import once
 from memstrata.storage.messages import Appended
 from memstrata.storage.records import Draft, Json, Scope
@@ -16,22 +16,34 @@ from memstrata.storage.transaction import Tx
 _INLINE_CHARS = 4_000
 
 
-async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, key: str) -> Json:
+async def add_messages(
+    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, key: str, sent_thread: str
+) -> Json:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
-    ``key`` is the idempotency key, or empty. Returns ``thread_id``, ``messages`` (id, seq, and status added |
+    ``key`` is the idempotency key, or empty, ``sent_thread`` the thread as the caller named it, if at all: a request
+    sent again to a new process must be the same request. Returns ``thread_id``, ``messages`` (id, seq, and status added |
     unchanged | replaced), ``masked`` (how many secrets were masked) and the thread's ``totals``.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
     incoming = parse_messages(raw, engine.limits)
     body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
-    request = engine.request(key, "add_messages", [thread_id, body, replace])
+    request = engine.request(key, "add_messages", [sent_thread, body, replace])
     drafts, masked = await drafts_of(engine, incoming)
     now, new_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
-        appended = await messages.append(tx, scope, thread_id, drafts, new_uid=new_uid, replace_known=replace, now=now)
+        appended = await adding.add(
+            tx,
+            scope,
+            thread_id,
+            drafts,
+            new_uid=new_uid,
+            replace_known=replace,
+            now=now,
+            search_text=engine.search_text_of,
+        )
         return _answer(appended, masked)
 
     answer, _ = await engine.database.write(once, scope, request, now, write)

@@ -26,14 +26,15 @@ async def delete_messages(
     ids: Sequence[str],
     roles: Sequence[Role],
     key: str,
+    sent_thread: str,
 ) -> Json:
     """Hide messages of a thread at once; they can be restored for ``deleted_days``. ``key`` is the idempotency key,
-    or empty. Raises NotFound, InvalidInput."""
+    or empty, ``sent_thread`` the thread as the caller named it, if at all. Raises NotFound, InvalidInput."""
     if (which == "ids") != bool(ids):
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    request = engine.request(key, "delete_messages", [thread_id, which, list(ids), list(roles)])
+    request = engine.request(key, "delete_messages", [sent_thread, which, list(ids), list(roles)])
     now, deletion_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:

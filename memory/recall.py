@@ -26,7 +26,7 @@ MESSAGES_AFTER = 1
 # A word that more rows have than this says little: the newest of them serve.
 MOST_ROWS_PER_WORD = 20_000
 # How many ranked rows are looked up first; with filters, more and more until the limit is met.
-_FIRST_LOOK = 100
+_FIRST_LOOK = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,11 @@ class RecallRequest:
     neighbours: bool = True
     explain: bool = False
 
+    @property
+    def filtered(self) -> bool:
+        """Whether some of what matches is left out."""
+        return bool(self.thread_id or self.since is not None or self.until is not None or len(self.roles) < len(ROLES))
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -57,17 +62,19 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The hits, best first; how many rows shared a word with the query; the words that were looked for; and the
-    signals that ranked them."""
+    """The hits, best first; how many messages share a word with the query (None where filters keep it from being
+    known); the words that were looked for; and the signals that ranked them."""
 
     hits: list[Hit]
-    matched: int
+    matched: int | None
     words: list[str]
     signals: tuple[str, ...] = ("lexical",)
 
 
 async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled:
     """Raises InvalidInput without a query, LimitExceeded for too many or too long ones."""
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInput("since: it is later than until, so nothing could be found")
     queries = [query for query in asked.queries if query.strip()]
     if not queries:
         raise InvalidInput("query: give a question or some words to look for")
@@ -91,7 +98,7 @@ async def _recall(tx: Tx, scope: Scope, asked: RecallRequest, each: Sequence[Seq
     found = [
         await _hit(tx, scope, asked, row, score, postings) for row, score in await _winners(tx, scope, asked, scores)
     ]
-    return Recalled(found, len(scores), words)
+    return Recalled(found, None if asked.filtered else len(scores), words)
 
 
 async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, scores: Scores) -> list[tuple[Found, float]]:

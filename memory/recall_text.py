@@ -57,7 +57,8 @@ def _closing(shown: int, recalled: Recalled, shortened: bool) -> str:
     unfit = len(recalled.hits) - shown
     missing = [*(["hit 1 is shortened"] if shortened else []), *([f"{unfit} more do not fit"] if unfit else [])]
     cut = f"; cut to max_tokens: {', '.join(missing)}" if missing else ""
-    return f"[{shown} of {recalled.matched} matching messages{cut}; signals: {', '.join(recalled.signals)}]"
+    found = f"{shown} hits" if recalled.matched is None else f"{shown} of {recalled.matched} matching messages"
+    return f"[{found}{cut}; signals: {', '.join(recalled.signals)}]"
 
 
 def _block(number: int, hit: Hit, now: int, detail: Detail, explain: bool) -> str:
@@ -88,6 +89,8 @@ def as_json(
     entries: list[Json] = []
     shortened = False
     words = {"words": recalled.words} if explain else {}
+    if counter.text(to_json(words)) > max_tokens // 2:
+        words, shortened = {}, True
     left = max_tokens - _CLOSING_TOKENS - counter.text(to_json(words))
     for hit in recalled.hits:
         entry = _entry(hit, now, detail, explain)
@@ -100,7 +103,7 @@ def as_json(
         entries.append(entry)
     return {
         "hits": entries,
-        "matched": recalled.matched,
+        **({} if recalled.matched is None else {"matched": recalled.matched}),
         "signals": list(recalled.signals),
         **words,
         **({"cut": f"max_tokens={max_tokens} reached"} if shortened or len(entries) < len(recalled.hits) else {}),

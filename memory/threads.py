@@ -1,13 +1,15 @@
 """Threads as a caller lists and describes them."""
 
 import base64
+import contextlib
+from dataclasses import replace
 from typing import Any
 
 from memstrata.memory.acceptance import check_metadata, check_text, load_json
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
 from memstrata.storage import threads
-from memstrata.storage.errors import InvalidInput, LimitExceeded
+from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.idempotency import once
 from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.statements import to_json
@@ -96,10 +98,12 @@ async def update_thread(
     title: str | None,
     metadata: Json | None,
     key: str,
+    sent_thread: str,
 ) -> Json:
     """Set the title ("" removes it) and merge into the metadata (RFC 7396), making the thread if it is absent.
 
-    ``key`` is the idempotency key, or empty. Returns the thread, and in ``masked`` how many secrets were masked.
+    ``key`` is the idempotency key, or empty, ``sent_thread`` the thread as the caller named it, if at all: a request
+    sent again to a new process must be the same request. Returns the thread, and in ``masked`` how many secrets were masked.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
@@ -110,7 +114,7 @@ async def update_thread(
             raise LimitExceeded(f"title: {len(title)} characters; at most {limits.title_chars} are allowed")
     if metadata is not None:
         check_metadata(metadata, "metadata", limits)
-    request = engine.request(key, "update_thread", [thread_id, title, metadata])
+    request = engine.request(key, "update_thread", [sent_thread, title, metadata])
     new_title, in_title = engine.masked(title)
     patch, in_metadata = engine.masked(metadata)
     change, masked = Description(new_title, patch), in_title + in_metadata
@@ -126,7 +130,10 @@ async def update_thread(
             now=now,
             check=lambda merged: check_metadata(merged, "metadata after merging", limits),
         )
-        return {**shown_thread(thread), **({"masked": masked} if masked else {})}
+        # What is kept for a repeated request holds no text: title and metadata are added to the answer below.
+        return {**shown_thread(replace(thread, title=None, metadata={})), **({"masked": masked} if masked else {})}
 
     answer, _ = await engine.database.write(once, scope, request, now, write)
+    with contextlib.suppress(NotFound):  # deleted since the first of the repeated requests
+        answer = {**answer, **shown_thread(await engine.database.read(threads.find, scope, thread_id))}
     return answer

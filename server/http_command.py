@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import ipaddress
 import sys
 
 from mcp.server.auth.provider import AccessToken
@@ -36,10 +35,7 @@ class LocalKeyVerifier:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host in ("127.0.0.1", "::1", "localhost")
 
 
 def serve(settings: Settings) -> int:

@@ -4,7 +4,6 @@ registered on it, behind one lifespan, one Host and Origin check and one way of 
 
 import logging
 import socket
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,9 +31,9 @@ logger = logging.getLogger(__name__)
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SESSION_IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 2000
-DRAIN_SECONDS = 5.0
-CANCEL_SECONDS = 0.5
-EXIT_SECONDS = 3.0
+DRAIN_SECONDS = 1.0
+CANCEL_SECONDS = 0.2
+EXIT_SECONDS = 0.9
 """How long the end may take beyond draining, the lifespan's clean-up included."""
 
 
@@ -186,7 +185,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 self._posts,
-                loop="asyncio" if sys.platform == "win32" else "uvloop",
+                loop="auto",
                 http="httptools",
                 ws="none",
                 lifespan="on",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ERASE_EVERY_SECONDS = 3600.0
+ERASE_EVERY_SECONDS = 60.0
 
 
 class Process:
@@ -84,7 +84,7 @@ class Process:
         runtime = await self.runtime()
         while True:
             try:
-                await runtime.erase_expired()
+                await runtime.erase()
             except Exception:
                 log.exception("what was deleted long ago could not be erased; it is tried again")
             await anyio.sleep(ERASE_EVERY_SECONDS)

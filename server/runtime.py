@@ -22,7 +22,8 @@ from memstrata.server.caller import Caller
 from memstrata.server.logs import mask_logs
 from memstrata.server.settings import Settings
 from memstrata.storage.database import open_database
-from memstrata.storage.installation import hmac_key
+from memstrata.storage.installation import hmac_key, rewrite_owed, rewritten
+from memstrata.storage.sqlite_database import SqliteDatabase
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +59,14 @@ class Runtime:
         """A text that leaves the server beside the memory itself: an error."""
         return text if self.engine.redaction == "off" else self.engine.redactor.text(text)[0]
 
-    async def erase_expired(self) -> None:
+    async def erase(self) -> None:
+        """Erase what was deleted long enough ago, and, on SQLite, the bytes that erased rows left in the file."""
         erased = await erase_expired(self.engine)
         if erased:
             log.info("erased %d deletes for good", erased)
+        database = self.engine.database
+        if isinstance(database, SqliteDatabase) and await database.read(rewrite_owed) and await database.rewrite():
+            await database.write(rewritten)
 
     async def close(self) -> None:
         await self.engine.database.close()

@@ -41,24 +41,26 @@ class ToolServer(MCPServer[Process]):
         """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend."""
         assert context is not None
         process = context.request_context.lifespan_context
-        tool = self._declared.get(name)
-        if tool is None:
-            off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
-            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
         try:
-            values = _checked(tool, arguments)
-            caller = caller_of(context.request_context)
-            runtime = await process.runtime()
-            answer = await runtime.act(name, caller, values, frozenset(arguments))
+            return _result(await self._act(process, name, arguments, context))
         except MemstrataError as error:
             raise ToolError(process.masked(str(error))) from error
-        except ToolError:
-            raise
+        except ToolError as error:
+            raise ToolError(process.masked(str(error))) from error.__cause__
         except Exception as error:
             # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
             log.exception("%s failed unexpectedly", name)
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
-        return _result(answer)
+
+    async def _act(self, process: Process, name: str, arguments: dict[str, Any], context: Context[Process, Any]) -> Any:
+        tool = self._declared.get(name)
+        if tool is None:
+            off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
+            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
+        values = _checked(tool, arguments)
+        caller = caller_of(context.request_context)
+        runtime = await process.runtime()
+        return await runtime.act(name, caller, values, frozenset(arguments))
 
 
 def _checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

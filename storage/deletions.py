@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import orphans, search, threads
+from memstrata.storage import installation, orphans, search, threads
 from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.orphans import SearchText
@@ -91,6 +91,7 @@ async def delete_messages(
     await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
     if erase:
         await orphans.erase(tx, of, deletion_uid)
+        await installation.owe_rewrite(tx)
     else:
         await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
     tokens = sum(message.tokens for message in gone)
@@ -127,6 +128,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     await search.remove_thread(tx, scope, thread.thread_uid)
     if erase:
         await tx.run(ERASE_THREAD, **of)
+        await installation.owe_rewrite(tx)
         return Deleted(thread, [], None)
     await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
     await tx.run(

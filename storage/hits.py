@@ -15,13 +15,19 @@ from memstrata.storage.transaction import Tx
 _FIRST = -(2**62)
 _LAST = 2**62
 
+# The rows first, by their ids, and then each one's message by its whole key: without statistics of its own a planner
+# would rather walk every message there is.
+_rows = (
+    select(*(column for column in search_rows.c if column.name != "text_version"))
+    .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"))
+    .cte("winners")
+    .prefix_with("MATERIALIZED")
+)
 _MATCHING = (
-    select(search_rows.c.row_id, threads.c.thread_uid, threads.c.thread_id, *COLUMNS)
-    .join_from(search_rows, threads, same_thread(search_rows, threads))
-    .join(messages, same_thread(search_rows, messages) & (search_rows.c.seq == messages.c.seq))
+    select(_rows.c.row_id, threads.c.thread_uid, threads.c.thread_id, *COLUMNS)
+    .join_from(_rows, threads, same_thread(_rows, threads))
+    .join(messages, same_thread(_rows, messages) & (_rows.c.seq == messages.c.seq))
     .where(
-        named_in_scope(search_rows),
-        any_of(search_rows.c.row_id, "row_ids"),
         threads.c.deletion_uid.is_(None),
         messages.c.deletion_uid.is_(None),
         messages.c.said_at >= bindparam("since"),

@@ -1,11 +1,15 @@
 """What belongs to the installation and to no tenant."""
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
+from sqlalchemy.dialects.postgresql import insert
 
 from memstrata.storage.tables import installation
 from memstrata.storage.transaction import Tx
 
 _HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
+_OWE_REWRITE = insert(installation).values(name="rewrite_owed", value="yes").on_conflict_do_nothing()
+_REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
+_REWRITTEN = delete(installation).where(installation.c.name == "rewrite_owed")
 
 
 async def hmac_key(tx: Tx) -> bytes:
@@ -13,3 +17,18 @@ async def hmac_key(tx: Tx) -> bytes:
     row = await tx.one(_HMAC_KEY)
     assert row is not None, "the first migration writes the key"
     return bytes.fromhex(row[0])
+
+
+async def owe_rewrite(tx: Tx) -> None:
+    """Note that something was erased: bytes of it may be left between the rows of SQLite's pages until the file is
+    rewritten. Postgres reuses such space by itself (autovacuum)."""
+    if tx.dialect == "sqlite":
+        await tx.run(_OWE_REWRITE)
+
+
+async def rewrite_owed(tx: Tx) -> bool:
+    return await tx.one(_REWRITE_OWED) is not None
+
+
+async def rewritten(tx: Tx) -> None:
+    await tx.run(_REWRITTEN)

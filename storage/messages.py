@@ -44,6 +44,9 @@ _KNOWN = select(
     messages.c.role,
     messages.c.name,
     messages.c.parts,
+    messages.c.hidden_calls,
+    messages.c.metadata,
+    messages.c.said_at,
     messages.c.tokens,
     messages.c.deletion_uid,
 ).where(in_thread(messages), any_of(messages.c.id, "ids"))
@@ -65,6 +68,7 @@ _REPLACE = (
         role=bindparam("new_role"),
         name=bindparam("new_name"),
         parts=bindparam("new_parts"),
+        hidden_calls=None,
         metadata=bindparam("new_metadata"),
         tokens=bindparam("new_tokens"),
         encoding=bindparam("new_encoding"),
@@ -148,7 +152,7 @@ async def append(
                 indexed.append(search.Entry(thread.thread_uid, outcome.seq, draft.search_text))
             continue
         last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
-        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": _said(draft, last)})
+        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": _said(draft, last, now)})
         stored.append(Stored(draft.id, seq, "added"))
         indexed.append(search.Entry(thread.thread_uid, seq, draft.search_text))
         seq, tokens, added = seq + 1, tokens + draft.tokens, added + 1
@@ -175,8 +179,9 @@ async def append(
     return Appended(after, stored)
 
 
-def _said(draft: Draft, created_at: int) -> int:
-    return draft.said_at if draft.said_at is not None else created_at
+def _said(draft: Draft, created_at: int, now: int) -> int:
+    """The time as given; else when it was stored, which is never in the future, as created_at may be."""
+    return draft.said_at if draft.said_at is not None else min(created_at, now)
 
 
 def _values(draft: Draft) -> dict[str, Any]:
@@ -193,14 +198,18 @@ def _values(draft: Draft) -> dict[str, Any]:
 
 async def _meet_again(tx: Tx, of: dict[str, Any], old: Row, draft: Draft, replace_known: bool) -> tuple[Stored, int]:
     """A draft whose id is there already. Returns what became of it, and the change of the thread's tokens."""
-    id_, seq, role, name, parts, tokens, deletion_uid = old
+    id_, seq, role, name, parts, hidden, metadata, said_at, tokens, deletion_uid = old
     if deletion_uid is not None:
         raise Conflict(
             f"message {id_!r} was deleted and can still be restored, so its id cannot be used again yet: "
             "leave the id out, or use another"
         )
     values = _values(draft)
-    if (role, name, parts) == (values["role"], values["name"], values["parts"]):
+    # What was read can be sent again: then the parts whose other half is deleted are not among them.
+    shown = to_json(without(json.loads(parts), json.loads(hidden))) if hidden else parts
+    same_text = (role, name) == (values["role"], values["name"]) and values["parts"] in (parts, shown)
+    same_rest = metadata == values["metadata"] and draft.said_at in (None, said_at)
+    if same_text and (same_rest or not replace_known):
         return Stored(id_, seq, "unchanged"), 0
     if not replace_known:
         raise Conflict(

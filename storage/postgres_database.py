@@ -139,6 +139,12 @@ class PostgresDatabase:
             async with pool.acquire() as connection:
                 await migrate_postgres(connection)
                 await connection.execute(_FORGET_MARKS)
+        except asyncpg.InsufficientPrivilegeError as error:
+            await pool.close()
+            raise StorageUnavailable(
+                f"Postgres: {error}. The role needs a schema in which it may create tables: its own database, or "
+                "GRANT CREATE ON SCHEMA ..."
+            ) from None
         except BaseException:
             await pool.close()
             raise

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from sqlalchemy import and_, bindparam, delete, select, update
 
-from memstrata.storage import orphans, threads
+from memstrata.storage import installation, orphans, search, threads
 from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD
 from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
@@ -43,7 +43,7 @@ _DELETIONS = (
     .where(in_scope(deletions))
     .order_by(deletions.c.deleted_at.desc(), deletions.c.deletion_uid.desc())
 )
-_DELETION = _DELETIONS.where(deletions.c.deletion_uid == bindparam("deletion_uid"))
+_DELETION = _DELETIONS.where(deletions.c.deletion_uid == bindparam("deletion_uid")).with_for_update(of=deletions)
 _FORGET = delete(deletions).where(in_scope(deletions), deletions.c.deletion_uid == bindparam("deletion_uid"))
 
 _visible = messages.c.deletion_uid.is_(None)
@@ -79,9 +79,9 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         shown = [message_of(thread.thread_id, row) for row in await tx.all(_ALL, **of)]
     else:
         thread = await _thread_of(tx, scope, deletion)
-        shown = await _show(tx, scope, thread, deletion_uid, search_text)
-        tokens = sum(message.tokens for message in shown)
-        await tx.run(CHANGE_COUNTS, **of, more_messages=len(shown), more_tokens=tokens, now=now)
+        shown, hidden = await _show(tx, scope, thread, deletion_uid, search_text)
+        tokens = sum(message.tokens for message in shown) - sum(message.tokens for message in hidden)
+        await tx.run(CHANGE_COUNTS, **of, more_messages=len(shown) - len(hidden), more_tokens=tokens, now=now)
     await orphans.index_again(tx, scope, thread, shown, search_text)
     await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     return deletion
@@ -108,15 +108,21 @@ async def _thread_of(tx: Tx, scope: Scope, deletion: Deletion) -> Thread:
     return thread
 
 
-async def _show(tx: Tx, scope: Scope, thread: Thread, deletion_uid: str, search_text: SearchText) -> list[Message]:
+async def _show(
+    tx: Tx, scope: Scope, thread: Thread, deletion_uid: str, search_text: SearchText
+) -> tuple[list[Message], list[Message]]:
     """Show what a delete hid, less the halves of tool calls whose other half is still deleted. A message that holds
-    nothing else now belongs to the delete that hid the other half. Returns the messages that are there again."""
+    nothing else now belongs to the delete that hid the other half. Returns the messages that are there again, and
+    those that were there before and are no more."""
     of = of_thread(scope, thread.thread_uid)
     seqs = [row[0] for row in await tx.all(_HIDDEN_SEQS, **of, deletion_uid=deletion_uid)]
     await tx.run(_MOVE, **of, seqs=seqs, new_deletion_uid=None)
-    for emptied in await orphans.settle(tx, scope, thread, (), search_text):
-        await tx.run(_MOVE, **of, seqs=[emptied.message.seq], new_deletion_uid=emptied.deletion_uid)
-    return [message_of(thread.thread_id, row) for row in await tx.all(_BY_SEQS, **of, seqs=seqs)]
+    emptied = await orphans.settle(tx, scope, thread, (), search_text)
+    for half in emptied:
+        await tx.run(_MOVE, **of, seqs=[half.message.seq], new_deletion_uid=half.deletion_uid)
+    hidden = [half.message for half in emptied if half.message.seq not in seqs]
+    await search.remove(tx, scope, thread.thread_uid, [message.seq for message in hidden])
+    return [message_of(thread.thread_id, row) for row in await tx.all(_BY_SEQS, **of, seqs=seqs)], hidden
 
 
 _EXPIRED = (
@@ -131,7 +137,10 @@ _EXPIRED = (
     .where(deletions.c.deleted_at < bindparam("before"))
     .order_by(deletions.c.deleted_at)
     .limit(bindparam("most"))
+    # A delete that is being undone meanwhile is left alone.
+    .with_for_update(skip_locked=True)
 )
+_ERASE_DELETED_THREAD = ERASE_THREAD.where(threads_table.c.deletion_uid == bindparam("deletion_uid"))
 _ERASE_ANSWERS = delete(idempotency).where(and_(idempotency.c.created_at < bindparam("before")))
 
 
@@ -143,9 +152,11 @@ async def erase_expired(tx: Tx, *, deleted_before: int, answered_before: int, mo
         scope = Scope(tenant_id, agent_id, resource_id)
         of = of_thread(scope, thread_uid)
         if kind == "thread":
-            await tx.run(ERASE_THREAD, **of)
+            await tx.run(_ERASE_DELETED_THREAD, **of, deletion_uid=deletion_uid)
         else:
             await orphans.erase(tx, of, deletion_uid)
         await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     await tx.run(_ERASE_ANSWERS, before=answered_before)
+    if expired:
+        await installation.owe_rewrite(tx)
     return len(expired)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, bindparam
+from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
 
 from memstrata.storage.records import Scope
 
@@ -29,7 +29,7 @@ def in_thread(table: Table) -> ColumnElement[bool]:
     return and_(in_scope(table), table.c.thread_uid == bindparam("thread_uid"))
 
 
-def same_thread(left: Table, right: Table) -> ColumnElement[bool]:
+def same_thread(left: FromClause, right: FromClause) -> ColumnElement[bool]:
     """The join of two tables' rows of the same thread."""
     return and_(
         left.c.tenant_id == right.c.tenant_id,

@@ -17,7 +17,9 @@ _LARGEST = 2**63 - 1
 async def add_messages(call: Call, messages: Any, thread_id: str, replace: bool, idempotency_key: str) -> Json:
     thread = call.thread(thread_id)
     key = idempotency_key or call.caller.idempotency_key
-    return await adding.add_messages(call.engine, call.scope, thread, messages, replace=replace, key=key)
+    return await adding.add_messages(
+        call.engine, call.scope, thread, messages, replace=replace, key=key, sent_thread=thread_id
+    )
 
 
 async def get_messages(
@@ -54,4 +56,5 @@ async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: S
         ids=ids,
         roles=checked_roles(roles),
         key=call.caller.idempotency_key,
+        sent_thread=thread_id,
     )

@@ -33,6 +33,7 @@ async def update_thread(call: Call, thread_id: str, title: str, metadata: Json) 
         title=title if "title" in call.given else None,
         metadata=metadata if "metadata" in call.given else None,
         key=call.caller.idempotency_key,
+        sent_thread=thread_id,
     )
 
 

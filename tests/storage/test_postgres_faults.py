@@ -35,7 +35,7 @@ async def onlooker(postgres_url: str) -> AsyncIterator["asyncpg.Connection[async
 
 
 TERMINATE = """
-    SELECT pg_terminate_backend(pid) FROM (
+    SELECT pg_terminate_backend(pid, 10000) FROM (
         SELECT pid FROM pg_stat_activity WHERE application_name = 'memstrata' AND usename = current_user
         ORDER BY random() LIMIT $1
     ) AS chosen
@@ -137,9 +137,9 @@ async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
     async def refuse(*_: Any, **__: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    await onlooker.fetch(TERMINATE, 100)
     with monkeypatch.context() as patched:
         patched.setattr("asyncpg.connect_utils._connect_addr", refuse)
+        await onlooker.fetch(TERMINATE, 100)
         for call in (say(postgres, "main", draft()), only(postgres, "SELECT 1")):
             with pytest.raises(StorageUnavailable, match=r"Postgres could not be reached for 0\.5 s .*; try again"):
                 await asyncio.wait_for(call, 10)

@@ -26,8 +26,9 @@ def plan(path: Path, statement: Executable) -> list[str]:
 
 @pytest.mark.parametrize("statement", [hits._MATCHING, hits._IN_THREAD])
 def test_winners_of_a_recall_are_looked_up_by_their_row_ids(statement: Executable, tmp_path: Path) -> None:
-    first, *others = plan(tmp_path / "memory.db", statement)
+    first, winners, *others = plan(tmp_path / "memory.db", statement)
     assert first == "SEARCH search_rows USING INTEGER PRIMARY KEY (rowid=?)"
+    assert winners == "SCAN winners"
     assert all("thread_uid=?" in step for step in others), others
 
 

@@ -12,10 +12,11 @@ BOTH_ERAS_ON_BOTH = True
 
 KEY = "memstrata/idempotency-key"
 HELLO = {"role": "user", "content": "hello"}
+GOODBYE = {"role": "user", "content": "goodbye"}
 
 # Each write, and the same with another body.
 WRITES: list[tuple[str, Json, Json]] = [
-    ("add_messages", {"messages": [HELLO], "thread_id": "main"}, {"messages": [HELLO, HELLO], "thread_id": "main"}),
+    ("add_messages", {"messages": [HELLO], "thread_id": "main"}, {"messages": [GOODBYE], "thread_id": "main"}),
     ("delete_messages", {"which": "last_turn", "thread_id": "main"}, {"which": "all", "thread_id": "main"}),
     ("update_thread", {"thread_id": "main", "title": "A"}, {"thread_id": "main", "title": "B"}),
     ("delete_thread", {"thread_id": "main"}, {"thread_id": "other"}),

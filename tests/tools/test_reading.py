@@ -77,6 +77,7 @@ async def test_following_next_walks_a_thread_exactly_once_in_each_direction(
             page = await tools.page(thread, limit=limit, **step, **budget)
             pages.append([message["seq"] for message in page["messages"]])
             assert page["messages"] or not there
+            assert len(pages) <= len(there) + 1
             step = page.get("next")
         in_order = pages if start else pages[::-1]
         assert [seq for page_ in in_order for seq in page_] == there

@@ -1,0 +1,49 @@
+"""Messages added to a thread whose other messages may be deleted."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from memstrata.storage import messages, orphans
+from memstrata.storage.errors import Conflict
+from memstrata.storage.messages import Appended
+from memstrata.storage.orphans import SearchText
+from memstrata.storage.records import Draft, Scope
+from memstrata.storage.scoping import in_thread, of_thread
+from memstrata.storage.tables import deletions
+from memstrata.storage.tool_pairs import call_ids, result_ids
+from memstrata.storage.transaction import Tx
+
+_ANY_DELETE = select(deletions.c.deletion_uid).where(in_thread(deletions)).limit(1)
+
+
+async def add(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    drafts: Sequence[Draft],
+    *,
+    new_uid: str,
+    replace_known: bool,
+    now: int,
+    search_text: SearchText,
+) -> Appended:
+    """``messages.append``, and no half of a tool call is left alone by it.
+
+    Raises Conflict also for a tool result whose call is deleted.
+    """
+    appended = await messages.append(
+        tx, scope, thread_id, drafts, new_uid=new_uid, replace_known=replace_known, now=now
+    )
+    thread = appended.thread
+    if not any(call_ids(draft.parts) | result_ids(draft.parts) for draft in drafts):
+        return appended
+    if await tx.one(_ANY_DELETE, **of_thread(scope, thread.thread_uid)) is None:
+        return appended
+    for half in await orphans.settle(tx, scope, thread, (), search_text):
+        ids = ", ".join(sorted(call_ids(half.message.parts) | result_ids(half.message.parts)))
+        raise Conflict(
+            f"message {half.message.id!r} has nothing but halves of tool calls whose other half is deleted ({ids}): "
+            "leave it out, or have the delete undone"
+        )
+    return appended
