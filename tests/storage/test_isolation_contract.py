@@ -1,13 +1,27 @@
 """What belongs to another scope and what does not exist at all give one and the same answer, from every function."""
 
 import inspect
+import pkgutil
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import pytest
 
-from memstrata.storage import counts, deletions, hits, idempotency, messages, orphans, restoration, search, threads
+from memstrata import storage
+from memstrata.storage import (
+    adding,
+    counts,
+    deletions,
+    hits,
+    idempotency,
+    messages,
+    orphans,
+    restoration,
+    search,
+    threads,
+)
 from memstrata.storage.idempotency import Request
 from memstrata.storage.records import ROLES, Json, Scope, Thread
 from memstrata.storage.threads import Description
@@ -17,7 +31,6 @@ from .building import ANA, NOW, draft, drop, rows, say, search_text, tool_call, 
 
 pytestmark = pytest.mark.anyio
 
-STORES = (counts, deletions, hits, idempotency, messages, restoration, search, threads)
 TABLES = ("threads", "messages", "search_rows", "deletions", "idempotency")
 # Each differs from ANA by one name.
 STRANGERS = (Scope("local", "agent", "ben"), Scope("local", "other", "ana"), Scope("other", "agent", "ana"))
@@ -42,6 +55,16 @@ def calls(known: Known) -> dict[str, Call]:
         return {"answer": "new"}
 
     return {
+        "adding.add": lambda tx, who: adding.add(
+            tx,
+            who,
+            "main",
+            [_A, _T],
+            new_uid=known.thread_uid,
+            replace_known=True,
+            now=NOW,
+            search_text=search_text,
+        ),
         "counts.of_scope_now": counts.of_scope_now,
         "deletions.delete_messages": lambda tx, who: _delete(tx, who, "ids", ["a"]),
         "deletions.delete_messages, all": lambda tx, who: _delete(tx, who, "all", []),
@@ -162,9 +185,10 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
 
 
 def test_every_function_that_takes_a_scope_is_among_the_calls() -> None:
+    modules = [import_module(f"memstrata.storage.{found.name}") for found in pkgutil.iter_modules(storage.__path__)]
     public = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (*STORES, orphans)
+        for module in modules
         for name, function in vars(module).items()
         if inspect.iscoroutinefunction(function)
         and function.__module__ == module.__name__

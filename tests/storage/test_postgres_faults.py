@@ -34,8 +34,9 @@ async def onlooker(postgres_url: str) -> AsyncIterator["asyncpg.Connection[async
     await connection.close()
 
 
+# The second number is how long to wait, in milliseconds, until the process is gone.
 TERMINATE = """
-    SELECT pg_terminate_backend(pid, 10000) FROM (
+    SELECT pg_terminate_backend(pid, $2) FROM (
         SELECT pid FROM pg_stat_activity WHERE application_name = 'memstrata' AND usename = current_user
         ORDER BY random() LIMIT $1
     ) AS chosen
@@ -52,7 +53,7 @@ async def test_terminated_connections_under_load_lose_nothing_and_do_nothing_twi
         done, _ = await asyncio.wait({writing}, timeout=0.08)
         if done:
             break
-        terminated += len(await onlooker.fetch(TERMINATE, 4))
+        terminated += len(await onlooker.fetch(TERMINATE, 4, 0))
     stop.set()
     acknowledged = await writing
     assert terminated >= 20
@@ -70,7 +71,7 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
         runs += 1
         before = len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
         if runs == 1:
-            await onlooker.fetch(TERMINATE, 100)
+            await onlooker.fetch(TERMINATE, 100, 10_000)
         return before + len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
 
     assert await postgres.read(look) == 2
@@ -95,7 +96,7 @@ async def test_a_commit_without_an_answer_is_asked_about_and_not_repeated(
             return
         if reached:
             await commit(transaction)
-        await onlooker.fetch(TERMINATE, 100)
+        await onlooker.fetch(TERMINATE, 100, 10_000)
         raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
     async def append(tx: Tx) -> str:
@@ -139,7 +140,7 @@ async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
 
     with monkeypatch.context() as patched:
         patched.setattr("asyncpg.connect_utils._connect_addr", refuse)
-        await onlooker.fetch(TERMINATE, 100)
+        await onlooker.fetch(TERMINATE, 100, 10_000)
         for call in (say(postgres, "main", draft()), only(postgres, "SELECT 1")):
             with pytest.raises(StorageUnavailable, match=r"Postgres could not be reached for 0\.5 s .*; try again"):
                 await asyncio.wait_for(call, 10)

@@ -40,9 +40,7 @@ def connect(settings_for: SettingsFor, era: str) -> Connect:
     @contextlib.asynccontextmanager
     async def opened(**flags: Any) -> AsyncIterator[Tools]:
         async with Client(build_server(settings_for(**flags)), mode="auto" if era == "modern" else "legacy") as client:
-            tools = Tools(client)
-            await tools.raw("memory_status")  # answered when the database is open
-            yield tools
+            yield Tools(client)
 
     return opened
 

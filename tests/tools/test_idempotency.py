@@ -85,3 +85,22 @@ async def test_an_unfit_key_is_refused(tools: Tools) -> None:
     assert "must be a string" in await tools.refused("add_messages", messages=[HELLO], meta={KEY: 7})
     await tools.say("main", "hello", idempotency_key="k" * 255)
     assert (await tools("memory_status"))["counts"]["messages"] == 1
+
+
+async def test_a_request_sent_again_to_a_new_process_is_the_same_request(connect: Connect) -> None:
+    """Without a thread each process has its own: the request is what was sent, not what it was taken for."""
+    async with connect() as tools:
+        first = await tools("add_messages", messages=[HELLO], idempotency_key="K")
+    async with connect() as tools:
+        assert await tools("add_messages", messages=[HELLO], idempotency_key="K") == first
+        assert len(await tools.texts(first["thread_id"])) == 1
+
+
+async def test_what_is_kept_of_an_answer_holds_no_text(tools: Tools, database_url: str) -> None:
+    body = {"thread_id": "main", "title": "Surgery", "metadata": {"reason": "knee"}}
+    first = await tools("update_thread", meta={KEY: "k"}, **body)
+    assert (first["title"], first["metadata"]) == ("Surgery", {"reason": "knee"})
+    await tools("delete_thread", thread_id="main")
+    again = await tools("update_thread", meta={KEY: "k"}, **body)
+    assert "title" not in again
+    assert "metadata" not in again
