@@ -111,7 +111,7 @@ class LimitSettings(_Section):
     metadata_bytes: int = Field(
         default=16 * 1024, ge=2, description="Metadata of a message or thread, in bytes of JSON."
     )
-    json_depth: int = Field(default=64, ge=1, le=100, description="Nesting of any JSON.")
+    json_depth: int = Field(default=64, ge=1, le=64, description="Nesting of any JSON.")
     query_bytes: int = Field(default=2048, ge=1, description="A recall query, in bytes.")
 
 

@@ -217,3 +217,22 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         assert all(word.encode() in left for word in kept)
     finally:
         await database.close()
+
+
+@pytest.mark.parametrize("how", ["a message at once", "a thread at once", "what expired"])
+async def test_erasing_owes_the_file_a_rewrite_and_hiding_does_not(database: Database, how: str) -> None:
+    await say(database, "main", draft(id="a"))
+    if how == "what expired":
+        await drop(database, "main", "all")
+        assert not await database.read(installation.rewrite_owed)
+        await expire(database, NOW)
+        assert not await database.read(installation.rewrite_owed)
+        await expire(database)
+    elif how == "a thread at once":
+        await drop_thread(database, "main", erase=True)
+    else:
+        await drop(database, "main", "all", erase=True)
+    # Postgres reuses such space by itself.
+    assert await database.read(installation.rewrite_owed) == (database.dialect == "sqlite")
+    await database.write(installation.rewritten)
+    assert not await database.read(installation.rewrite_owed)
