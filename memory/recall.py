@@ -51,10 +51,12 @@ class RecallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked result, its score relative to the best (1), the words it shares (if asked), and its neighbours."""
+    """One ranked result, its score relative to the best (1), the words that were looked for, those of them that it
+    has (if asked), and its neighbours."""
 
     message: Message
     score: float
+    sought: tuple[str, ...]
     words: tuple[str, ...]
     before: list[Message] = field(default_factory=list)
     after: list[Message] = field(default_factory=list)
@@ -124,9 +126,10 @@ async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, scores: Scores) -
 async def _hit(
     tx: Tx, scope: Scope, asked: RecallRequest, row: Found, score: float, postings: Mapping[str, Sequence[int]]
 ) -> Hit:
-    words = tuple(word for word, row_ids in postings.items() if row.row_id in row_ids) if asked.explain else ()
+    sought = tuple(postings)
+    words = tuple(word for word in sought if row.row_id in postings[word]) if asked.explain else ()
     if not asked.neighbours:
-        return Hit(row.message, score, words)
+        return Hit(row.message, score, sought, words)
     before, after = await messages.neighbours(
         tx,
         scope,
@@ -136,4 +139,4 @@ async def _hit(
         before=MESSAGES_BEFORE,
         after=MESSAGES_AFTER,
     )
-    return Hit(row.message, score, words, before, after)
+    return Hit(row.message, score, sought, words, before, after)

@@ -14,6 +14,8 @@ from memstrata.storage.statements import to_json
 # Longest text of a hit and of a neighbour with detail="low", in characters.
 HIT_CHARS = 500
 NEIGHBOUR_CHARS = 160
+# Of a long text, how much is shown before the first word that was looked for.
+_LEAD_CHARS = 80
 # Set aside for the line that closes an answer, and for the mark of a cut.
 _CLOSING_TOKENS = 40
 
@@ -67,19 +69,30 @@ def _block(number: int, hit: Hit, now: int, detail: Detail, explain: bool) -> st
     if explain:
         head += f", score {hit.score:.2f}, has: {', '.join(hit.words)}"
     lines = [_line(other, NEIGHBOUR_CHARS, detail) for other in hit.before]
-    lines.append("> " + _line(message, HIT_CHARS, detail))
+    lines.append("> " + _line(message, HIT_CHARS, detail, hit.sought))
     lines += [_line(other, NEIGHBOUR_CHARS, detail) for other in hit.after]
     return "\n".join([head, *(f"   {line}" for line in lines)])
 
 
-def _line(message: Message, most: int, detail: Detail) -> str:
+def _line(message: Message, most: int, detail: Detail, sought: Sequence[str] = ()) -> str:
     speaker = f"{message.role} {message.name}" if message.name else message.role
-    return f"#{message.seq} {speaker}: {_shown(message, most, detail)}"
+    return f"#{message.seq} {speaker}: {_shown(message, most, detail, sought)}"
 
 
-def _shown(message: Message, most: int, detail: Detail) -> str:
+def _shown(message: Message, most: int, detail: Detail, sought: Sequence[str]) -> str:
     text = " ".join(plain_text(message.parts).split())
-    return text if detail == "high" or len(text) <= most else text[:most] + CUT_MARK
+    return text if detail == "high" or len(text) <= most else excerpt(text, sought, most)
+
+
+def excerpt(text: str, sought: Sequence[str], most: int) -> str:
+    """``most`` characters of a longer text, where most of the words are that were looked for, with marks of the cuts."""
+    folded = text.casefold()
+    # The beginning of a word, since what stands in the text may be another form of it.
+    places = sorted(at for word in sought if (at := folded.find(word[: max(4, len(word) - 3)])) >= 0)
+    densest = max(places, key=lambda at: (sum(at <= other < at + most for other in places), -at), default=0)
+    start = max(0, min(densest - _LEAD_CHARS, len(text) - most))
+    end = start + most
+    return ("… " if start else "") + text[start:end] + (CUT_MARK if end < len(text) else "")
 
 
 def as_json(
@@ -118,7 +131,7 @@ def _entry(hit: Hit, now: int, detail: Detail, explain: bool) -> Json:
     return {
         "kind": "message",
         "thread_id": hit.message.thread_id,
-        **_message(hit.message, HIT_CHARS, detail),
+        **_message(hit.message, HIT_CHARS, detail, hit.sought),
         "age": age(hit.message.said_at, now),
         **({"score": round(hit.score, 4), "words": list(hit.words)} if explain else {}),
         **_around("before", hit.before, detail),
@@ -130,12 +143,12 @@ def _around(name: str, others: Sequence[Message], detail: Detail) -> Json:
     return {name: [_message(other, NEIGHBOUR_CHARS, detail) for other in others]} if others else {}
 
 
-def _message(message: Message, most: int, detail: Detail) -> Json:
+def _message(message: Message, most: int, detail: Detail, sought: Sequence[str] = ()) -> Json:
     return {
         "id": message.id,
         "seq": message.seq,
         "role": message.role,
         **({"name": message.name} if message.name else {}),
-        "text": _shown(message, most, detail),
+        "text": _shown(message, most, detail, sought),
         "said_at": iso(message.said_at),
     }

@@ -38,6 +38,7 @@ _LOST = (
     OSError,
 )
 _IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
+_UNREADABLE_URL = (ValueError, LookupError)  # what asyncpg raises for a URL, depending on where it stumbles
 _REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
@@ -133,7 +134,7 @@ class PostgresDatabase:
             pool = await asyncpg.create_pool(
                 url, min_size=1, max_size=pool_size, command_timeout=STATEMENT_SECONDS, server_settings=settings
             )
-        except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, *_UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StorageUnavailable(f"cannot connect to Postgres: {_without_url(error, url)}") from None
         try:
             async with pool.acquire() as connection:
@@ -262,7 +263,7 @@ def _is_gone(connection: PooledConnection) -> bool:
 
 def _without_url(error: BaseException, url: str) -> str:
     """What went wrong, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
-    if isinstance(error, ValueError):
+    if isinstance(error, _UNREADABLE_URL):
         return (
             "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."
         )

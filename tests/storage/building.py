@@ -136,7 +136,8 @@ async def index_of(
         rows_of = await search.postings(tx, scope, list(words), most=most)
         row_ids = list({row_id for found in rows_of.values() for row_id in found})
         found = await hits.matching(tx, scope, row_ids, thread_id=None, since=None, until=None, roles=ROLES)
-        return {word: [found[row_id].message for row_id in rows_of[word] if row_id in found] for word in words}
+        assert found.keys() == set(row_ids), "the index has rows of messages that nobody sees"
+        return {word: [found[row_id].message for row_id in rows_of[word]] for word in words}
 
     return await database.read(look)
 

@@ -3,13 +3,14 @@
 import traceback
 from pathlib import Path
 
+import asyncpg
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memstrata.storage.database import FORMS, open_database, sqlite_path
 from memstrata.storage.errors import InvalidInput, StorageUnavailable
-from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.postgres_database import PostgresDatabase, _without_url
 from memstrata.storage.sqlite_database import SqliteDatabase
 
 from .building import draft, examples, say
@@ -57,7 +58,7 @@ def test_the_known_forms_name_a_file_or_postgres(url: str, path: str | None) -> 
 )
 async def test_any_other_form_is_an_error_that_says_what_is_allowed(url: str) -> None:
     with pytest.raises(InvalidInput, match="the database URL is of no known form; allowed: ") as raised:
-        await open_database(url, DEFAULT)
+        await (await open_database(url, DEFAULT)).close()
     assert str(raised.value).endswith(FORMS)
     assert PASSWORD not in str(raised.value)
 
@@ -93,7 +94,7 @@ async def test_a_relative_path_is_relative_to_the_working_folder(
 async def error_of(url: str) -> str:
     """Everything that a log could show of the failure to open it."""
     with pytest.raises(StorageUnavailable, match=r"^cannot connect to Postgres: ") as raised:
-        await PostgresDatabase.open(url)
+        await (await PostgresDatabase.open(url)).close()
     return "".join(traceback.format_exception(raised.value)) + repr(raised.value)
 
 
@@ -131,6 +132,7 @@ def nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @examples(100)
+@example(password="0000@,")
 @given(password=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=20))
 async def test_no_stretch_of_any_password_is_in_an_error(nothing_listens: None, password: str) -> None:
     error = await error_of(f"postgresql://127.0.0.1:{password}@127.0.0.1:1/database")
@@ -147,3 +149,12 @@ async def test_an_error_of_the_server_says_what_is_wrong(postgres_url: str) -> N
     assert PASSWORD not in error
     error = await error_of(postgres_url.replace("search_path=", "nonsense.setting%20x="))
     assert PASSWORD not in error
+
+
+def test_a_piece_of_a_password_that_was_taken_for_a_name_is_in_no_error() -> None:
+    """The server's own words may repeat what a URL with an unwritten slash made of its password."""
+    error = asyncpg.InvalidCatalogNameError(f'database "{PASSWORD}@host" does not exist')
+    told = _without_url(error, f"postgresql://user:1/{PASSWORD}@host/database")
+    assert told == 'InvalidCatalogNameError: database "***@host" does not exist'
+    encoded = PASSWORD.replace("-", "%2D")
+    assert _without_url(error, f"postgresql://user:{encoded}@host/database") == told

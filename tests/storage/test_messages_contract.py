@@ -155,6 +155,16 @@ async def test_a_replaced_message_keeps_its_place_and_is_counted_and_indexed_ane
     assert await having(database, "penguin") == [kept[0]]
 
 
+async def test_other_metadata_alone_is_replaced_when_asked_for_and_else_passed_over(database: Database) -> None:
+    await say(database, "main", draft("same", id="a", metadata={"v": 1}))
+    passed_over = await say(database, "main", draft("same", id="a", metadata={"v": 2}))
+    assert passed_over.stored[0].status == "unchanged"
+    replaced = await say(database, "main", draft("same", id="a", metadata={"v": 2}), replace_known=True)
+    assert replaced.stored[0].status == "replaced"
+    (kept,) = await everything(database, "main")
+    assert (kept.metadata, kept.revision) == ({"v": 2}, 2)
+
+
 async def test_a_replacement_may_bring_its_own_time(database: Database) -> None:
     await say(database, "main", draft("walrus", id="a", said_at=5_000))
     await say(database, "main", draft("penguin", id="a", said_at=7_000), replace_known=True)

@@ -118,7 +118,7 @@ async def test_a_step_that_fails_leaves_the_database_at_the_step_before(
         "UPDATE messages SET mood = 'glad';\nINSERT INTO nowhere VALUES (1);\n",
     )
     with pytest.raises(Exception, match="nowhere"):
-        await reopened(database_url)
+        await (await reopened(database_url)).close()
     assert await tables(database_url, server) == before
     assert await database.read(rows, "SELECT version FROM schema_migrations") == [(1,)]
     assert len(await having(database, "walrus")) == 1
@@ -156,7 +156,7 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database:
     await database.write(execute, "INSERT INTO schema_migrations VALUES (7, 'from the future', 0)")
     before = await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version")
     with pytest.raises(DatabaseTooNew, match=r"schema version 7, and this memstrata knows versions up to 1.*Upgrade"):
-        await reopened(database_url)
+        await (await reopened(database_url)).close()
     assert await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
 
 

@@ -134,4 +134,4 @@ async def test_what_cannot_be_opened_is_an_error_that_names_the_file(tmp_path: P
         await database.close()
         path.write_bytes(path.read_bytes()[:20_000])
     with pytest.raises(StorageUnavailable, match=r"memory\.db"):
-        await SqliteDatabase.open(str(path))
+        await (await SqliteDatabase.open(str(path))).close()

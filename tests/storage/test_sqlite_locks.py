@@ -65,7 +65,7 @@ async def test_a_database_that_stays_locked_cannot_be_opened_for_the_first_time(
     monkeypatch.setattr("memstrata.storage.sqlite_database.BUSY_DEADLINE", 0.3)
     path = str(tmp_path / "new.db")
     with locked(path), pytest.raises(StorageUnavailable, match=r"new\.db"):
-        await SqliteDatabase.open(path)
+        await (await SqliteDatabase.open(path)).close()
     opened = await SqliteDatabase.open(path)
     await opened.close()
 
