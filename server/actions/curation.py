@@ -16,7 +16,13 @@ async def memory_status(call: Call) -> Json:
     database: Json = {"kind": call.engine.database.dialect}
     if call.engine.database.dialect == "sqlite":
         able = sqlite_driver.abilities()
-        database |= {"sqlite": able.version, "module": able.module, "vector_extension": able.vector_extension or "none"}
+        database |= {
+            "sqlite": able.version,
+            "module": able.module,
+            "vector_extension": able.vector_extension or "none",
+            "erases_words_at_once": able.fts5_secure_delete,
+            "safe_for_several_processes": able.wal_safe,
+        }
     return {
         "memory": call.settings.memory,
         "version": version("memstrata"),
