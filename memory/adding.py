@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from memstrata.memory.engine import Engine
+from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.message_shapes import Incoming, parse_messages
 from memstrata.memory.parts import part_texts
-from memstrata.storage import adding
-from memstrata.storage.idempotency import once
+from memstrata.storage import adding, events
+from memstrata.storage.events import NewEvent
 from memstrata.storage.messages import Appended
 from memstrata.storage.records import Draft, Json, Scope
 from memstrata.storage.transaction import Tx
@@ -16,20 +16,16 @@ from memstrata.storage.transaction import Tx
 _INLINE_CHARS = 4_000
 
 
-async def add_messages(
-    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, key: str, sent_thread: str
-) -> Json:
+async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent) -> Json:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
-    ``key`` is the idempotency key, or empty, ``sent_thread`` the thread as the caller named it, if at all: a request
-    sent again to a new process must be the same request. Returns ``thread_id``, ``messages`` (id, seq, and status added |
-    unchanged | replaced), ``masked`` (how many secrets were masked) and the thread's ``totals``.
+    Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``masked`` (how many
+    secrets were masked) and the thread's ``totals``.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
     incoming = parse_messages(raw, engine.limits)
     body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
-    request = engine.request(key, "add_messages", [sent_thread, body, replace])
     drafts, masked = await drafts_of(engine, incoming)
     now, new_uid = engine.now(), engine.new_id()
 
@@ -44,10 +40,21 @@ async def add_messages(
             now=now,
             search_text=engine.search_text_of,
         )
+        if happened := _happened(appended):
+            await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 
-    answer, _ = await engine.database.write(once, scope, request, now, write)
-    return answer
+    return await engine.write(scope, sent, [body, replace], now, write)
+
+
+def _happened(appended: Appended) -> list[NewEvent]:
+    """What the log says: the seqs of what was added, and of what was replaced."""
+    found = []
+    for type_, status in (("messages_added", "added"), ("messages_replaced", "replaced")):
+        seqs = [stored.seq for stored in appended.stored if stored.status == status]
+        if seqs:
+            found.append(NewEvent(type_, {"seqs": seqs}))
+    return found
 
 
 async def drafts_of(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import DAY_MS, iso
-from memstrata.memory.engine import Engine
-from memstrata.storage import deletions, restoration
+from memstrata.memory.engine import Engine, Sent
+from memstrata.storage import deletions, events, restoration, threads
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.errors import InvalidInput
-from memstrata.storage.idempotency import once
-from memstrata.storage.records import Json, Role, Scope
+from memstrata.storage.events import NewEvent
+from memstrata.storage.records import Json, Origin, Role, Scope
 from memstrata.storage.restoration import Deletion
 from memstrata.storage.transaction import Tx
 
@@ -25,16 +25,13 @@ async def delete_messages(
     *,
     ids: Sequence[str],
     roles: Sequence[Role],
-    key: str,
-    sent_thread: str,
+    sent: Sent,
 ) -> Json:
-    """Hide messages of a thread at once; they can be restored for ``deleted_days``. ``key`` is the idempotency key,
-    or empty, ``sent_thread`` the thread as the caller named it, if at all. Raises NotFound, InvalidInput."""
+    """Hide messages of a thread at once; they can be restored for ``deleted_days``. Raises NotFound, InvalidInput."""
     if (which == "ids") != bool(ids):
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    request = engine.request(key, "delete_messages", [sent_thread, which, list(ids), list(roles)])
     now, deletion_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
@@ -50,6 +47,9 @@ async def delete_messages(
             now=now,
             search_text=engine.search_text_of,
         )
+        if deleted.messages:
+            gone = NewEvent("messages_deleted", {"seqs": [message.seq for message in deleted.messages]})
+            await events.record(tx, scope, deleted.thread, [gone], origin=sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted": len(deleted.messages),
@@ -58,28 +58,28 @@ async def delete_messages(
             "totals": {"messages": deleted.thread.message_count, "tokens": deleted.thread.token_count},
         }
 
-    answer, _ = await engine.database.write(once, scope, request, now, write)
-    return answer
+    return await engine.write(scope, sent, [which, list(ids), list(roles)], now, write)
 
 
-async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, key: str) -> Json:
-    """Hide a thread and everything that hangs on it; its name is free at once. ``key`` is the idempotency key, or
-    empty. Raises NotFound."""
-    request = engine.request(key, "delete_thread", [thread_id])
+async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> Json:
+    """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
     now, deletion_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
         deleted = await deletions.delete_thread(
             tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
+        erased = deleted.deletion_uid is None  # its name, too, and nothing may tell of it
+        gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
+        uid = None if erased else deleted.thread.thread_uid
+        await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted_messages": deleted.thread.message_count,
             **_undo(engine, deleted, now),
         }
 
-    answer, _ = await engine.database.write(once, scope, request, now, write)
-    return answer
+    return await engine.write(scope, sent, [], now, write)
 
 
 def _undo(engine: Engine, deleted: Deleted, now: int) -> Json:
@@ -93,11 +93,22 @@ async def deletions_to_undo(engine: Engine, scope: Scope) -> list[Deletion]:
     return await engine.database.read(restoration.listed, scope)
 
 
-async def restore(engine: Engine, scope: Scope, deletion_uid: str) -> Deletion:
+async def restore(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Origin) -> Deletion:
     """Undo a delete. Raises NotFound, Conflict."""
-    return await engine.database.write(
-        restoration.restore, scope, deletion_uid, now=engine.now(), search_text=engine.search_text_of
-    )
+    now = engine.now()
+
+    async def write(tx: Tx) -> Deletion:
+        restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
+        if restored.kind == "thread":
+            back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
+            await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
+        else:
+            thread = await threads.lock(tx, scope, restored.thread_id)
+            back = NewEvent("messages_restored", {"count": restored.message_count})
+            await events.record(tx, scope, thread, [back], origin=origin, now=now)
+        return restored
+
+    return await engine.database.write(write)
 
 
 async def erase_expired(engine: Engine) -> int:

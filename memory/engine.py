@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,15 +12,25 @@ from memstrata.memory.parts import MEDIA
 from memstrata.memory.redaction import Redactor
 from memstrata.memory.search_text import message_text
 from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Json, Message
+from memstrata.storage.idempotency import Request, once
+from memstrata.storage.records import Json, Message, Origin, Scope
 from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Database
+from memstrata.storage.transaction import Database, Tx
 
 Redaction = Literal["all", "derived", "off"]
 
 # Base64 is no text: looking for keys in it finds nothing but chance.
 _ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reasoning": ("signature", "data")}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How a write was sent: who sent it with which tool, its idempotency key (or empty), and the thread as the caller
+    named it, if at all (a request sent again to a new process must be the same request)."""
+
+    origin: Origin
+    key: str = ""
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +71,23 @@ class Engine:
         """The same, of a stored message."""
         return self.search_text(message.name, message.parts)
 
-    def request(self, key: str, tool: str, arguments: Any) -> Request | None:
-        """A write that may be sent again, when the caller gave a key for it; the arguments are checked JSON.
+    async def write(
+        self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Json]]
+    ) -> Json:
+        """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
+        answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day.
 
-        Raises InvalidInput for an unfit key.
+        Raises what the unit raises, InvalidInput for an unfit key, Conflict when it was used for another request.
         """
-        if not key:
+        answer, _ = await self.database.write(once, scope, self._request(sent, arguments), now, unit)
+        return answer
+
+    def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:
+        if not sent.key:
             return None
-        check_id(key, "idempotency_key", self.limits.id_chars)
-        body = hmac.new(self.hmac_key, to_json([tool, arguments]).encode(), hashlib.sha256)
-        return Request(key, body.hexdigest())
+        check_id(sent.key, "idempotency_key", self.limits.id_chars)
+        body = to_json([sent.origin.tool, [sent.thread, *arguments]]).encode()
+        return Request(sent.key, hmac.new(self.hmac_key, body, hashlib.sha256).hexdigest())
 
 
 def _masked_parts(redactor: Redactor, parts: list[Json]) -> tuple[list[Json], int]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from memstrata.memory.acceptance import check_metadata, check_text, load_json
 from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.storage import threads
+from memstrata.memory.engine import Engine, Sent
+from memstrata.storage import events, threads
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.idempotency import once
+from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.statements import to_json
 from memstrata.storage.threads import Description, OrderBy
@@ -97,13 +97,11 @@ async def update_thread(
     *,
     title: str | None,
     metadata: Json | None,
-    key: str,
-    sent_thread: str,
+    sent: Sent,
 ) -> Json:
     """Set the title ("" removes it) and merge into the metadata (RFC 7396), making the thread if it is absent.
 
-    ``key`` is the idempotency key, or empty, ``sent_thread`` the thread as the caller named it, if at all: a request
-    sent again to a new process must be the same request. Returns the thread, and in ``masked`` how many secrets were masked.
+    Returns the thread, and in ``masked`` how many secrets were masked.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
@@ -114,7 +112,6 @@ async def update_thread(
             raise LimitExceeded(f"title: {len(title)} characters; at most {limits.title_chars} are allowed")
     if metadata is not None:
         check_metadata(metadata, "metadata", limits)
-    request = engine.request(key, "update_thread", [sent_thread, title, metadata])
     new_title, in_title = engine.masked(title)
     patch, in_metadata = engine.masked(metadata)
     change, masked = Description(new_title, patch), in_title + in_metadata
@@ -130,10 +127,15 @@ async def update_thread(
             now=now,
             check=lambda merged: check_metadata(merged, "metadata after merging", limits),
         )
+        changed = [name for name, given in (("title", title), ("metadata", metadata)) if given is not None]
+        updated = NewEvent("thread_updated", {"changed": changed})
+        await events.record(tx, scope, thread, [updated], origin=sent.origin, now=now)
+        told = NewEvent("thread_updated", {"thread_id": thread_id, "changed": changed})
+        await events.record_of_resource(tx, scope, told, thread_uid=thread.thread_uid, origin=sent.origin, now=now)
         # What is kept for a repeated request holds no text: title and metadata are added to the answer below.
         return {**shown_thread(replace(thread, title=None, metadata={})), **({"masked": masked} if masked else {})}
 
-    answer, _ = await engine.database.write(once, scope, request, now, write)
+    answer = await engine.write(scope, sent, [title, metadata], now, write)
     with contextlib.suppress(NotFound):  # deleted since the first of the repeated requests
         answer = {**answer, **shown_thread(await engine.database.read(threads.find, scope, thread_id))}
     return answer

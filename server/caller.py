@@ -16,15 +16,18 @@ THREAD_META = "memstrata/thread"
 THREAD_HEADER = "Memstrata-Thread"
 KEY_META = "memstrata/idempotency-key"
 LOCAL_TENANT = "local"
+_CLIENT_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The scope of a call, the thread it means where no argument names one, and its idempotency key."""
+    """The scope of a call, the thread it means where no argument names one, its idempotency key, and the name of the
+    client program, as that says it."""
 
     scope: Scope
     default_thread: str
     idempotency_key: str
+    client: str
 
     def thread(self, argument: str) -> str:
         """The thread that a tool works on. Raises InvalidInput when nothing names one."""
@@ -46,7 +49,17 @@ def caller_of(ctx: ServerRequestContext[Process, Any]) -> Caller:
         scope=Scope(LOCAL_TENANT, settings.agent, settings.resource),
         default_thread=_named(meta, ctx.request) or settings.thread or _session_thread(ctx, process),
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
+        client=_client(ctx),
     )
+
+
+def _client(ctx: ServerRequestContext[Process, Any]) -> str:
+    """What the client calls itself, in one line: for people to read, never to decide by."""
+    params = ctx.session.client_params
+    if params is None:
+        return "unknown"
+    told = " ".join((params.client_info.name, params.client_info.version)).split()
+    return " ".join(told).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or "unknown"
 
 
 def _named(meta: dict[str, Any], request: Any) -> str:

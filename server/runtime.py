@@ -1,4 +1,4 @@
-"""The composition root: opens what the settings name, and knows which action serves which tool.
+"""The composition root: opens what the settings name, and runs the tools' actions on it.
 
 Loaded in a thread after the server began to answer: everything heavy is imported from here.
 """
@@ -6,7 +6,6 @@ Loaded in a thread after the server began to answer: everything heavy is importe
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import uuid_utils
@@ -16,7 +15,7 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.limits import Limits
 from memstrata.memory.redaction import Redactor, mask_without_key
 from memstrata.memory.tokens import load_counter
-from memstrata.server.actions import curation, messages, recall, threads
+from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
 from memstrata.server.caller import Caller
 from memstrata.server.logs import mask_logs
@@ -26,22 +25,6 @@ from memstrata.storage.installation import hmac_key, rewrite_owed, rewritten
 from memstrata.storage.sqlite_database import SqliteDatabase
 
 log = logging.getLogger(__name__)
-
-Action = Callable[..., Awaitable[Any]]
-
-ACTIONS: dict[str, Action] = {
-    action.__name__: action
-    for action in (
-        messages.add_messages,
-        messages.get_messages,
-        messages.delete_messages,
-        recall.recall_memory,
-        threads.list_threads,
-        threads.update_thread,
-        threads.delete_thread,
-        curation.memory_status,
-    )
-}
 
 
 class Runtime:
@@ -53,7 +36,7 @@ class Runtime:
 
     async def act(self, tool: str, caller: Caller, values: dict[str, Any], given: frozenset[str]) -> Any:
         """Run a tool's action. Raises MemstrataError, or a defect."""
-        return await ACTIONS[tool](Call(self.engine, self.settings, caller, given), **values)
+        return await ACTIONS[tool](Call(tool, self.engine, self.settings, caller, given), **values)
 
     def masked(self, text: str) -> str:
         """A text that leaves the server beside the memory itself: an error."""

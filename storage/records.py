@@ -65,3 +65,13 @@ class Thread:
     last_created_at: int = 0
     message_count: int = 0
     token_count: int = 0
+    next_event_seq: int = 1
+    next_step_seq: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who changed something: the client program or the background job, and the tool (or command) it used."""
+
+    actor: str
+    tool: str

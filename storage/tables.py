@@ -53,6 +53,8 @@ threads = Table(
     Column("message_count", BigInteger, nullable=False),
     Column("token_count", BigInteger, nullable=False),
     Column("deletion_uid", Text),
+    Column("next_event_seq", BigInteger, nullable=False, server_default=text("1")),
+    Column("next_step_seq", BigInteger, nullable=False, server_default=text("1")),
     PrimaryKeyConstraint(*THREAD),
     Index(
         "threads_live_name",
@@ -126,4 +128,204 @@ idempotency = Table(
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*SCOPE, "key"),
     Index("idempotency_by_time", "created_at"),
+)
+
+
+def _of_thread() -> ForeignKeyConstraint:
+    """A row of a thread goes when the thread is erased."""
+    return ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE")
+
+
+def _of_message() -> ForeignKeyConstraint:
+    """A row that was made from a message (``message_seq``; null: from none) goes when the message is erased."""
+    target = [f"messages.{name}" for name in (*THREAD, "seq")]
+    return ForeignKeyConstraint((*THREAD, "message_seq"), target, ondelete="CASCADE")
+
+
+# What an agent serves, once something of it changed: its events' counter.
+resources = Table(
+    "resources",
+    metadata,
+    *_scope_columns(),
+    Column("next_event_seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE),
+)
+
+# What changed, in order and without a gap, given under the row lock of the thread (or of the resource, below).
+events = Table(
+    "events",
+    metadata,
+    *_scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("actor", Text, nullable=False),  # the client, or the job
+    Column("tool", Text, nullable=False),  # the tool or command; empty for a job
+    Column("payload", Text, nullable=False),
+    Column("message_seq", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "seq"),
+    _of_thread(),
+    _of_message(),
+    Index(
+        "events_by_message",
+        *THREAD,
+        "message_seq",
+        sqlite_where=text("message_seq IS NOT NULL"),
+        postgresql_where=text("message_seq IS NOT NULL"),
+    ),
+)
+
+# The same of what belongs to a resource: its profile, and the coming and going of threads (whose events go with them).
+resource_events = Table(
+    "resource_events",
+    metadata,
+    *_scope_columns(),
+    Column("seq", BigInteger, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Column("thread_uid", Text),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "seq"),
+    _of_thread(),
+    Index(
+        "resource_events_by_thread",
+        *THREAD,
+        sqlite_where=text("thread_uid IS NOT NULL"),
+        postgresql_where=text("thread_uid IS NOT NULL"),
+    ),
+)
+
+
+def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKeyConstraint) -> Table:
+    """Versions of a working memory document: the newest is the current one."""
+    return Table(
+        name,
+        metadata,
+        *_scope_columns(),
+        *more,
+        Column("version", BigInteger, nullable=False),
+        Column("content", Text, nullable=False),
+        Column("change", Text, nullable=False),  # replace, append, restore or clear
+        Column("actor", Text, nullable=False),
+        Column("tool", Text, nullable=False),
+        Column("created_at", BigInteger, nullable=False),
+        PrimaryKeyConstraint(*owner, "version"),
+        Index(f"{name}_cleared", "created_at", sqlite_where=_cleared, postgresql_where=_cleared),
+    )
+
+
+_cleared = text("change = 'clear'")
+session_memories = _versions("session_memories", THREAD, Column("thread_uid", Text, nullable=False), _of_thread())
+user_profiles = _versions("user_profiles", SCOPE)
+
+# Revisions of a thread's plan: the newest is the plan that is open.
+plans = Table(
+    "plans",
+    metadata,
+    *_scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "revision"),
+    _of_thread(),
+)
+
+# The iteration log.
+attempts = Table(
+    "attempts",
+    metadata,
+    *_scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("task_key", Text, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("result", Text, nullable=False),
+    Column("error", Text),
+    Column("diagnosis", Text),
+    Column("fix_applied", Text),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "task_key", "attempt"),
+    _of_thread(),
+)
+
+# Runs of agents. A run's id is its scope's, not its thread's: who resumes it need not know the thread.
+runs = Table(
+    "runs",
+    metadata,
+    *_scope_columns(),
+    Column("run_id", Text, nullable=False),
+    Column("thread_uid", Text, nullable=False),
+    Column("workflow_id", Text, nullable=False),  # empty: none
+    Column("status", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("state", Text),  # the checkpoint; null once the run has ended
+    Column("pending", Text, nullable=False),  # the tool calls that wait
+    Column("resumed", Text, nullable=False),  # what resumers brought since the run was suspended
+    Column("reason", Text),
+    Column("output", Text),
+    Column("epoch", BigInteger, nullable=False),  # counts the claims
+    Column("claim", Text),  # the token of the newest claim; null while nobody holds the run
+    Column("claimed_by", Text),
+    Column("claimed_at", BigInteger),
+    Column("claimed_until", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "run_id"),
+    _of_thread(),
+    Index("runs_by_time", *SCOPE, "created_at", "run_id"),
+    Index("runs_by_thread", *THREAD),
+    Index(
+        "runs_by_expiry",
+        "expires_at",
+        sqlite_where=text("expires_at IS NOT NULL"),
+        postgresql_where=text("expires_at IS NOT NULL"),
+    ),
+)
+
+# What agents did, step by step.
+steps = Table(
+    "steps",
+    metadata,
+    *_scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("operation_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("message_seq", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "seq"),
+    _of_thread(),
+    _of_message(),
+    Index("steps_by_operation", *THREAD, "operation_id", "seq"),
+    Index(
+        "steps_by_message",
+        *THREAD,
+        "message_seq",
+        sqlite_where=text("message_seq IS NOT NULL"),
+        postgresql_where=text("message_seq IS NOT NULL"),
+    ),
+)
+
+# Tokens and money spent, a row for each thread, model and source. What was spent stays spent when a thread is erased.
+usage = Table(
+    "usage",
+    metadata,
+    *_scope_columns(),
+    Column("thread_uid", Text, nullable=False),  # empty: of no thread
+    Column("model", Text, nullable=False),
+    Column("source", Text, nullable=False),  # "steps", or the kind of a background job
+    Column("calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost_nano_usd", BigInteger, nullable=False),
+    Column("unpriced_calls", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "model", "source"),
 )

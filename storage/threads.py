@@ -29,6 +29,8 @@ _COLUMNS = (
     threads.c.last_created_at,
     threads.c.message_count,
     threads.c.token_count,
+    threads.c.next_event_seq,
+    threads.c.next_step_seq,
 )
 _live = threads.c.deletion_uid.is_(None)
 _FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)

@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 
 from memstrata.memory.acceptance import check_id
-from memstrata.memory.engine import Engine
+from memstrata.memory.engine import Engine, Sent
 from memstrata.server.caller import Caller
 from memstrata.server.settings import Settings
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Origin, Scope
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls, with what engine; ``given`` are the arguments that were really sent."""
+    """Who calls which tool, with what engine; ``given`` are the arguments that were really sent."""
 
+    tool: str
     engine: Engine
     settings: Settings
     caller: Caller
@@ -21,6 +22,10 @@ class Call:
     @property
     def scope(self) -> Scope:
         return self.caller.scope
+
+    def sent(self, thread_id: str = "", *, key: str = "") -> Sent:
+        """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
+        return Sent(Origin(self.caller.client, self.tool), key or self.caller.idempotency_key, thread_id)
 
     def thread(self, argument: str) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""

@@ -16,10 +16,8 @@ _LARGEST = 2**63 - 1
 
 async def add_messages(call: Call, messages: Any, thread_id: str, replace: bool, idempotency_key: str) -> Json:
     thread = call.thread(thread_id)
-    key = idempotency_key or call.caller.idempotency_key
-    return await adding.add_messages(
-        call.engine, call.scope, thread, messages, replace=replace, key=key, sent_thread=thread_id
-    )
+    sent = call.sent(thread_id, key=idempotency_key)
+    return await adding.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
 
 
 async def get_messages(
@@ -55,6 +53,5 @@ async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: S
         which,
         ids=ids,
         roles=checked_roles(roles),
-        key=call.caller.idempotency_key,
-        sent_thread=thread_id,
+        sent=call.sent(thread_id),
     )

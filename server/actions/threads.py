@@ -32,11 +32,9 @@ async def update_thread(call: Call, thread_id: str, title: str, metadata: Json) 
         call.thread(thread_id),
         title=title if "title" in call.given else None,
         metadata=metadata if "metadata" in call.given else None,
-        key=call.caller.idempotency_key,
-        sent_thread=thread_id,
+        sent=call.sent(thread_id),
     )
 
 
 async def delete_thread(call: Call, thread_id: str) -> Json:
-    key = call.caller.idempotency_key
-    return await deleting.delete_thread(call.engine, call.scope, call.thread(thread_id), key=key)
+    return await deleting.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))

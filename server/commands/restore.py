@@ -12,7 +12,7 @@ from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Origin, Scope
 from memstrata.storage.restoration import Deletion
 
 
@@ -39,7 +39,7 @@ async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str 
                 _list(engine, scope, deletions)
                 return 0
             deletion_uid = _newest_of(thread_id, deletions)
-        restored = await undo(engine, scope, deletion_uid)
+        restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore"))
     finally:
         await engine.database.close()
     thread, count = f"the thread {restored.thread_id!r}", _messages(restored)

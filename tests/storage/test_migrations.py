@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from memstrata.storage import sqlite_driver
+from memstrata.storage import sqlite_driver, threads
 from memstrata.storage.database import open_database
 from memstrata.storage.errors import DatabaseTooNew
 from memstrata.storage.migrations import runner
@@ -16,13 +16,15 @@ from memstrata.storage.migrations.runner import Migration
 from memstrata.storage.statements import Dialect
 from memstrata.storage.transaction import Database
 
-from .building import draft, execute, having, only, rows, say, seqs
+from .building import ANA, draft, execute, having, only, rows, say, seqs
 from .conftest import Forking
 
 pytestmark = pytest.mark.anyio
 FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 
 PROCESSES = 8
+LATEST = runner.latest_version("sqlite")
+VERSIONS = [(version,) for version in range(1, LATEST + 1)]
 
 
 async def reopened(url: str) -> Database:
@@ -65,7 +67,7 @@ async def test_processes_that_start_together_on_an_empty_database_all_succeed(
     assert len(keys) == 1, "one installation has one secret"
     database = await reopened(database_url)
     try:
-        assert await database.read(rows, "SELECT version FROM schema_migrations") == [(1,)]
+        assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
         await say(database, "main", draft("walrus"))
         assert len(await having(database, "walrus")) == 1
     finally:
@@ -95,11 +97,11 @@ async def test_a_kill_at_any_statement_leaves_the_database_as_it_was(
 
 
 def with_another(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    """From now on there is a second step."""
+    """From now on there is one more step."""
     known = {dialect: runner.migrations(dialect) for dialect in ("sqlite", "postgres")}
 
     def migrations(dialect: Dialect) -> tuple[Migration, ...]:
-        return (*known[dialect], Migration(2, "another", sql))
+        return (*known[dialect], Migration(LATEST + 1, "another", sql))
 
     monkeypatch.setattr(runner, "migrations", migrations)
 
@@ -120,7 +122,7 @@ async def test_a_step_that_fails_leaves_the_database_at_the_step_before(
     with pytest.raises(Exception, match="nowhere"):
         await (await reopened(database_url)).close()
     assert await tables(database_url, server) == before
-    assert await database.read(rows, "SELECT version FROM schema_migrations") == [(1,)]
+    assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
     assert len(await having(database, "walrus")) == 1
     with pytest.raises(Exception, match="mood"):
         await only(database, "SELECT mood FROM messages")
@@ -139,10 +141,9 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     opened = await asyncio.gather(*(reopened(database_url) for _ in range(3)))
     again = opened[0]
     try:
-        assert await again.read(rows, "SELECT version, name FROM schema_migrations ORDER BY version") == [
-            (1, "messages_and_threads"),
-            (2, "another"),
-        ]
+        steps = await again.read(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
+        assert steps[0] == (1, "messages_and_threads")
+        assert steps[LATEST:] == [(LATEST + 1, "another")]
         assert await only(again, "SELECT a FROM extra") == "one;two"
         assert await only(again, "SELECT value FROM installation WHERE name = 'hmac_key'") == key
         assert await seqs(again, "main") == [1]
@@ -153,11 +154,34 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
 
 async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database: Database, database_url: str) -> None:
     await say(database, "main", draft())
-    await database.write(execute, "INSERT INTO schema_migrations VALUES (7, 'from the future', 0)")
+    await database.write(execute, "INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
     before = await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version")
-    with pytest.raises(DatabaseTooNew, match=r"schema version 7, and this memstrata knows versions up to 1.*Upgrade"):
+    with pytest.raises(DatabaseTooNew, match=rf"version 99, and this memstrata knows versions up to {LATEST}.*Upgrade"):
         await (await reopened(database_url)).close()
     assert await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
+
+
+async def test_what_the_first_version_stored_is_there_after_the_later_steps(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = {dialect: runner.migrations(dialect)[:1] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: first[dialect])
+        old = await reopened(database_url)
+        values = "'local', 'agent', 'ana', 'uid', 'main'"
+        await old.write(
+            execute,
+            "INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, "
+            f"updated_at, next_seq, last_created_at, message_count, token_count) VALUES ({values}, '{{}}', 5, 6, 1, 0, 0, 0)",
+        )
+        await old.close()
+    database = await reopened(database_url)
+    try:
+        assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+        assert (await database.read(threads.find, ANA, "main")).updated_at == 6
+        assert (await say(database, "main", draft("walrus"))).thread.thread_uid == "uid"
+    finally:
+        await database.close()
 
 
 def test_steps_are_numbered_from_one_without_gaps_and_alike_for_both_databases() -> None:

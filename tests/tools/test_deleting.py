@@ -7,7 +7,7 @@ import pytest
 from memstrata.memory import deleting
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -33,7 +33,7 @@ async def undo(settings: Settings, deletion: str) -> None:
     """What the operator does; the server need not run."""
     engine = await open_engine(settings)
     try:
-        await deleting.restore(engine, SCOPE, deletion)
+        await deleting.restore(engine, SCOPE, deletion, origin=Origin("test", "restore"))
     finally:
         await engine.database.close()
 

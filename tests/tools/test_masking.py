@@ -11,7 +11,7 @@ import pytest
 from memstrata.memory import deleting
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -121,7 +121,9 @@ async def test_derived_keeps_the_text_and_leaves_the_secret_out_of_the_index(
             assert await tools.found(secret) == []
         deleted = await tools("delete_messages", which="all", thread_id="main")
         engine = await open_engine(settings_for(redaction="derived"))
-        await deleting.restore(engine, Scope("local", "default", "default"), deleted["deletion"])
+        await deleting.restore(
+            engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
+        )
         await engine.database.close()
         assert await tools.found("deploy", neighbours=False) == [f"the deploy token is {ONE}"]
         for secret in (ONE, TWO, THREE):

@@ -9,9 +9,9 @@ import pytest
 from mcp.types import Tool
 
 from memstrata.memory.tokens import load_counter
+from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
 from memstrata.server.building import OFF
-from memstrata.server.runtime import ACTIONS
 from memstrata.server.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools
