@@ -17,6 +17,8 @@ from benchmarks.mixed_calls import Crowd, in_turn
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio
 from benchmarks.starts import Start, starts
+from benchmarks.state_calls import HEADER as STATE_HEADER
+from benchmarks.state_calls import state_rows
 from benchmarks.tables import figure, table, verdict, write_json
 
 # Adds come last: they are more messages in scope.
@@ -53,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--transports", nargs="+", choices=["stdio", "http"], default=["stdio", "http"])
     parser.add_argument("--rounds", type=int, default=20, help="rounds of each call (default: 20)")
     parser.add_argument("--calls", type=int, default=20, help="calls a round (default: 20)")
+    parser.add_argument("--state-rounds", type=int, default=10, help="rounds of each state call (default: 10; 0: none)")
     parser.add_argument("--starts", type=int, default=15, help="starts of each server (default: 15; 0: none)")
     parser.add_argument("--mixed-rounds", type=int, default=4, help="rounds of 8 clients (default: 4; 0: none)")
     parser.add_argument("--mixed-calls", type=int, default=60, help="calls of each client a round (default: 60)")
@@ -81,7 +84,15 @@ class Bench:
 
     def ours(self, size: int) -> Launch:
         """Each size is a resource; all are in one store."""
-        return ours(self.folder, resource=f"{self.folder.name}-{size}", database=self.options.database)
+        return self._ours(str(size))
+
+    def ours_with_all_tools(self) -> Launch:
+        """A resource of its own, nothing in it yet."""
+        return self._ours("state", TOOLSETS="all")
+
+    def _ours(self, name: str, **settings: str) -> Launch:
+        resource = f"{self.folder.name}-{name}"
+        return ours(self.folder, resource=resource, database=self.options.database, **settings)
 
     def noop(self) -> Launch:
         return noop(self.folder)
@@ -95,6 +106,8 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
             for size in options.sizes:
                 await _load(bench, size)
             await _measure_calls(bench)
+            if options.state_rounds:
+                await _measure_state(bench)
             if options.starts:
                 await _measure_starts(bench)
             if options.mixed_rounds:
@@ -205,6 +218,15 @@ def _call_figures(transport: str, size: int, call: str, timed: dict[str, Timed])
     }
     holds = _expected(transport, size, call, timed)[1]
     return {"transport": transport, "messages": size, "call": call, "holds": holds, **found}
+
+
+async def _measure_state(bench: Bench) -> None:
+    raw = None if bench.options.database else bench.raw
+    async with over_stdio(bench.ours_with_all_tools()) as our, over_stdio(bench.noop()) as idle:
+        rows, bench.report["state"] = await state_rows(
+            our, idle, raw, rounds=bench.options.state_rounds, calls=bench.options.calls
+        )
+    print(f"\n## State over stdio\n\n{table(STATE_HEADER, rows)}")
 
 
 def _ratio(ours_value: float, noop_value: float) -> float:
