@@ -28,7 +28,7 @@ class Book:
     messages: list[tuple[str, str]] = field(default_factory=list)
     memory: list[str] = field(default_factory=list)
     profile: list[str] = field(default_factory=list)
-    statuses: list[str] = field(default_factory=lambda: ["pending"] * TURNS)
+    steps_of_plan: list[tuple[str, str | None]] = field(default_factory=lambda: [("pending", None)] * TURNS)
     attempts: list[str] = field(default_factory=list)
     run_state: Any = None
     claim: str = ""
@@ -46,7 +46,8 @@ class Book:
             case "update_working_memory":
                 (self.profile if given.get("scope") == "resource" else self.memory).append(given["content"])
             case "plan" if given["action"] == "update":
-                self.statuses[given["plan"]["steps"][0]["index"]] = "completed"
+                (step,) = given["plan"]["steps"]
+                self.steps_of_plan[step["index"]] = (step["status"], step["result"])
             case "log_attempt":
                 assert answer["attempt"] == len(self.attempts) + 1
                 self.attempts.append(f"Attempt {answer['attempt']}: {given['action']} → {given['result']}")
