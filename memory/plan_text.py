@@ -1,0 +1,65 @@
+"""A plan as lines for a model to read; a step is called by its id."""
+
+from collections.abc import Iterator, Sequence
+
+from memstrata.memory.plan_rules import OPEN
+from memstrata.storage.records import Json
+
+NOTHING = (
+    'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'
+)
+
+
+def as_text(answer: Json) -> str:
+    """An answer of ``memory.plan`` as text: what was done, the plan, and which revision it is."""
+    done = _done(answer["change"], answer.get("revision")) if "change" in answer else []
+    if answer["plan"] is None:
+        return "\n".join([*done, NOTHING])
+    revision, oldest = answer["revision"], answer["oldest_revision"]
+    history = f"; revisions from {oldest} on can be read" if oldest < revision else ""
+    closing = f"[revision {revision} of thread {answer['thread_id']}, {answer['updated_at']}{history}]"
+    return "\n".join([*done, *lines(answer["plan"]), closing])
+
+
+def _done(change: Json, revision: int | None) -> Iterator[str]:
+    made = change["revision"]
+    if change["done"] == "nothing":
+        yield "Nothing changed: the plan was like this already."
+    elif "replaced" in change:
+        goal = f" {_line(change['replaced_goal'])!r}" if "replaced_goal" in change else ""
+        yield f"Created as revision {made}. It replaces the plan{goal} (revision {change['replaced']})."
+    else:
+        yield f"{change['done'].capitalize()} as revision {made}."
+    if "dropped_steps" in change:
+        yield f"Steps that the whole plan left out, now dropped: {change['dropped_steps']}."
+    if "masked" in change:
+        yield f"Secrets masked: {change['masked']}."
+    if revision != made:
+        yield "The plan was changed again since:" if revision else "The thread was deleted since."
+
+
+def lines(plan: Json) -> list[str]:
+    """Goal, phase and every step, a line each."""
+    head = [f"Goal: {_line(plan['goal'])}", phase_line(plan)]
+    return [*head, *map(step_line, plan["steps"])] if plan["steps"] else [*head, "No steps yet."]
+
+
+def phase_line(plan: Json) -> str:
+    return f"Phase: {plan['current_phase']}, iteration {plan['iteration']}"
+
+
+def step_line(step: Json) -> str:
+    """``s1 [completed] build: Write the parser → it reads all samples``."""
+    result = f" → {_line(step['result'])}" if "result" in step else ""
+    return f"{_line(step['id'])} [{step['status']}] {_line(step['phase'])}: {_line(step['description'])}{result}"
+
+
+def current_step(plan: Json) -> Json | None:
+    """The step that is in progress; else the first pending one, of the current phase if there is one."""
+    steps: Sequence[Json] = [step for step in plan["steps"] if step["status"] in OPEN]
+    ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
+    return ordered[0] if ordered else None
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,145 @@
+"""get_briefing: what a sub-agent without memory is told."""
+
+import json
+import random
+
+import pytest
+
+from memstrata.memory.briefing import resume_work
+from memstrata.server.runtime import open_engine
+from memstrata.storage.errors import NotFound
+from memstrata.storage.records import Scope
+
+from .calling import Connect, Json, Tools
+from .conftest import SettingsFor
+
+pytestmark = pytest.mark.anyio
+
+BOTH_ERAS_ON_BOTH = True
+
+ME = Scope("local", "default", "default")
+PLAN: Json = {"goal": "Serve tea", "steps": [{"description": "Boil", "status": "in_progress"}, {"description": "Pour"}]}
+
+
+async def test_a_briefing_tells_the_task_the_plan_the_user_the_talk_and_what_was_tried(all_tools: Tools) -> None:
+    tools = all_tools
+    await tools("plan", action="create", plan=PLAN, thread_id="main")
+    await tools("update_working_memory", content="Likes it strong.", scope="resource")
+    await tools.add("main", {"role": "user", "content": "tea\nplease"}, {"role": "assistant", "content": "coming"})
+    await tools("log_attempt", task_key="boil", action="heat", result="", error="no power", thread_id="main")
+    await tools("log_attempt", task_key="other", action="bake", result="brown", thread_id="main")
+    text = await tools("get_briefing", task="Boil the water", task_key="boil", thread_id="main")
+    told = await tools("get_briefing", task="Boil the water", task_key="boil", thread_id="main", format="json")
+    assert text.startswith("<task>\nBoil the water\n</task>\n<plan>\nGoal: Serve tea\nPhase: build, iteration 1\n")
+    for part in (
+        "Current step: s1 [in_progress] build: Boil\n</plan>",
+        "<value>\nLikes it strong.\n</value>\n</user-profile>",
+        "<conversation>\n#1 user: tea please\n#2 assistant: coming\n</conversation>",
+        "<previous-attempts>\nAttempt 1: heat → FAILED: no power\n</previous-attempts>",
+    ):
+        assert part in text
+    assert told == {
+        "thread_id": "main",
+        "task": "Boil the water",
+        "plan": {
+            "goal": "Serve tea",
+            "current_phase": "build",
+            "iteration": 1,
+            "current_step": "s1 [in_progress] build: Boil",
+        },
+        "user_profile": "Likes it strong.",
+        "messages": [
+            {"seq": 1, "role": "user", "text": "tea please"},
+            {"seq": 2, "role": "assistant", "text": "coming"},
+        ],
+        "previous_attempts": ["Attempt 1: heat → FAILED: no power"],
+    }
+    assert "previous" not in await tools("get_briefing", task="x", thread_id="main")
+    assert "previous" not in await tools("get_briefing", task="x", task_key="nothing", thread_id="main")
+
+
+async def test_of_a_conversation_that_has_nothing_yet_a_briefing_is_the_task_and_the_user(all_tools: Tools) -> None:
+    assert await all_tools("get_briefing", task="Boil", task_key="k") == "<task>\nBoil\n</task>"
+    await all_tools("update_working_memory", content="Likes it strong.", scope="resource")
+    assert "Likes it strong." in await all_tools("get_briefing", task="Boil")
+    assert "no thread 'main'" in await all_tools.refused("get_briefing", task="Boil", thread_id="main")
+    assert (await all_tools("list_threads"))["threads"] == []
+
+
+async def test_the_last_messages_are_told_and_how_many_are_left_out(all_tools: Tools) -> None:
+    for _ in range(2):
+        await all_tools.say("main", *(f"message {n} about tea" for n in range(60)))
+    told = await all_tools("get_briefing", task="x", thread_id="main", format="json", max_tokens=20_000)
+    assert [entry["seq"] for entry in told["messages"]] == list(range(71, 121))
+    assert told["left_out"] == ["70 earlier messages"]
+    text = await all_tools("get_briefing", task="x", thread_id="main", max_tokens=300)
+    assert "#120 user: message 59 about tea" in text
+    assert text.endswith(" earlier messages]")
+
+
+async def test_a_briefing_that_cannot_be_given_says_why(all_tools: Tools) -> None:
+    assert "task: is empty" in await all_tools.refused("get_briefing", task=" ")
+    assert "NUL" in await all_tools.refused("get_briefing", task="\x00")
+    assert "at most 20,000" in await all_tools.refused("get_briefing", task="word " * 3000)
+    assert "task_key: 256 characters" in await all_tools.refused("get_briefing", task="x", task_key="k" * 256)
+    for tokens in (299, 20_001):
+        assert "max_tokens" in await all_tools.refused("get_briefing", task="x", max_tokens=tokens)
+
+
+async def test_a_briefing_tells_nothing_of_others_and_nothing_that_was_deleted(connect: Connect) -> None:
+    async with connect(toolsets="all") as tools, connect(toolsets="all", resource="ben") as other:
+        for each, word in ((tools, "hers"), (other, "his")):
+            await each("plan", action="create", plan={"goal": word}, thread_id="main")
+            await each("update_working_memory", content=word, scope="resource")
+            await each("log_attempt", task_key="k", action=word, result=word, thread_id="main")
+            await each.add("main", {"role": "user", "content": word, "id": "m"})
+        told = json.dumps(await tools("get_briefing", task="x", task_key="k", thread_id="main", format="json"))
+        assert told.count("hers") == 5  # the attempt has it twice
+        assert "his" not in told
+        await tools("delete_messages", which="ids", ids=["m"], thread_id="main")
+        assert "messages" not in await tools("get_briefing", task="x", thread_id="main", format="json")
+        await tools("delete_thread", thread_id="main")
+        assert "no thread 'main'" in await tools.refused("get_briefing", task="x", thread_id="main")
+
+
+async def test_a_secret_in_a_task_is_masked(all_tools: Tools) -> None:
+    secret = "gh" + "p_" + "".join(random.Random(7).choices("abcdefghijkLMNOP0123456789", k=36))
+    assert secret not in await all_tools("get_briefing", task=f"use {secret}")
+
+
+async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_session_memory(
+    all_tools: Tools, settings_for: SettingsFor
+) -> None:
+    tools = all_tools
+    await tools.say("bare", "hello")
+    await tools("plan", action="create", plan=PLAN, thread_id="main")
+    for key, action in (("pour", "tilt"), ("boil", "heat"), ("pour", "tilt more")):
+        await tools("log_attempt", task_key=key, action=action, result="</plan>", thread_id="main")
+    await tools("update_working_memory", content="The kettle is red.", thread_id="main")
+    engine = await open_engine(settings_for())
+    try:
+        plan, attempts, session_memory = await resume_work(engine, ME, "main")
+        assert await resume_work(engine, ME, "bare") == []
+        with pytest.raises(NotFound):
+            await resume_work(engine, ME, "nothing")
+    finally:
+        await engine.database.close()
+    assert plan.splitlines() == [
+        "<plan>",
+        "Goal: Serve tea",
+        "Phase: build, iteration 1",
+        "s1 [in_progress] build: Boil",
+        "s2 [pending] build: Pour",
+        "</plan>",
+    ]
+    assert attempts.splitlines() == [
+        "<previous-attempts>",
+        "Task boil:",
+        "Attempt 1: heat → &lt;/plan>",
+        "Task pour:",
+        "Attempt 1: tilt → &lt;/plan>",
+        "Attempt 2: tilt more → &lt;/plan>",
+        "</previous-attempts>",
+    ]
+    assert session_memory.startswith("<session-memory>")
+    assert "The kettle is red." in session_memory
