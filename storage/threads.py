@@ -9,12 +9,15 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, Update, bindparam, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.errors import NotFound
+from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
 from memstrata.storage.statements import to_json
 from memstrata.storage.tables import threads
 from memstrata.storage.transaction import Row, Tx
+
+# How often a thread is made and looked for again while others delete it.
+_TRIES = 20
 
 OrderBy = Literal["created_at", "updated_at", "title"]
 
@@ -81,13 +84,16 @@ def _found(row: Row | None, thread_id: str) -> Thread:
 
 
 async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: int) -> Thread:
-    """The thread of that name, held; made under ``new_uid`` if there is none."""
+    """The thread of that name, held; made under ``new_uid`` if there is none. Raises Conflict when others make and
+    delete it all the while."""
     values = {**of_scope(scope), "thread_id": thread_id}
-    row = await tx.one(_LOCK, **values)
-    if row is None:
-        await tx.run(_MAKE, **values, thread_uid=new_uid, now=now)
+    for _ in range(_TRIES):
         row = await tx.one(_LOCK, **values)
-    return _found(row, thread_id)
+        if row is not None:
+            return _thread(row)
+        # Nothing is made beside a live thread, and on Postgres that one may be deleted before it can be locked.
+        await tx.run(_MAKE, **values, thread_uid=new_uid, now=now)
+    raise Conflict(f"thread {thread_id!r} is deleted and made again by others at this moment; try again")
 
 
 @dataclass(frozen=True, slots=True)

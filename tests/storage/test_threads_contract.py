@@ -1,5 +1,7 @@
 """Threads: described with merge patches, and found by their name."""
 
+import asyncio
+import contextlib
 import copy
 from typing import Any
 
@@ -7,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import threads
+from memstrata.storage import deletions, threads
 from memstrata.storage.errors import LimitExceeded, NotFound
 from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.threads import Description, merged
 from memstrata.storage.transaction import Database
 
-from .building import ANA, MINUTE, NOW, draft, examples, new_scope, say, uid
+from .building import ANA, MINUTE, NOW, draft, examples, new_scope, only, say, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -160,3 +162,22 @@ async def test_looking_for_a_thread_makes_none(database: Database) -> None:
             await database.write(look, ANA, "main")
     with pytest.raises(NotFound):
         await database.read(threads.find, ANA, "main")
+
+
+async def test_a_thread_that_others_delete_all_the_while_can_be_written_to(database: Database) -> None:
+    deleted = 0
+
+    async def delete() -> None:
+        nonlocal deleted
+        for _ in range(60):
+            with contextlib.suppress(NotFound):
+                await database.write(deletions.delete_thread, ANA, "main", deletion_uid=uid(), erase=False, now=NOW)
+                deleted += 1
+
+    async def write() -> None:
+        for _ in range(60):
+            await say(database, "main", draft())
+
+    await asyncio.gather(*(each() for each in (write, delete) * 3))
+    assert deleted
+    assert await only(database, "SELECT count(*) FROM messages") == 180

@@ -1,0 +1,189 @@
+"""What an agent did, step by step: recorded as it happens, read in order across operations."""
+
+import asyncio
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memstrata.memory import prices
+from memstrata.memory.acceptance import check_id, load_json
+from memstrata.memory.ages import iso
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.pages import fitting
+from memstrata.memory.step_shapes import Incoming, IncomingEvent, IncomingStep, parse_steps
+from memstrata.memory.usage import shown_spent, spent, total
+from memstrata.storage import events, steps, threads, usage
+from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.events import NewEvent
+from memstrata.storage.records import Json, Scope
+from memstrata.storage.statements import to_json
+from memstrata.storage.steps import NewStep, Step
+from memstrata.storage.transaction import Tx
+from memstrata.storage.usage import Line
+
+# More JSON than this, in characters, is masked in a thread: the event loop must not wait for it.
+_INLINE_CHARS = 4_000
+# The databases' integers have 64 bits.
+_LARGEST = 2**63
+
+
+async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> Json:
+    """Record steps and an agent's events in a thread, in the order given, all or none.
+
+    Returns ``thread_id``, the seqs of the ``first`` and ``last`` step, how many ``events`` there were, ``masked`` (how
+    many secrets were masked) and the ``usage`` of these steps together.
+
+    Raises InvalidInput, LimitExceeded, NotFound for a message that a step was made from, Conflict.
+    """
+    incoming = parse_steps(raw, thread_id, engine.limits)
+    body = [_as_sent(each) for each in incoming]
+    entered, masked = await _entered(engine, incoming, len(to_json(body)))
+    lines = await _spent(entered)
+    now, new_uid = engine.now(), engine.new_id()
+    message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
+
+    async def write(tx: Tx) -> Json:
+        thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
+        seqs = await steps.message_seqs(tx, scope, thread, message_ids) if message_ids else {}
+        _check_messages(entered, seqs)
+        made = [_new_step(each, seqs, now) for each in entered if isinstance(each, IncomingStep)]
+        first = await steps.record(tx, scope, thread, made, now=now) if made else None
+        happened = _happened(entered, seqs, first, len(made))
+        await events.record(tx, scope, thread, happened, origin=sent.origin, now=now)
+        if lines:
+            await usage.add(tx, scope, thread.thread_uid, lines, now=now)
+        return {
+            "thread_id": thread_id,
+            **({"first": first, "last": first + len(made) - 1} if first is not None else {}),
+            "events": len(entered) - len(made),
+            **({"masked": masked} if masked else {}),
+            **({"usage": shown_spent(total(lines))} if lines else {}),
+        }
+
+    return await engine.write(scope, sent, [body], now, write)
+
+
+def _as_sent(each: Incoming) -> list[Any]:
+    if isinstance(each, IncomingEvent):
+        return [each.type, each.payload, each.message_id]
+    return [each.type, each.operation_id, each.body, each.created_at]
+
+
+async def _entered(engine: Engine, incoming: list[Incoming], chars: int) -> tuple[list[Incoming], int]:
+    """What is stored: secrets masked. Returns how many there were, too."""
+    if chars <= _INLINE_CHARS:
+        return _all_masked(engine, incoming)
+    return await asyncio.to_thread(_all_masked, engine, incoming)
+
+
+def _all_masked(engine: Engine, incoming: list[Incoming]) -> tuple[list[Incoming], int]:
+    found = [_masked(engine, each) for each in incoming]
+    return [each for each, _ in found], sum(count for _, count in found)
+
+
+def _masked(engine: Engine, each: Incoming) -> tuple[Incoming, int]:
+    if isinstance(each, IncomingEvent):
+        payload, count = engine.masked(each.payload)
+        return replace(each, payload=payload), count
+    operation_id, count = engine.masked(each.operation_id)
+    body: Json = {}
+    # Each on its own, so that how deep JSON may be is counted from where its sender counts.
+    for name, value in each.body.items():
+        body[name], found = (value, 0) if name == "message_id" else engine.masked(value)
+        count += found
+    used = each.usage and replace(each.usage, model=body.get("model") or engine.masked(each.usage.model)[0])
+    return replace(each, operation_id=operation_id, body=body, usage=used), count
+
+
+async def _spent(entered: list[Incoming]) -> list[Line]:
+    used = [each.usage for each in entered if isinstance(each, IncomingStep) and each.usage is not None]
+    if all(each.cost_nano_usd is not None for each in used):
+        known = prices.PriceList({})
+    else:
+        known = await prices.price_list()
+    return [spent(each, each.model, known) for each in used]
+
+
+def _check_messages(entered: list[Incoming], seqs: Mapping[str, int]) -> None:
+    for index, each in enumerate(entered):
+        if each.message_id is not None and each.message_id not in seqs:
+            raise NotFound(
+                f"steps[{index}].message_id: there is no message {each.message_id!r} in this conversation; give the id "
+                "of a stored one, or leave it out"
+            )
+
+
+def _new_step(step: IncomingStep, seqs: Mapping[str, int], now: int) -> NewStep:
+    message_seq = None if step.message_id is None else seqs[step.message_id]
+    created_at = now if step.created_at is None else step.created_at
+    return NewStep(step.operation_id, step.type, step.body, created_at, message_seq)
+
+
+def _happened(entered: list[Incoming], seqs: Mapping[str, int], first: int | None, count: int) -> list[NewEvent]:
+    """The agent's events in their order, and, where the last of the steps stands, one that tells of them."""
+    found: list[NewEvent] = []
+    left = count
+    for each in entered:
+        if isinstance(each, IncomingEvent):
+            message_seq = None if each.message_id is None else seqs[each.message_id]
+            found.append(NewEvent(each.type, each.payload, message_seq))
+            continue
+        left -= 1
+        if left == 0 and first is not None:
+            found.append(NewEvent("steps_recorded", {"first": first, "last": first + count - 1}))
+    return found
+
+
+async def list_steps(
+    engine: Engine, scope: Scope, thread_id: str, *, operation_id: str, limit: int, cursor: str
+) -> Json:
+    """A thread's steps, oldest first, of one operation or of all; ``next_cursor`` continues a page that is not the
+    last. A page of large steps ends early.
+
+    Raises NotFound, InvalidInput, LimitExceeded.
+    """
+    if operation_id:
+        check_id(operation_id, "operation_id", engine.limits.id_chars)
+    uid, after = _place(cursor, operation_id) if cursor else ("", 0)
+    page = await engine.database.read(
+        steps.listed, scope, thread_id, operation_id=engine.masked(operation_id)[0], after=after, limit=limit
+    )
+    if uid not in ("", page.thread.thread_uid):
+        raise InvalidInput("cursor: it belongs to another conversation, or an earlier one of that name; leave it out")
+    shown = fitting([shown_step(step) for step in page.steps])
+    more = page.more or len(shown) < len(page.steps)
+    return {
+        "thread_id": thread_id,
+        "steps": shown,
+        **({"next_cursor": _cursor(page.thread.thread_uid, operation_id, shown)} if more else {}),
+    }
+
+
+def shown_step(step: Step) -> Json:
+    """A step as an answer has it: as it was given, and its seq."""
+    return {
+        "seq": step.seq,
+        "type": step.type,
+        "operation_id": step.operation_id,
+        **step.body,
+        "created_at": iso(step.created_at),
+    }
+
+
+def _cursor(uid: str, operation_id: str, shown: Sequence[Json]) -> str:
+    return base64.urlsafe_b64encode(to_json([uid, operation_id, shown[-1]["seq"]]).encode()).decode()
+
+
+def _place(cursor: str, operation_id: str) -> tuple[str, int]:
+    unknown = InvalidInput("cursor: not one that list_steps gave; leave it out to begin at the first step")
+    try:
+        place = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
+    except ValueError:
+        raise unknown from None
+    match place:
+        case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq < _LARGEST:
+            if made_for != operation_id:
+                raise InvalidInput("cursor: it belongs to a listing with another operation_id; repeat that one")
+            return uid, seq
+    raise unknown
