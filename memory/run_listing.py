@@ -1,0 +1,150 @@
+"""Runs as a caller lists them: everything but their state."""
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from memstrata.memory.acceptance import check_id, check_metadata, check_text, load_json
+from memstrata.memory.ages import iso
+from memstrata.memory.engine import Engine
+from memstrata.memory.json_equality import equality_key
+from memstrata.memory.pages import fitting
+from memstrata.memory.pending_calls import read_calls
+from memstrata.storage import run_listing, runs
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Json, Scope
+from memstrata.storage.run_listing import Place, Wanted
+from memstrata.storage.runs import Content, Run, Status
+from memstrata.storage.statements import to_json
+from memstrata.storage.transaction import Tx
+
+# The databases' integers have 64 bits.
+_LARGEST = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which runs, newest first; what is empty or None asks for nothing. ``since`` and ``until`` are milliseconds since
+    1970, included, of when a run was first suspended."""
+
+    statuses: list[Status] = field(default_factory=list)
+    workflow_id: str = ""
+    thread_id: str = ""
+    since: int | None = None
+    until: int | None = None
+    metadata: Json = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        asked = [sorted(self.statuses), self.workflow_id, self.thread_id, self.since, self.until, self.metadata]
+        return hashlib.sha256(equality_key(asked).encode()).hexdigest()[:16]
+
+
+def shown_run(run: Run) -> Json:
+    """A run as a list has it: ``waiting`` are the tool calls that wait for data."""
+    calls = read_calls(json.loads(run.pending)) if run.status == "suspended" else []
+    waiting = [
+        {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
+        for call in calls
+        if call.suspended
+    ]
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "status": run.status,
+        **({"workflow_id": run.workflow_id} if run.workflow_id else {}),
+        **({"metadata": run.metadata} if run.metadata else {}),
+        **({"reason": run.reason} if run.reason else {}),
+        **({"waiting": waiting} if waiting else {}),
+        **(_holder(run) if run.status == "running" else {}),
+        **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
+        "created_at": iso(run.created_at),
+        "updated_at": iso(run.updated_at),
+    }
+
+
+def _holder(run: Run) -> Json:
+    assert run.claimed_at is not None
+    assert run.claimed_until is not None
+    return {
+        "claimed_by": run.claimed_by,
+        "claimed_at": iso(run.claimed_at),
+        "claimed_until": iso(run.claimed_until),
+    }
+
+
+def shown_resumed(resumed: str) -> list[Json]:
+    """What resumers brought, as an answer has it."""
+    return [{**entry, "at": iso(entry["at"])} for entry in json.loads(resumed)]
+
+
+async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
+    """One run, with its pending tool calls, what resumers brought to them, and its output. Raises NotFound."""
+    check_id(run_id, "run_id", engine.limits.id_chars)
+
+    async def read(tx: Tx) -> tuple[Run, Content]:
+        run = await runs.find(tx, scope, run_id)
+        return run, await runs.content(tx, scope, run)
+
+    run, content = await engine.database.read(read)
+    pending, resumed = json.loads(run.pending), shown_resumed(content.resumed)
+    shown = {
+        **shown_run(run),
+        **({"pending_tool_calls": pending} if pending else {}),
+        **({"resumed": resumed} if resumed else {}),
+        **({"output": json.loads(content.output)} if content.output is not None else {}),
+    }
+    return {"runs": [shown]}
+
+
+async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int, cursor: str) -> Json:
+    """Runs whose metadata has every given key with an equal value; ``next_cursor`` continues.
+
+    Raises InvalidInput, LimitExceeded, and NotFound for the thread.
+    """
+    check_metadata(asked.metadata, "metadata", engine.limits)
+    if asked.workflow_id:
+        check_id(asked.workflow_id, "workflow_id", engine.limits.id_chars)
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInput("since: it is later than until, so nothing could be found")
+    wanted_values = {key: equality_key(value) for key, value in asked.metadata.items()}
+
+    def has(metadata: Json) -> bool:
+        return all(key in metadata and equality_key(metadata[key]) == value for key, value in wanted_values.items())
+
+    wanted = Wanted(
+        statuses=asked.statuses,
+        workflow_id=asked.workflow_id,
+        thread_id=asked.thread_id,
+        since=asked.since,
+        until=asked.until,
+        has=has if wanted_values else None,
+    )
+    after = _place(cursor, asked) if cursor else None
+    found, next_place = await engine.database.read(run_listing.listed, scope, wanted, after=after, limit=limit)
+    shown = fitting([shown_run(run) for run in found])
+    if len(shown) < len(found):
+        last = found[len(shown) - 1]
+        next_place = (last.created_at, last.run_id)
+    return {"runs": shown, **({"next_cursor": _cursor(next_place, asked)} if next_place else {})}
+
+
+def _cursor(place: Place, asked: Listing) -> str:
+    return base64.urlsafe_b64encode(to_json([asked.fingerprint(), *place]).encode()).decode()
+
+
+def _place(cursor: str, asked: Listing) -> Place:
+    unknown = InvalidInput("cursor: not one that list_runs gave; leave it out to begin at the first page")
+    try:
+        place: Any = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
+    except ValueError:
+        raise unknown from None
+    if not isinstance(place, list) or len(place) != 3:
+        raise unknown
+    made_for, time, run_id = place
+    if type(time) is not int or abs(time) >= _LARGEST or not isinstance(run_id, str):
+        raise unknown
+    if made_for != asked.fingerprint():
+        raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
+    return time, check_text(run_id, "cursor")

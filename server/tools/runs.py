@@ -1,0 +1,163 @@
+"""Tools about the runs of agents and their checkpoints."""
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
+from typing_extensions import TypedDict
+
+from memstrata.server.tools.declaring import Declaration, MaybeInt, ThreadId, annotations
+
+Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
+Ending = Literal["completed", "failed", "cancelled"]
+
+RunId = Annotated[str, Field(min_length=1)]
+
+# Any JSON, as it was sent: only what is declared as just `str` is not searched for JSON by the SDK, so that a state
+# that is text stays that text.
+State = Annotated[str, SkipValidation, WithJsonSchema({"description": "Any JSON; comes back exactly so."})]
+Data = Annotated[str, SkipValidation, WithJsonSchema({"description": 'Any JSON, e.g. {"approved": true}.'})]
+Output = Annotated[str, SkipValidation, WithJsonSchema({"description": "Any JSON."})]
+
+PendingToolCalls = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "tool_call_id": {"type": "string"},
+                    "tool_name": {"type": "string"},
+                    "suspended": {"type": "boolean"},
+                    "suspend_payload": {},
+                    "resume_schema": {"type": "object"},
+                },
+                "required": ["tool_call_id"],
+            },
+        }
+    ),
+]
+
+
+def _listed(value: Any) -> Any:
+    """One name may stand for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+class SuspendedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["suspended"]
+    expires_at: NotRequired[str]
+    unchanged: NotRequired[bool]
+    masked: NotRequired[int]
+
+
+class Resumption(TypedDict):
+    tool_call_id: NotRequired[str]
+    data: Any
+    at: str
+
+
+class ResumedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["running"]
+    workflow_id: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
+    reason: NotRequired[str]
+    expires_at: NotRequired[str]
+    claim: str
+    claimed_until: str
+    state: Any
+    pending_tool_calls: Any
+    resumed: list[Resumption]
+
+
+class EndedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Ending
+    unchanged: NotRequired[bool]
+    masked: NotRequired[int]
+
+
+class WaitingCall(TypedDict):
+    tool_call_id: str
+    tool_name: NotRequired[str]
+
+
+class RunRow(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Status
+    workflow_id: NotRequired[str]
+    metadata: NotRequired[dict[str, Any]]
+    reason: NotRequired[str]
+    waiting: NotRequired[list[WaitingCall]]
+    claimed_by: NotRequired[str]
+    claimed_at: NotRequired[str]
+    claimed_until: NotRequired[str]
+    expires_at: NotRequired[str]
+    created_at: str
+    updated_at: str
+    pending_tool_calls: NotRequired[Any]
+    resumed: NotRequired[list[Resumption]]
+    output: NotRequired[Any]
+
+
+class RunPage(TypedDict):
+    runs: list[RunRow]
+    next_cursor: NotRequired[str]
+
+
+def suspend_run(
+    run_id: RunId,
+    state: State,
+    workflow_id: str = "",
+    metadata: dict[str, Any] = {},  # noqa: B006 - a default in a schema, never changed
+    pending_tool_calls: PendingToolCalls = [],  # noqa: B006 - a default in a schema, never changed
+    reason: str = "",
+    ttl_seconds: Annotated[MaybeInt, Field(description="Then the checkpoint expires; left out: never.")] = None,
+    claim: Annotated[str, Field(description="Of a run that was resumed: from resume_run.")] = "",
+    thread_id: ThreadId = "",
+) -> SuspendedRun:
+    """Store the checkpoint of a run that waits, for a person or for anything else, to be resumed later from any
+    process. pending_tool_calls are the calls not yet done; those that wait for data may have a resume_schema."""
+
+
+def resume_run(
+    run_id: RunId,
+    tool_call_id: Annotated[str, Field(description="The call that data is for, if several wait.")] = "",
+    data: Data = "",
+    lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300,
+) -> ResumedRun:
+    """Take a suspended run over: of several who try, one gets it, with its state and a claim that suspend_run and
+    complete_run want. After lease_seconds another may take it. Approve or deny with data={"approved": true} or
+    false."""
+
+
+def complete_run(run_id: RunId, claim: RunId, status: Ending = "completed", output: Output = "") -> EndedRun:
+    """End a run that you resumed. Its checkpoint is removed for good, its output kept."""
+
+
+def list_runs(
+    run_id: Annotated[str, Field(description="Only this one, with its pending tool calls and output.")] = "",
+    status: Annotated[list[Status], BeforeValidator(_listed), Field(description="Only these; left out: all.")] = [],  # noqa: B006
+    workflow_id: str = "",
+    thread_id: Annotated[str, Field(description="Only of this conversation; left out: of all.")] = "",
+    since: Annotated[str, Field(description="ISO 8601, of when it was made.")] = "",
+    until: Annotated[str, Field(description="ISO 8601")] = "",
+    metadata: Annotated[dict[str, Any], Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    cursor: str = "",
+) -> RunPage:
+    """List runs, newest first, without their state. `next_cursor` continues a long list."""
+
+
+TOOLS = (
+    Declaration(suspend_run, "Suspend run", "runs", annotations(idempotent=True)),
+    Declaration(resume_run, "Resume run", "runs", annotations(), largest_answer=500_000),
+    Declaration(complete_run, "Complete run", "runs", annotations(destructive=True, idempotent=True)),
+    Declaration(list_runs, "List runs", "runs", annotations(read_only=True, idempotent=True), largest_answer=300_000),
+)
