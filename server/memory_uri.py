@@ -1,59 +1,125 @@
-"""The addresses of resources: ``memory://profile``, ``memory://threads/{thread_id}/plan`` and the like."""
+"""The addresses of resources: ``memory://profile``, ``memory://threads/{thread_id}/plan`` and the like.
 
-from collections.abc import Mapping
+Ids in them are percent-encoded, as RFC 6570 expands a template: any character may be in an id, slashes too.
+"""
+
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote
 
+from memstrata.memory.acceptance import one_of
+from memstrata.storage.errors import InvalidInput
+
 SCHEME = "memory://"
 
-Kind = Literal["profile", "threads", "status", "thread", "messages", "session-memory", "plan", "runs", "events"]
+Kind = Literal["profile", "threads", "status", "thread", "messages", "session-memory", "plan", "runs", "events", "run"]
 
 _ALONE: Mapping[str, Kind] = {"profile": "profile", "threads": "threads", "status": "status"}
 OF_A_THREAD: tuple[Kind, ...] = ("messages", "session-memory", "plan", "runs", "events")
-_QUERIES: Mapping[Kind, frozenset[str]] = {
-    "messages": frozenset({"limit", "before"}),
-    "events": frozenset({"after"}),
-}
+# What may follow a question mark: whole numbers, all of them.
+_QUERIES: Mapping[Kind, tuple[str, ...]] = {"messages": ("limit", "before"), "events": ("after",)}
+# As many digits as the databases' integers have.
+_DIGITS = 19
+_LONGEST_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a URI names. ``thread_id`` is empty for what belongs to no thread."""
+    """What a URI names. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run."""
 
     kind: Kind
     thread_id: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
+    run_id: str = ""
 
 
 def parse(uri: str) -> Address | None:
     """The address of a URI; None when it is no address of a resource here."""
-    if not uri.startswith(SCHEME):
-        return None
+    with contextlib.suppress(InvalidInput):
+        return address_of(uri)
+    return None
+
+
+def address_of(uri: str) -> Address:
+    """The same. Raises InvalidInput, which says what is allowed."""
     path, _, raw_query = uri.removeprefix(SCHEME).partition("?")
-    kind, thread_id = _place(path.split("/"))
-    if kind is None:
-        return None
-    pairs = parse_qsl(raw_query, keep_blank_values=True)
-    if len(dict(pairs)) != len(pairs) or not dict(pairs).keys() <= _QUERIES.get(kind, frozenset()):
-        return None
-    return Address(kind, thread_id, dict(pairs))
+    address = _place(path.split("/")) if uri.startswith(SCHEME) else None
+    if address is None:
+        raise InvalidInput(
+            f"there is no resource {_shown(uri)}; there are {', '.join(map(template_of, _KINDS))} (ids percent-encoded)"
+        )
+    return Address(address.kind, address.thread_id, _query(address.kind, raw_query), address.run_id)
 
 
-def _place(path: list[str]) -> tuple[Kind | None, str]:
+def _place(path: Sequence[str]) -> Address | None:
     match path:
         case [alone] if alone in _ALONE:
-            return _ALONE[alone], ""
+            return Address(_ALONE[alone])
+        case ["runs", run_id] if run_id:
+            return Address("run", run_id=_decoded(run_id))
         case ["threads", thread_id] if thread_id:
-            return "thread", unquote(thread_id)
-        case ["threads", thread_id, kind] if thread_id:
-            return next((each for each in OF_A_THREAD if each == kind), None), unquote(thread_id)
-    return None, ""
+            return Address("thread", _decoded(thread_id))
+        case ["threads", thread_id, name] if thread_id:
+            kind = next((each for each in OF_A_THREAD if each == name), None)
+            if kind is None:
+                raise InvalidInput(f"a thread has no resource {_shown(name)}; {one_of(name, OF_A_THREAD)}")
+            return Address(kind, _decoded(thread_id))
+    return None
+
+
+def _decoded(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{_shown(text)} is not percent-encoded UTF-8, as an id in a URI must be") from None
+
+
+def _query(kind: Kind, raw: str) -> Mapping[str, str]:
+    allowed = _QUERIES.get(kind, ())
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(raw, keep_blank_values=True):
+        if name not in allowed:
+            takes = one_of(name, allowed) if allowed else "this resource takes no query"
+            raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
+        if name in found:
+            raise InvalidInput(f"{name}: comes twice; once is allowed")
+        if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
+            raise InvalidInput(
+                f"{name}: must be a whole number of at most {_DIGITS} digits, as in ?{name}=20, not {_shown(value)}"
+            )
+        found[name] = value
+    return found
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…")
 
 
 def uri_of(kind: Kind, thread_id: str = "") -> str:
-    """The URI of a resource, without a query."""
-    if not thread_id:
+    """The URI of a resource that is no run, without a query."""
+    return _joined(kind, quote(thread_id, safe=""))
+
+
+def uri_of_run(run_id: str) -> str:
+    """The URI of a run."""
+    return f"{SCHEME}runs/{quote(run_id, safe='')}"
+
+
+def template_of(kind: Kind) -> str:
+    """The URI template (RFC 6570) of a kind; of one that belongs to no thread and is no run, the URI itself."""
+    if kind == "run":
+        return f"{SCHEME}runs/{{run_id}}"
+    query = f"{{?{','.join(_QUERIES[kind])}}}" if kind in _QUERIES else ""
+    return _joined(kind, "" if kind in _ALONE else "{thread_id}") + query
+
+
+def _joined(kind: Kind, thread: str) -> str:
+    if not thread:
         return SCHEME + kind
-    place = f"{SCHEME}threads/{quote(thread_id, safe='')}"
+    place = f"{SCHEME}threads/{thread}"
     return place if kind == "thread" else f"{place}/{kind}"
+
+
+_KINDS: tuple[Kind, ...] = (*_ALONE.values(), "thread", *OF_A_THREAD, "run")

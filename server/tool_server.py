@@ -57,13 +57,14 @@ class ToolServer(MCPServer[Process]):
         if tool is None:
             off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
             raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
-        values = _checked(tool, arguments)
+        values = checked(tool, arguments)
         caller = caller_of(context.request_context)
         runtime = await process.runtime()
         return await runtime.act(name, caller, values, frozenset(arguments))
 
 
-def _checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+def checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the tool's action takes them, with defaults for what is left out. Raises ToolError."""
     allowed = list(tool.parameters.get("properties", {}))
     unknown = [name for name in arguments if name not in allowed]
     if unknown:

@@ -1,0 +1,9 @@
+"""Which action serves a prompt or a completion."""
+
+from memstrata.server.actions import completing, prompts
+from memstrata.server.actions.by_tool import Action
+
+BESIDE_TOOLS: dict[str, Action] = {
+    action.__name__: action
+    for action in (completing.thread_ids, completing.run_ids, prompts.resume_work, prompts.review_memory)
+}

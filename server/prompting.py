@@ -1,0 +1,69 @@
+"""prompts/list and prompts/get."""
+
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.types import (
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+)
+
+from memstrata.memory.acceptance import one_of
+from memstrata.server.acting import act_beside
+from memstrata.server.process import Process
+from memstrata.storage.errors import InvalidInput
+
+PROMPTS: dict[str, Prompt] = {
+    prompt.name: prompt
+    for prompt in (
+        Prompt(
+            name="resume_work",
+            title="Resume work",
+            description="Continue a conversation's work where it stopped: its plan, what was tried, what it noted.",
+            arguments=[
+                PromptArgument(
+                    name="thread_id",
+                    title="Conversation",
+                    description="The conversation to continue; left out: the current one.",
+                    required=False,
+                )
+            ],
+        ),
+        Prompt(
+            name="review_memory",
+            title="Review memory",
+            description="Have the model show what is remembered about you, and how to correct or erase it.",
+            arguments=[],
+        ),
+    )
+}
+
+
+async def list_prompts(ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams) -> ListPromptsResult:
+    on = ctx.lifespan_context.settings.memory == "on"
+    return ListPromptsResult(prompts=list(PROMPTS.values()) if on else [])
+
+
+async def get_prompt(ctx: ServerRequestContext[Process, Any], params: GetPromptRequestParams) -> GetPromptResult:
+    """The prompt as messages of the user. Raises MemstrataError."""
+    if ctx.lifespan_context.settings.memory == "off":
+        raise InvalidInput("memory is switched off (memory = off): there are no prompts")
+    prompt = PROMPTS.get(params.name)
+    if prompt is None:
+        raise InvalidInput(f"there is no prompt {params.name[:64]!r}; {one_of(params.name, list(PROMPTS))}")
+    given, known = params.arguments or {}, [argument.name for argument in prompt.arguments or ()]
+    for name in given:
+        if name not in known:
+            takes = one_of(name, known) if known else "it takes no arguments"
+            raise InvalidInput(f"{prompt.name} has no argument {name[:64]!r}; {takes}")
+    texts = await act_beside(ctx, prompt.name, {name: given.get(name, "") for name in known})
+    return GetPromptResult(
+        description=prompt.description,
+        messages=[PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts],
+    )

@@ -1,0 +1,64 @@
+"""resources/list and resources/templates/list."""
+
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.types import ListResourcesResult, ListResourceTemplatesResult, PaginatedRequestParams, Resource
+
+from memstrata.memory.acceptance import check_id
+from memstrata.memory.limits import Limits
+from memstrata.server.acting import act
+from memstrata.server.caller import caller_of
+from memstrata.server.memory_uri import OF_A_THREAD
+from memstrata.server.process import Process
+from memstrata.server.resources.described import (
+    of_current_thread,
+    of_listed_thread,
+    of_nobody_in_particular,
+    templates,
+)
+from memstrata.storage.errors import InvalidInput
+
+PAGE = 50
+# The templates change with the server's version only.
+_HOUR_MS = 3_600_000
+
+
+async def list_resources(
+    ctx: ServerRequestContext[Process, Any], params: PaginatedRequestParams
+) -> ListResourcesResult:
+    """What there is always and what the current thread has, then every thread of the caller, newest update first."""
+    if ctx.lifespan_context.settings.memory == "off":
+        return ListResourcesResult(resources=[of_nobody_in_particular("status")])
+    cursor = params.cursor or ""
+    try:
+        page = await act(ctx, "list_threads", {"limit": PAGE, "cursor": cursor})
+    except InvalidInput as error:
+        if not str(error).startswith("cursor"):
+            raise
+        raise InvalidInput(
+            "cursor: not one that resources/list gave; leave it out to begin at the first page"
+        ) from error
+    threads = [of_listed_thread(row) for row in page["threads"]]
+    return ListResourcesResult(
+        resources=threads if cursor else [*_always(ctx), *threads], next_cursor=page.get("next_cursor")
+    )
+
+
+def _always(ctx: ServerRequestContext[Process, Any]) -> list[Resource]:
+    fixed = [of_nobody_in_particular(kind) for kind in ("profile", "threads", "status")]
+    own = caller_of(ctx).default_thread
+    if own:
+        check_id(own, "thread_id", Limits().thread_id_chars)
+        fixed += [of_current_thread(kind, own) for kind in OF_A_THREAD]
+    return fixed
+
+
+async def list_templates(
+    ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams
+) -> ListResourceTemplatesResult:
+    """Who asks makes no difference: what a template leads to does."""
+    on = ctx.lifespan_context.settings.memory == "on"
+    return ListResourceTemplatesResult(
+        resource_templates=templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="public"
+    )

@@ -1,0 +1,76 @@
+"""Resources and prompts over HTTP: which conversation is the current one, in each protocol era."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import INVALID_PARAMS
+
+from memstrata.server.building import build_server
+from memstrata.server.http_transport import build_app
+from memstrata.server.memory_uri import OF_A_THREAD, uri_of
+from memstrata.server.settings import load_settings
+
+pytestmark = pytest.mark.anyio
+
+HOST = "http://127.0.0.1:8765"
+FIXED = ["memory://profile", "memory://threads", "memory://status"]
+
+Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
+    """Opens a client of one server, without a socket between them."""
+    settings = load_settings({"database": f"sqlite:///{tmp_path}/memory.db"}, environ={})
+    app = build_app(build_server(settings), security=TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"]))
+
+    @contextlib.asynccontextmanager
+    async def opened(mode: str, **headers: str) -> AsyncIterator[Client]:
+        transport = httpx2.ASGITransport(app)
+        async with (
+            httpx2.AsyncClient(transport=transport, headers=headers) as http,
+            Client(streamable_http_client(f"{HOST}/mcp", http_client=http), mode=mode) as client,
+        ):
+            yield client
+
+    async with app.router.lifespan_context(app):
+        yield opened
+
+
+async def uris(client: Client) -> list[str]:
+    return [resource.uri for resource in (await client.list_resources()).resources]
+
+
+async def test_without_a_session_there_is_no_current_conversation(connect: Connect) -> None:
+    async with connect("auto") as client:
+        assert await uris(client) == FIXED
+        with pytest.raises(MCPError) as raised:
+            await client.get_prompt("resume_work")
+        assert raised.value.error.code == INVALID_PARAMS
+        assert raised.value.error.message.startswith("thread_id: needed")
+
+
+async def test_the_header_names_the_current_conversation(connect: Connect) -> None:
+    async with connect("auto", **{"Memstrata-Thread": "mine"}) as client:
+        assert await uris(client) == [*FIXED, *(uri_of(kind, "mine") for kind in OF_A_THREAD)]
+        for kind in OF_A_THREAD:
+            await client.read_resource(uri_of(kind, "mine"))
+            with pytest.raises(MCPError):
+                await client.read_resource(uri_of(kind, "yours"))
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+async def test_a_session_has_a_conversation_of_its_own(connect: Connect) -> None:
+    async with connect("legacy") as client:
+        found = await uris(client)
+        assert len(found) == len(FIXED) + len(OF_A_THREAD)
+        assert found == await uris(client)
+        for uri in found:
+            await client.read_resource(uri)
