@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import DAY_MS, iso
 from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import deletions, events, restoration, threads
+from memstrata.storage import deletions, events, restoration, threads, working_memory
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.events import NewEvent
@@ -112,14 +112,16 @@ async def restore(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Or
 
 
 async def erase_expired(engine: Engine) -> int:
-    """Erase for good what was deleted longer ago than ``deleted_days``. Returns how many deletes that were."""
+    """Erase for good what was deleted, or cleared, longer ago than ``deleted_days``. Returns how many that were."""
     now, erased = engine.now(), 0
+    before = now - engine.deleted_days * DAY_MS
     while True:
         batch = await engine.database.write(
             restoration.erase_expired,
-            deleted_before=now - engine.deleted_days * DAY_MS,
+            deleted_before=before,
             answered_before=now - IDEMPOTENCY_HOURS * 3_600_000,
         )
+        batch += await engine.database.write(working_memory.erase_cleared, cleared_before=before)
         erased += batch
         if batch == 0:
             return erased

@@ -3,10 +3,11 @@
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memstrata.memory.acceptance import check_id
+from memstrata.memory.document_rules import WorkingMemoryRules
 from memstrata.memory.limits import Limits
 from memstrata.memory.parts import MEDIA
 from memstrata.memory.redaction import Redactor
@@ -51,6 +52,7 @@ class Engine:
     deleted_days: int
     now: Callable[[], int]
     new_id: Callable[[], str]
+    working_memory: WorkingMemoryRules = field(default_factory=WorkingMemoryRules)
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """What enters, its secrets masked, and how many there were. JSON or text."""

@@ -1,0 +1,64 @@
+"""What the tools about working memory do."""
+
+from typing import Any, Literal
+
+from memstrata.memory import working_memory
+from memstrata.memory.document_rules import DocumentScope
+from memstrata.memory.working_memory import Mode
+from memstrata.memory.working_memory_text import as_json, as_text
+from memstrata.server.actions.call import Call
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Json
+
+
+async def get_working_memory(
+    call: Call, scope: DocumentScope, thread_id: str, version: int, format: Literal["text", "json"]
+) -> str | Json:
+    document, kept = await working_memory.read(
+        call.engine, call.scope, scope, _thread(call, scope, thread_id), version=version, may_be_new=not thread_id
+    )
+    return (as_json if format == "json" else as_text)(document, kept)
+
+
+async def update_working_memory(
+    call: Call,
+    content: Any,
+    scope: DocumentScope,
+    mode: Mode,
+    expected_version: int | None,
+    restore_version: int | None,
+    thread_id: str,
+) -> Json:
+    thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
+    if restore_version is not None:
+        if content != "" or "mode" in call.given:
+            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
+        return await working_memory.restore(
+            call.engine, call.scope, scope, thread, restore_version, expected_version=expected_version, sent=sent
+        )
+    if "content" not in call.given:
+        raise InvalidInput("content: needed, the text or object to keep (or restore_version, to bring a version back)")
+    return await working_memory.update(
+        call.engine, call.scope, scope, thread, content, mode=mode, expected_version=expected_version, sent=sent
+    )
+
+
+async def clear_working_memory(call: Call, scope: DocumentScope, thread_id: str, expected_version: int | None) -> Json:
+    return await working_memory.clear(
+        call.engine,
+        call.scope,
+        scope,
+        _thread(call, scope, thread_id),
+        expected_version=expected_version,
+        may_be_new=not thread_id,
+        sent=call.sent(thread_id),
+    )
+
+
+def _thread(call: Call, scope: DocumentScope, thread_id: str) -> str:
+    """The thread whose document is meant; none for the profile."""
+    if scope == "thread":
+        return call.thread(thread_id)
+    if thread_id:
+        raise InvalidInput("thread_id: the user profile (scope='resource') belongs to no conversation; leave it out")
+    return ""

@@ -1,0 +1,220 @@
+"""Working memory: the document of a thread, and the one of a resource (its profile), as versions.
+
+The newest version is the document. Versions are counted on for ever; of what was, the last ones are kept. An empty
+``thread_id`` means the resource's document.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any, Literal
+
+from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, insert, select, text, update
+from sqlalchemy.dialects import postgresql
+
+from memstrata.storage import installation, threads
+from memstrata.storage.errors import Conflict, NotFound
+from memstrata.storage.records import Origin, Scope, Thread
+from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from memstrata.storage.tables import resources, session_memories, user_profiles
+from memstrata.storage.transaction import Row, Tx
+
+MOST_VERSIONS = 20
+
+Change = Literal["replace", "append", "restore", "clear"]
+# A clear whose earlier versions are erased; told as a clear.
+_ERASED = "cleared"
+
+Rule = Callable[[str, str], str]
+"""Makes the new content from the current one ("": there is none) and that of the version asked for ("": none was).
+It may refuse by raising."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A document as it was. ``change`` says how it came to be, by the actor with the tool."""
+
+    version: int
+    change: str
+    actor: str
+    tool: str
+    created_at: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What a change met and what it left, the same version if it changed nothing; None: there was never any."""
+
+    thread: Thread | None
+    before: Version | None
+    after: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The current version, and every kept one newest first, without their contents but the one asked for."""
+
+    newest: Version | None
+    asked: Version | None
+    versions: Sequence[Version]
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    newest: Select[Any]
+    one: Select[Any]
+    all: Select[Any]
+    put: Insert
+    forget: Delete
+    cleared: Select[Any]
+    mark: Update
+
+
+_NAMES = ("version", "change", "actor", "tool", "created_at")
+
+
+@cache
+def _of(table: Table) -> _Statements:
+    own = in_thread(table) if "thread_uid" in table.c else in_scope(table)
+    key = [column.name for column in table.primary_key if column.name != "version"]
+    told = [table.c[name] for name in _NAMES]
+    full = select(*told, table.c.content).where(own)
+    this = table.c.version == bindparam("which")
+    return _Statements(
+        newest=full.order_by(table.c.version.desc()).limit(1),
+        one=full.where(this),
+        all=select(*told).where(own).order_by(table.c.version.desc()),
+        put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
+        forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
+        cleared=select(*(table.c[name] for name in key), table.c.version)
+        # Written out, since an index on some of the rows serves no statement that has a parameter there.
+        .where(text("change = 'clear'"), table.c.created_at < bindparam("before"))
+        .order_by(table.c.created_at)
+        .limit(bindparam("most"))
+        .with_for_update(skip_locked=True),
+        mark=update(table).where(own, this).values(change=_ERASED),
+    )
+
+
+# It changes nothing but holds the row, which is made if it is absent. Postgres' form; SQLite's compiler writes the same.
+_HOLD_RESOURCE = (
+    postgresql.insert(resources)
+    .values(**{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id")}, next_event_seq=1)
+    .on_conflict_do_update(
+        index_elements=[resources.c.tenant_id, resources.c.agent_id, resources.c.resource_id],
+        set_={"next_event_seq": resources.c.next_event_seq},
+    )
+)
+
+
+async def change(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    rule: Rule,
+    *,
+    how: Change,
+    expected_version: int | None,
+    restore_version: int | None = None,
+    erase: bool = False,
+    origin: Origin,
+    new_uid: str,
+    now: int,
+) -> Changed:
+    """Give a document the content that ``rule`` makes, under the lock of its thread or resource.
+
+    An equal content makes no new version. A thread that is absent is made, unless there is nothing to clear or to
+    restore in it. ``erase``: what was before is not kept. Raises Conflict when the version is not the one expected
+    (0: none yet), NotFound for a version that is not kept (and for the thread, see above), and whatever ``rule``
+    raises; then nothing happened.
+    """
+    thread = await _held(tx, scope, thread_id, None if how in ("restore", "clear") else new_uid, now)
+    statements, of = _owner(scope, thread)
+    before = _version(await tx.one(statements.newest, **of))
+    _expect(before, expected_version)
+    asked = None
+    if restore_version is not None:
+        asked = _version(await tx.one(statements.one, **of, which=restore_version))
+        if asked is None:
+            kept = ", ".join(str(version.version) for version in await _listed(tx, statements, of))
+            raise NotFound(f"version {restore_version} is not kept; kept: {kept or 'none, nothing was written yet'}")
+    content = rule(before.content if before else "", asked.content if asked else "")
+    if content == (before.content if before else ""):
+        return Changed(thread, before, before)
+    after = Version(before.version + 1 if before else 1, how, origin.actor, origin.tool, now, content)
+    told = {**asdict(after), "change": _ERASED if erase else how}
+    await tx.run(statements.put, **of, **told)
+    await tx.run(statements.forget, **of, first_kept=after.version if erase else after.version - MOST_VERSIONS + 1)
+    if erase:
+        await installation.owe_rewrite(tx)
+    return Changed(thread, before, after)
+
+
+async def _held(tx: Tx, scope: Scope, thread_id: str, new_uid: str | None, now: int) -> Thread | None:
+    if not thread_id:
+        await tx.run(_HOLD_RESOURCE, **of_scope(scope))
+        return None
+    if new_uid is None:
+        return await threads.lock(tx, scope, thread_id)
+    return await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
+
+
+def _owner(scope: Scope, thread: Thread | None) -> tuple[_Statements, dict[str, Any]]:
+    if thread is None:
+        return _of(user_profiles), of_scope(scope)
+    return _of(session_memories), of_thread(scope, thread.thread_uid)
+
+
+def _expect(found: Version | None, expected: int | None) -> None:
+    version = found.version if found else 0
+    if expected is not None and expected != version:
+        raise Conflict(
+            f"expected_version={expected}, but the document is at version {version}"
+            + (f", by {found.tool} of {found.actor}" if found else " (nothing was written yet)")
+            + "; nothing was changed: read it with get_working_memory, and send the change again if it still fits"
+        )
+
+
+async def kept(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0) -> Kept:
+    """The current version, the one asked for (0: none) if it is kept, and all that are. Raises NotFound."""
+    thread = await threads.find(tx, scope, thread_id) if thread_id else None
+    statements, of = _owner(scope, thread)
+    asked = _version(await tx.one(statements.one, **of, which=version)) if version else None
+    newest = _version(await tx.one(statements.newest, **of))
+    return Kept(newest, asked, await _listed(tx, statements, of) if newest else ())
+
+
+async def current(tx: Tx, scope: Scope, thread_id: str) -> Version | None:
+    """The current version; None when nothing was written yet. Raises NotFound."""
+    thread = await threads.find(tx, scope, thread_id) if thread_id else None
+    statements, of = _owner(scope, thread)
+    return _version(await tx.one(statements.newest, **of))
+
+
+async def erase_cleared(tx: Tx, *, cleared_before: int, most: int = 100) -> int:
+    """Erase, for all tenants, what was in at most ``most`` documents of each kind before they were cleared, where that
+    was before the time (milliseconds since 1970). Returns how many documents that were."""
+    erased = 0
+    for table in (session_memories, user_profiles):
+        statements = _of(table)
+        for *owner, version in await tx.all(statements.cleared, before=cleared_before, most=most):
+            of = dict(zip(("tenant_id", "agent_id", "resource_id", "thread_uid"), owner, strict=False))
+            await tx.run(statements.forget, **of, first_kept=version)
+            await tx.run(statements.mark, **of, which=version)
+            erased += 1
+    if erased:
+        await installation.owe_rewrite(tx)
+    return erased
+
+
+async def _listed(tx: Tx, statements: _Statements, of: dict[str, Any]) -> list[Version]:
+    rows = await tx.all(statements.all, **of)
+    return [version for version in map(_version, rows) if version is not None]
+
+
+def _version(row: Row | None) -> Version | None:
+    if row is None:
+        return None
+    version, how, actor, tool, created_at, *content = row
+    return Version(version, "clear" if how == _ERASED else how, actor, tool, created_at, content[0] if content else "")
