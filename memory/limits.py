@@ -21,3 +21,12 @@ class Limits:
     name_chars: int = 255
     id_chars: int = 255
     query_bytes: int = 2048
+    steps_per_call: int = 100
+    """Steps of an agent and its events together."""
+    step_bytes: int = 64 * 1024
+    """As compact JSON."""
+    run_state_bytes: int = 1024 * 1024
+    """The state of a suspended run, and all that resumers bring to it, each; as compact JSON, like the next two."""
+    run_pending_bytes: int = 256 * 1024
+    run_data_bytes: int = 64 * 1024
+    """What one resumer brings, and the output of a run."""

@@ -2,13 +2,15 @@
 
 import base64
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from memstrata.memory.acceptance import check_metadata, check_text, load_json
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import events, threads
+from memstrata.memory.usage import shown_spent
+from memstrata.storage import events, threads, usage
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Scope, Thread
@@ -35,7 +37,18 @@ def shown_thread(thread: Thread) -> Json:
 
 async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
     """One thread by its id. Raises NotFound."""
-    return {"threads": [shown_thread(await engine.database.read(threads.find, scope, thread_id))]}
+
+    async def read(tx: Tx) -> list[Json]:
+        return await _with_usage(tx, scope, [await threads.find(tx, scope, thread_id)])
+
+    return {"threads": await engine.database.read(read)}
+
+
+async def _with_usage(tx: Tx, scope: Scope, found: Sequence[Thread]) -> list[Json]:
+    """The threads as an answer has them, with what was spent in those where anything was."""
+    spent = await usage.of_threads(tx, scope, [thread.thread_uid for thread in found])
+    shown = {uid: {"usage": shown_spent(sums)} for uid, sums in spent.items()}
+    return [{**shown_thread(thread), **shown.get(thread.thread_uid, {})} for thread in found]
 
 
 async def list_threads(
@@ -54,17 +67,17 @@ async def list_threads(
     """
     check_metadata(metadata, "metadata", engine.limits)
     order = [order_by, descending, metadata]
-    found, after = await engine.database.read(
-        threads.listed,
-        scope,
-        metadata=metadata,
-        order_by=order_by,
-        descending=descending,
-        after=_place(cursor, order) if cursor else None,
-        limit=limit,
-    )
+    place = _place(cursor, order) if cursor else None
+
+    async def read(tx: Tx) -> tuple[list[Json], tuple[Any, str] | None]:
+        found, after = await threads.listed(
+            tx, scope, metadata=metadata, order_by=order_by, descending=descending, after=place, limit=limit
+        )
+        return await _with_usage(tx, scope, found), after
+
+    shown, after = await engine.database.read(read)
     return {
-        "threads": [shown_thread(thread) for thread in found],
+        "threads": shown,
         **({"next_cursor": _cursor(after, order)} if after else {}),
     }
 

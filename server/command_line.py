@@ -1,4 +1,4 @@
-"""The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``migrate``, ``restore``.
+"""The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``migrate``, ``restore``, ``usage``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
 is wrong, one line of it, to standard error.
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -186,3 +186,17 @@ def restore(
         return _failed("restore takes a delete or --thread, not both", 2)
     restored: int = _module("commands.restore").restore(_settings(flags), deletion, thread)
     return restored
+
+
+@_command
+def usage(
+    flags: dict[str, Any],
+    by: Annotated[
+        Literal["thread", "resource", "agent"],
+        typer.Option(help="The threads of this resource, the resources of this agent, or all agents."),
+    ] = "thread",
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """Show tokens and money that recorded steps and background work spent."""
+    shown: int = _module("commands.usage").usage(_settings(flags), by, as_json=format == "json")
+    return shown

@@ -5,27 +5,23 @@ era subscribes to resources and keeps a channel open; the SDK leaves it to the s
 """
 
 import asyncio
-import logging
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from mcp import MCPError
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
     PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
-    SubscriptionBus,
     ToolsListChanged,
 )
 from mcp.types import (
-    INVALID_PARAMS,
     EmptyResult,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
@@ -34,128 +30,219 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from memstrata.server.acting import telling
+from memstrata.server.interest import LIST, Interest
+from memstrata.server.scoped_bus import ScopedBus, listening_in
 from memstrata.server.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
-
-logger = logging.getLogger(__name__)
+from memstrata.storage.errors import LimitExceeded, MemstrataError
+from memstrata.storage.records import Scope
 
 SEND_SECONDS = 1.0
 """How long a client of the handshake era may keep one piece of news waiting."""
 
-MAX_WAITING_EVENTS = 1000
 MAX_WATCHED_URIS = 1000
 
-MayWatch = Callable[[ServerRequestContext[Any, Any], str], bool]
+Ctx = ServerRequestContext[Any, Any]
+_SAME_FOR_ALL = Scope("", "", "")
 
 
-@dataclass
+async def _begin_nothing(ctx: Ctx, scope: Scope) -> None:
+    """Nothing looks for changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Whose requests are whose, and what there is to subscribe to; without, everybody is in one scope and any URI will
+    do.
+
+    ``check`` raises MemstrataError for a URI that the caller may not watch. ``begin`` is awaited once the hub's
+    interest has what is asked for, before the request is answered; it raises MemstrataError if it cannot be watched.
+    """
+
+    scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL
+    check: Callable[[Ctx, str], object] = lambda ctx, uri: None
+    begin: Callable[[Ctx, Scope], Awaitable[None]] = _begin_nothing
+
+
+@dataclass(eq=False, slots=True)
 class _Watch:
-    uris: set[str] = field(default_factory=set)
+    """What one client of the handshake era watches, and the news that waits for it."""
+
+    uris: set[tuple[Scope, str]] = field(default_factory=set)
+    list_of: Scope | None = None
+    waiting: dict[ServerEvent, None] = field(default_factory=dict)
     stalled: bool = False
+    left: bool = False
 
 
 class NotificationHub:
     """Tells clients what changed: `MCPServer(subscriptions=hub.bus)`, `hub.install(mcp)`, and `hub.run` as a task of
-    the lifespan; then `await hub.bus.publish(event)` from any task on the event loop.
+    the lifespan; then `await hub.tell(scope, event)` from any task on the event loop.
 
-    News is a cue to read again, not a message: it may be dropped when there is too much of it or a client does not
-    read. URIs are compared as strings. Handshake-era clients on stateless HTTP have no channel and get none.
+    News is a cue to read again, not a message: the same news waits for a client once. URIs are compared as strings.
+    Of the list of resources a handshake-era client hears once it has asked for it. One on stateless HTTP has no
+    channel and gets no news.
     """
 
-    def __init__(self, bus: SubscriptionBus | None = None, may_watch: MayWatch = lambda ctx, uri: True) -> None:
-        """
-        Args:
-            bus: spans several processes, if given.
-            may_watch: whether the caller of the request may be told about a URI; asked in both eras.
-        """
-        self.bus: SubscriptionBus = bus or InMemorySubscriptionBus()
-        self._may_watch = may_watch
+    def __init__(self, rules: Rules | None = None) -> None:
+        self.bus = ScopedBus()
+        self.interest = Interest()
+        self._rules = rules or Rules()
         self._watches: dict[Connection, _Watch] = {}
-        self._events: asyncio.Queue[ServerEvent] = asyncio.Queue(MAX_WAITING_EVENTS)
-        self.bus.subscribe(self._enqueue)
+        self._awake = asyncio.Event()
+        self.bus.overhear(self._take)
 
     def install(self, mcp: MCPServer[Any]) -> None:
         """Make `mcp` announce and accept subscriptions."""
-        serve_method(mcp, "resources/subscribe", SubscribeRequestParams, self._subscribe)
-        serve_method(mcp, "resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+        serve_method(mcp, "resources/subscribe", SubscribeRequestParams, telling(self._subscribe))
+        serve_method(mcp, "resources/unsubscribe", UnsubscribeRequestParams, telling(self._unsubscribe))
         add_middleware(mcp, self._observe)
         announce_list_changes(mcp)
+
+    async def tell(self, scope: Scope, event: ServerEvent) -> None:
+        """Tell who watches it in a scope."""
+        await self.bus.publish_to(scope, event)
 
     async def run(self) -> None:
         """Deliver to handshake-era clients, until cancelled."""
         while True:
-            event = await self._events.get()
+            await self._awake.wait()
+            self._awake.clear()
             async with anyio.create_task_group() as sends:
-                for connection, watch in list(self._watches.items()):
-                    if _concerns(event, watch) and connection.initialized.is_set() and not watch.stalled:
-                        sends.start_soon(_send, connection, watch, event)
+                for connection, watch in self._watches.items():
+                    if watch.waiting and not watch.stalled:
+                        sends.start_soon(_send_waiting, connection, watch)
 
     @property
     def connections(self) -> int:
         """How many handshake-era clients are connected."""
         return len(self._watches)
 
-    def _enqueue(self, event: ServerEvent) -> None:
-        try:
-            self._events.put_nowait(event)
-        except asyncio.QueueFull:
-            logger.warning("dropped news for clients: %d events are waiting", MAX_WAITING_EVENTS)
+    def _take(self, scope: Scope | None, event: ServerEvent) -> None:
+        for connection, watch in self._watches.items():
+            if connection.initialized.is_set() and _concerns(scope, event, watch):
+                watch.waiting[event] = None
+                self._awake.set()
 
-    async def _observe(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    async def _observe(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             if ctx.method == "subscriptions/listen":
-                self._check_listen(ctx)
+                return await self._listen(ctx, call_next)
         elif connection_of(ctx.session).has_standalone_channel:
-            self._watch_of(ctx).stalled = False  # who asks also reads
+            watch = self._watch_of(ctx)
+            if watch.stalled:  # who asks also reads
+                watch.stalled = False
+                self._awake.set()
+            if ctx.method == "resources/list":
+                await self._watch_list(ctx, watch)
         return await call_next(ctx)
 
-    def _watch_of(self, ctx: ServerRequestContext[Any, Any]) -> _Watch:
-        connection = connection_of(ctx.session)
-        if connection not in self._watches:
-            self._watches[connection] = _Watch()
-            connection.exit_stack.callback(self._watches.pop, connection, None)
-        return self._watches[connection]
-
-    def _check_listen(self, ctx: ServerRequestContext[Any, Any]) -> None:
+    async def _listen(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
         try:
             asked = SubscriptionsListenRequestParams.model_validate(ctx.params or {}, by_name=False)
         except ValidationError:
-            return  # the server's own check answers it
-        for uri in asked.notifications.resource_subscriptions or ():
-            self._check(ctx, str(uri))
+            return await call_next(ctx)  # the server's own check answers it
+        with contextlib.ExitStack() as while_open:
 
-    def _check(self, ctx: ServerRequestContext[Any, Any], uri: str) -> None:
-        if not self._may_watch(ctx, uri):
-            raise MCPError(INVALID_PARAMS, f"There is no resource {uri} to subscribe to.")
+            async def begin(ctx: Ctx, params: SubscriptionsListenRequestParams) -> EmptyResult:
+                scope, uris = self._rules.scope_of(ctx), self._uris(ctx, params)
+                while_open.enter_context(listening_in(scope))
+                while_open.enter_context(self.interest.held(scope, uris))
+                if uris:
+                    await self._rules.begin(ctx, scope)
+                return EmptyResult()
 
-    async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
-        uris = self._watch_of(ctx).uris
-        self._check(ctx, str(params.uri))
-        if len(uris) >= MAX_WATCHED_URIS:
-            raise MCPError(
-                INVALID_PARAMS, f"A client may subscribe to {MAX_WATCHED_URIS} resources; unsubscribe first."
-            )
-        uris.add(str(params.uri))
+            await telling(begin)(ctx, asked)
+            return await call_next(ctx)
+
+    def _uris(self, ctx: Ctx, asked: SubscriptionsListenRequestParams) -> set[str]:
+        uris = set(asked.notifications.resource_subscriptions or ())
+        if len(uris) > MAX_WATCHED_URIS:
+            raise LimitExceeded(f"{len(uris)} resources; a stream may listen to {MAX_WATCHED_URIS}")
+        for uri in uris:
+            self._rules.check(ctx, uri)
+        return uris | ({LIST} if asked.notifications.resources_list_changed else set())
+
+    def _watch_of(self, ctx: Ctx) -> _Watch:
+        connection = connection_of(ctx.session)
+        if connection not in self._watches:
+            self._watches[connection] = _Watch()
+            connection.exit_stack.callback(self._forget, connection)
+        return self._watches[connection]
+
+    def _forget(self, connection: Connection) -> None:
+        watch = self._watches.pop(connection)
+        watch.left = True
+        for scope, uri in watch.uris:
+            self.interest.drop(scope, uri)
+        if watch.list_of is not None:
+            self.interest.drop(watch.list_of, LIST)
+
+    async def _subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
+        uri, scope, watch = params.uri, self._rules.scope_of(ctx), self._watch_of(ctx)
+        self._rules.check(ctx, uri)
+        with self.interest.held(scope, [uri]):
+            await self._rules.begin(ctx, scope)
+            if (scope, uri) not in watch.uris and not watch.left:
+                if len(watch.uris) >= MAX_WATCHED_URIS:
+                    raise LimitExceeded(f"a client may subscribe to {MAX_WATCHED_URIS} resources; unsubscribe first")
+                watch.uris.add((scope, uri))
+                self.interest.add(scope, uri)
         return EmptyResult()
 
-    async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
-        self._watch_of(ctx).uris.discard(str(params.uri))
+    async def _unsubscribe(self, ctx: Ctx, params: UnsubscribeRequestParams) -> EmptyResult:
+        scope, watch = self._rules.scope_of(ctx), self._watch_of(ctx)
+        if (scope, params.uri) in watch.uris:
+            watch.uris.discard((scope, params.uri))
+            watch.waiting.pop(ResourceUpdated(uri=params.uri), None)
+            self.interest.drop(scope, params.uri)
         return EmptyResult()
 
+    async def _watch_list(self, ctx: Ctx, watch: _Watch) -> None:
+        """Before the list is read. If it cannot be watched, it cannot be read either, and the answer says so."""
+        with contextlib.suppress(MemstrataError):
+            scope = self._rules.scope_of(ctx)
+            if watch.list_of == scope:
+                return
+            with self.interest.held(scope, [LIST]):
+                await self._rules.begin(ctx, scope)
+                if watch.list_of != scope and not watch.left:
+                    self.interest.add(scope, LIST)
+                    if watch.list_of is not None:
+                        self.interest.drop(watch.list_of, LIST)
+                    watch.list_of = scope
 
-def _concerns(event: ServerEvent, watch: _Watch) -> bool:
-    return not isinstance(event, ResourceUpdated) or event.uri in watch.uris
+
+def _concerns(scope: Scope | None, event: ServerEvent, watch: _Watch) -> bool:
+    match event:
+        case ResourceUpdated(uri=uri):
+            return (scope, uri) in watch.uris if scope else any(uri == watched for _, watched in watch.uris)
+        case ResourcesListChanged():
+            return scope is None or scope == watch.list_of
+    return True
 
 
-async def _send(connection: Connection, watch: _Watch, event: ServerEvent) -> None:
-    with anyio.move_on_after(SEND_SECONDS) as scope:
-        match event:
-            case ResourceUpdated(uri=uri):
-                await connection.send_resource_updated(uri)
-            case ToolsListChanged():
-                await connection.send_tool_list_changed()
-            case PromptsListChanged():
-                await connection.send_prompt_list_changed()
-            case ResourcesListChanged():
-                await connection.send_resource_list_changed()
-    # Every further event would wait as long: no more of them until the client is heard of again.
-    watch.stalled = scope.cancelled_caught
+async def _send_waiting(connection: Connection, watch: _Watch) -> None:
+    for event in list(watch.waiting):
+        if event not in watch.waiting:
+            continue  # unsubscribed meanwhile
+        del watch.waiting[event]  # what happens from now on is news again
+        with anyio.move_on_after(SEND_SECONDS) as sending:
+            await _send(connection, event)
+        if sending.cancelled_caught:
+            # Every further event would wait as long: no more of them until the client is heard of again.
+            watch.stalled = True
+            watch.waiting[event] = None
+            return
+
+
+async def _send(connection: Connection, event: ServerEvent) -> None:
+    match event:
+        case ResourceUpdated(uri=uri):
+            await connection.send_resource_updated(uri)
+        case ToolsListChanged():
+            await connection.send_tool_list_changed()
+        case PromptsListChanged():
+            await connection.send_prompt_list_changed()
+        case ResourcesListChanged():
+            await connection.send_resource_list_changed()

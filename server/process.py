@@ -12,8 +12,10 @@ import anyio
 from memstrata.server.settings import Settings
 from memstrata.server.stopping import StopRequest
 from memstrata.storage.errors import MemstrataError, StorageUnavailable
+from memstrata.storage.records import Scope
 
 if TYPE_CHECKING:
+    from memstrata.server.notifications import NotificationHub
     from memstrata.server.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -24,10 +26,11 @@ ERASE_EVERY_SECONDS = 60.0
 class Process:
     """What a lifespan yields: the settings at once, the runtime when it is there."""
 
-    def __init__(self, settings: Settings, stop: StopRequest | None = None) -> None:
+    def __init__(self, settings: Settings, hub: "NotificationHub", stop: StopRequest | None = None) -> None:
         self.settings = settings
         # One new thread a session, for clients of the older protocol; on stdio the process is the session.
         self.session_threads: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._hub = hub
         self._stop = stop
         self._runtime: Runtime | None = None
         self._failure = ""
@@ -47,6 +50,10 @@ class Process:
         if self._runtime is None:
             raise StorageUnavailable(f"the memory cannot be opened: {self._failure}")
         return self._runtime
+
+    async def begin_watching(self, scope: Scope) -> None:
+        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        await (await self.runtime()).watcher.begin(scope)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Process"]:
@@ -69,7 +76,8 @@ class Process:
             module = await anyio.to_thread.run_sync(importlib.import_module, "memstrata.server.runtime")
             # Not interrupted half way: what is opened must be closed.
             with anyio.CancelScope(shield=True):
-                self._runtime = await module.open_runtime(self.settings)
+                runtime: Runtime = await module.open_runtime(self.settings, self._hub)
+                self._runtime = runtime
         except Exception as error:
             self._failure = str(error) if isinstance(error, MemstrataError) else "an unexpected error, see the log"
             log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, MemstrataError))
@@ -78,13 +86,15 @@ class Process:
             return
         finally:
             self._settled.set()
-        await self._erase_now_and_then()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_erase_now_and_then, runtime)
+            tasks.start_soon(runtime.watcher.run)
 
-    async def _erase_now_and_then(self) -> None:
-        runtime = await self.runtime()
-        while True:
-            try:
-                await runtime.erase()
-            except Exception:
-                log.exception("what was deleted long ago could not be erased; it is tried again")
-            await anyio.sleep(ERASE_EVERY_SECONDS)
+
+async def _erase_now_and_then(runtime: "Runtime") -> None:
+    while True:
+        try:
+            await runtime.erase()
+        except Exception:
+            log.exception("what was deleted long ago could not be erased; it is tried again")
+        await anyio.sleep(ERASE_EVERY_SECONDS)

@@ -14,12 +14,17 @@ from memstrata.memory.deleting import erase_expired
 from memstrata.memory.engine import Engine
 from memstrata.memory.limits import Limits
 from memstrata.memory.redaction import Redactor, mask_without_key
+from memstrata.memory.runs import expire_runs
 from memstrata.memory.tokens import load_counter
+from memstrata.server.actions.beside_tools import BESIDE_TOOLS
 from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
 from memstrata.server.caller import Caller
+from memstrata.server.document_rules import working_memory_rules
 from memstrata.server.logs import mask_logs
+from memstrata.server.notifications import NotificationHub
 from memstrata.server.settings import Settings
+from memstrata.server.watching import Watcher
 from memstrata.storage.database import open_database
 from memstrata.storage.installation import hmac_key, rewrite_owed, rewritten
 from memstrata.storage.sqlite_database import SqliteDatabase
@@ -28,25 +33,34 @@ log = logging.getLogger(__name__)
 
 
 class Runtime:
-    """An open engine, and the actions on it."""
+    """An open engine, the actions on it, and what tells of its changes."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, watcher: Watcher) -> None:
         self.engine = engine
         self.settings = settings
+        self.watcher = watcher
 
     async def act(self, tool: str, caller: Caller, values: dict[str, Any], given: frozenset[str]) -> Any:
         """Run a tool's action. Raises MemstrataError, or a defect."""
         return await ACTIONS[tool](Call(tool, self.engine, self.settings, caller, given), **values)
+
+    async def act_beside(self, name: str, caller: Caller, values: dict[str, Any]) -> Any:
+        """Run what serves a prompt or a completion. Raises MemstrataError, or a defect."""
+        return await BESIDE_TOOLS[name](Call(name, self.engine, self.settings, caller, frozenset(values)), **values)
 
     def masked(self, text: str) -> str:
         """A text that leaves the server beside the memory itself: an error."""
         return text if self.engine.redaction == "off" else self.engine.redactor.text(text)[0]
 
     async def erase(self) -> None:
-        """Erase what was deleted long enough ago, and, on SQLite, the bytes that erased rows left in the file."""
+        """Erase what was deleted long enough ago and runs that have expired, and, on SQLite, the bytes that erased
+        rows left in the file."""
         erased = await erase_expired(self.engine)
         if erased:
             log.info("erased %d deletes for good", erased)
+        expired = await expire_runs(self.engine)
+        if expired:
+            log.info("removed %d runs whose checkpoints had expired", expired)
         database = self.engine.database
         if isinstance(database, SqliteDatabase) and await database.read(rewrite_owed) and await database.rewrite():
             await database.write(rewritten)
@@ -55,14 +69,16 @@ class Runtime:
         await self.engine.database.close()
 
 
-async def open_runtime(settings: Settings) -> Runtime:
+async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
     """Open the database, migrate it, load the encoding. Raises MemstrataError."""
-    return Runtime(await open_engine(settings), settings)
+    engine = await open_engine(settings)
+    return Runtime(engine, settings, Watcher(engine.database, hub.interest, hub.tell))
 
 
 async def open_engine(settings: Settings) -> Engine:
     """The engine that the settings describe; its database is open. Raises MemstrataError."""
     mask_logs(mask_without_key)
+    rules = working_memory_rules(settings.working_memory)
     url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
@@ -88,4 +104,5 @@ async def open_engine(settings: Settings) -> Engine:
         deleted_days=settings.retention.deleted_days,
         now=lambda: time.time_ns() // 1_000_000,
         new_id=lambda: str(uuid_utils.uuid7()),
+        working_memory=rules,
     )

@@ -13,20 +13,32 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 
 from memstrata.server.database_url import check as check_url
+from memstrata.server.document_settings import check_format, read_schema
+from memstrata.storage.errors import MemstrataError
 
 PREFIX = "MEMSTRATA_"
 CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
 _TESTS = "TEST_"  # MEMSTRATA_TEST_POSTGRES and the like
 
-Toolset = Literal["core", "threads", "curation"]
-DEFAULT_TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
+Toolset = Literal["core", "threads", "runs", "curation"]
+TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
+DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("core", "threads", "curation")
 
 
-class SettingsError(Exception):
+class SettingsError(MemstrataError):
     """Settings are unknown or wrong; the text, one line, says which, where they came from, and what is allowed."""
 
 
@@ -37,7 +49,7 @@ def _list_of(value: Any) -> Any:
 
 def _toolset_names(value: Any) -> Any:
     names = _list_of(value)
-    return list(DEFAULT_TOOLSETS) if isinstance(names, list) and "all" in names else names
+    return list(TOOLSETS) if isinstance(names, list) and "all" in names else names
 
 
 def _on_or_off(value: Any) -> Any:
@@ -61,6 +73,12 @@ def _absolute(value: Path) -> Path:
         return value.expanduser().absolute()
     except RuntimeError as error:
         raise ValueError(f"its ~ names no known home folder ({error})") from None
+
+
+def _distinct(value: list[str]) -> list[str]:
+    if len(set(value)) < len(value):
+        raise ValueError("every name may come once")
+    return value
 
 
 Names = Annotated[list[str], BeforeValidator(_list_of)]
@@ -100,6 +118,44 @@ class RetentionSettings(_Section):
     )
 
 
+class PlanSettings(_Section):
+    """The plan tool. The phases are n8n's; the first is where a new plan begins."""
+
+    phases: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_one_line)]],
+        BeforeValidator(_list_of),
+        AfterValidator(_distinct),
+    ] = Field(
+        default=["build", "execute", "inspect", "evaluate", "debug"],
+        min_length=1,
+        description="Phases of a plan; a new one begins in the first.",
+    )
+
+
+class DocumentSettings(_Section):
+    """A document of working memory."""
+
+    format: Literal["text", "markdown", "json"] = Field(default="text", description="text, markdown or json.")
+    template: str = Field(default="", description="The form of a Markdown document.")
+    json_schema: Annotated[dict[str, Any], BeforeValidator(read_schema)] = Field(
+        default={}, description="The JSON Schema of a JSON document: a table, JSON, or the path of a .json file."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "DocumentSettings":
+        check_format(self.format, self.template, self.json_schema)
+        return self
+
+
+class WorkingMemorySettings(_Section):
+    """The documents that an agent keeps current: of a conversation, and about whom it serves."""
+
+    max_bytes: int = Field(default=16 * 1024, ge=1, le=1024 * 1024, description="The largest document, in bytes.")
+    read_only: bool = Field(default=False, description="Whether the tools that change a document are left out.")
+    thread: DocumentSettings = DocumentSettings()
+    resource: DocumentSettings = DocumentSettings()
+
+
 class LimitSettings(_Section):
     """How much a caller may send: bytes of UTF-8, characters, counts."""
 
@@ -113,6 +169,13 @@ class LimitSettings(_Section):
     )
     json_depth: int = Field(default=64, ge=1, le=64, description="Nesting of any JSON.")
     query_bytes: int = Field(default=2048, ge=1, description="A recall query, in bytes.")
+    run_state_bytes: int = Field(default=1024 * 1024, ge=2, description="A run's state, in bytes of JSON.")
+    run_pending_bytes: int = Field(default=256 * 1024, ge=2, description="Its pending tool calls, in bytes of JSON.")
+    run_data_bytes: int = Field(
+        default=64 * 1024, ge=2, description="Data for resume_run and the output of a run, in bytes of JSON."
+    )
+    steps_per_call: int = Field(default=100, ge=1, le=10_000, description="Steps and events in one record_steps.")
+    step_bytes: int = Field(default=64 * 1024, ge=2, description="One step or event, in bytes of JSON.")
 
 
 class Settings(BaseSettings):
@@ -144,7 +207,7 @@ class Settings(BaseSettings):
     toolsets: Annotated[list[Toolset], BeforeValidator(_toolset_names)] = Field(
         default=list(DEFAULT_TOOLSETS),
         min_length=1,
-        description=f"Which tools are listed: {','.join(DEFAULT_TOOLSETS)}, or all.",
+        description=f"Which tools are listed: {','.join(TOOLSETS)}, or all.",
     )
     redaction: Literal["all", "derived", "off"] = Field(
         default="all", description="Where secrets are masked: all, derived (in the search index only), or off."
@@ -156,6 +219,8 @@ class Settings(BaseSettings):
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     retention: RetentionSettings = RetentionSettings()
+    working_memory: WorkingMemorySettings = WorkingMemorySettings()
+    plan: PlanSettings = PlanSettings()
     limits: LimitSettings = LimitSettings()
 
     @classmethod

@@ -83,11 +83,12 @@ class Writer:
     """Feeds waiting calls to the writer connection, one group at a time.
 
     ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a busy lock is waited
-    for before the callers get StorageUnavailable.
+    for before the callers get StorageUnavailable. ``committed`` is called after each commit.
     """
 
     hop: Callable[..., Awaitable[list[Outcome]]]
     deadline: float
+    committed: Callable[[], None]
     _waiting: deque[Call] = field(default_factory=deque)
     _task: asyncio.Task[None] | None = None
 
@@ -123,6 +124,8 @@ class Writer:
             outcomes = [Outcome(error=StorageUnavailable(f"the database could not write: {lost.cause}"))]
         except Exception as error:  # noqa: BLE001 - every caller must be answered, whatever happened
             outcomes = [Outcome(error=error) for _ in group]
+        else:
+            self.committed()
         self._waiting.extendleft(reversed(group[len(outcomes) :]))
         for call, outcome in zip(group, outcomes, strict=False):
             if call.answer.done():

@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import unquote
 
@@ -15,7 +15,11 @@ from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy import Executable
 
 from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.hints import Told
+from memstrata.storage.installation import hmac_key
 from memstrata.storage.migrations.runner import migrate_postgres
+from memstrata.storage.postgres_hints import PostgresHints
+from memstrata.storage.records import Scope
 from memstrata.storage.statements import Dialect, compiled
 from memstrata.storage.transaction import P, Row, StoreFunction, T
 
@@ -108,6 +112,7 @@ class _Mark:
     def __init__(self, slot: str) -> None:
         self.slot = slot
         self.unit = uuid.uuid4().hex
+        self.wrote = False  # whether the unit came as far as its COMMIT with something written
 
 
 class PostgresDatabase:
@@ -115,8 +120,9 @@ class PostgresDatabase:
 
     dialect: Dialect = "postgres"
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hints: PostgresHints) -> None:
         self._pool = pool
+        self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
         self._free_slots: list[str] = []
 
@@ -140,6 +146,7 @@ class PostgresDatabase:
             async with pool.acquire() as connection:
                 await migrate_postgres(connection)
                 await connection.execute(_FORGET_MARKS)
+                key = await hmac_key(PostgresTx(connection))
         except asyncpg.InsufficientPrivilegeError as error:
             await pool.close()
             raise StorageUnavailable(
@@ -149,7 +156,7 @@ class PostgresDatabase:
         except BaseException:
             await pool.close()
             raise
-        return cls(pool)
+        return cls(pool, PostgresHints(url, key))
 
     async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         async def once() -> T:
@@ -170,7 +177,7 @@ class PostgresDatabase:
                 await transaction.start()
                 try:
                     value = await function(PostgresTx(connection), *args, **kwargs)
-                    marked = await connection.execute(_MARK, mark.slot, mark.unit)
+                    mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
                 except BaseException:
                     if not _is_gone(connection):
                         await transaction.rollback()
@@ -178,7 +185,7 @@ class PostgresDatabase:
                 try:
                     await transaction.commit()
                 except (*_LOST, asyncpg.InterfaceError) as error:
-                    if marked.endswith(" 1"):
+                    if mark.wrote:
                         raise _OutcomeUnknown(value, error) from error
                     raise
                 return value
@@ -188,8 +195,13 @@ class PostgresDatabase:
                 return await self._until_done(once, mark)
             finally:
                 self._free_slots.append(mark.slot)
+                if mark.wrote:
+                    self._hints.committed(next((value for value in args if isinstance(value, Scope)), None))
 
         return await self._unit(unit())
+
+    def hints(self, told: Told) -> AbstractContextManager[None]:
+        return self._hints.listening(told)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[PooledConnection]:
@@ -250,6 +262,7 @@ class PostgresDatabase:
     async def close(self) -> None:
         if self._units:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
+        await self._hints.close()
         await self._pool.close()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -12,7 +13,9 @@ import aiosqlite
 from memstrata.storage import sqlite_driver
 from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.group_commit import Writer
+from memstrata.storage.hints import Told
 from memstrata.storage.migrations.runner import migrate_sqlite
+from memstrata.storage.sqlite_hints import SqliteHints
 from memstrata.storage.sqlite_transaction import SqliteTx, drive
 from memstrata.storage.statements import Dialect
 from memstrata.storage.transaction import P, StoreFunction, T
@@ -70,7 +73,9 @@ class SqliteDatabase:
     def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread]) -> None:
         self.path = path
         self._writer_thread = writer
-        self._writer = Writer(writer.hop, BUSY_DEADLINE)
+        look = partial(sqlite_driver.connect, path, synchronous="NORMAL", read_only=True)
+        self._hints = SqliteHints(None if path == MEMORY else lambda: OwnThread.start(look))
+        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed)
         self._readers = readers
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
@@ -131,6 +136,9 @@ class SqliteDatabase:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
         return cast("T", await self._writer.submit(start))
 
+    def hints(self, told: Told) -> AbstractContextManager[None]:
+        return self._hints.listening(told)
+
     async def rewrite(self) -> bool:
         """Write the file anew, so that nothing erased is left in its bytes. Returns whether the log is empty, too.
 
@@ -147,6 +155,7 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         await self._writer.finish()
+        await self._hints.close()
         for thread in {*self._readers, self._writer_thread}:
             await thread.close()
 

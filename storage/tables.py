@@ -208,7 +208,9 @@ def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKey
         *more,
         Column("version", BigInteger, nullable=False),
         Column("content", Text, nullable=False),
-        Column("change", Text, nullable=False),  # replace, append, restore or clear
+        Column(
+            "change", Text, nullable=False
+        ),  # replace, append, restore, clear; "cleared": and what was before is erased
         Column("actor", Text, nullable=False),
         Column("tool", Text, nullable=False),
         Column("created_at", BigInteger, nullable=False),
@@ -269,7 +271,7 @@ runs = Table(
     Column("reason", Text),
     Column("output", Text),
     Column("epoch", BigInteger, nullable=False),  # counts the claims
-    Column("claim", Text),  # the token of the newest claim; null while nobody holds the run
+    Column("claim", Text),  # the token of the newest claim; null before the first
     Column("claimed_by", Text),
     Column("claimed_at", BigInteger),
     Column("claimed_until", BigInteger),

@@ -6,10 +6,12 @@ inputs (after a busy lock or a lost connection), so scope, ids and the time are 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Executable
 
+from memstrata.storage.hints import Told
 from memstrata.storage.statements import Dialect
 
 Row = Sequence[Any]
@@ -60,5 +62,10 @@ class Database(Protocol):
     async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def hints(self, told: Told) -> AbstractContextManager[None]:
+        """While the context is entered, ``told`` is called once at its beginning, and soon after every commit, of this
+        process or another, that may concern somebody. Between the two a commit is never missed, only told late."""
+        ...
 
     async def close(self) -> None: ...

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.server.actions import curation, messages, recall, threads
+from memstrata.server.actions import attempts, curation, messages, plan, recall, runs, steps, threads, working_memory
 
 Action = Callable[..., Awaitable[Any]]
 
@@ -14,9 +14,22 @@ ACTIONS: dict[str, Action] = {
         messages.get_messages,
         messages.delete_messages,
         recall.recall_memory,
+        working_memory.get_working_memory,
+        working_memory.update_working_memory,
+        working_memory.clear_working_memory,
+        plan.plan,
         threads.list_threads,
         threads.update_thread,
         threads.delete_thread,
+        runs.suspend_run,
+        runs.resume_run,
+        runs.complete_run,
+        runs.list_runs,
+        steps.record_steps,
+        steps.list_steps,
+        steps.list_events,
+        attempts.log_attempt,
+        attempts.get_briefing,
         curation.memory_status,
     )
 }

@@ -3,16 +3,18 @@
 from importlib.metadata import version
 
 from memstrata.memory.tokens import ESTIMATE, PER_IMAGE
+from memstrata.memory.usage import shown_lines
 from memstrata.server.actions.call import Call
-from memstrata.storage import counts, sqlite_driver
+from memstrata.storage import counts, sqlite_driver, usage
 from memstrata.storage.records import Json
 
 
 async def memory_status(call: Call) -> Json:
     if call.settings.memory == "off":
-        held = counts.Counts(0, 0, 0, 0)
+        held, spent = counts.Counts(0, 0, 0, 0), []
     else:
         held = await call.engine.database.read(counts.of_scope_now, call.scope)
+        spent = await call.engine.database.read(usage.of_resource, call.scope)
     database: Json = {"kind": call.engine.database.dialect}
     if call.engine.database.dialect == "sqlite":
         able = sqlite_driver.abilities()
@@ -35,6 +37,7 @@ async def memory_status(call: Call) -> Json:
             "restorable_deletes": held.restorable_deletes,
         },
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
+        "usage": shown_lines(spent),
         "recall": {"signals": ["lexical"]},
         "degraded": degraded(call),
     }

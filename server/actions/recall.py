@@ -34,7 +34,7 @@ async def recall_memory(
         limit=limit,
         thread_id=call.thread(thread_id) if thread_id else None,
         since=parse_time(since, "since") if since else None,
-        until=_until(until) if until else None,
+        until=last_moment(until) if until else None,
         roles=checked_roles(roles),
         kinds=kinds or ("entry", "message"),
         neighbours=neighbours,
@@ -48,7 +48,7 @@ async def recall_memory(
     return await asyncio.to_thread(show, found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
 
 
-def _until(text: str) -> int:
+def last_moment(text: str) -> int:
     """A date alone means the whole day: to its last moment here, where ``since`` begins with its first."""
     moment = parse_time(text, "until")
     return moment + DAY_MS - 1 if len(text.strip()) <= len("2025-03-01") else moment

@@ -1,10 +1,10 @@
 """Tools about the memory itself."""
 
-from typing import Any
+from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, annotations
+from memstrata.server.tools.declaring import Declaration, Usage, annotations
 
 
 class ScopeCounts(TypedDict):
@@ -14,6 +14,17 @@ class ScopeCounts(TypedDict):
     restorable_deletes: int
 
 
+class ModelUsage(Usage):
+    model: NotRequired[str]
+    calls: int
+
+
+class UsageByModel(Usage):
+    calls: int
+    models: list[ModelUsage]
+    more_models: NotRequired[int]
+
+
 class MemoryStatus(TypedDict):
     memory: str
     version: str
@@ -21,6 +32,7 @@ class MemoryStatus(TypedDict):
     scope: dict[str, str]
     counts: ScopeCounts
     tokens: dict[str, Any]
+    usage: UsageByModel
     recall: dict[str, Any]
     degraded: list[str]
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 Signature = Callable[..., Any]
 
@@ -15,6 +16,14 @@ MaybeInt = Annotated[int | None, WithJsonSchema({"type": "integer"})]
 Role = Literal["system", "user", "assistant", "tool"]
 Roles = Annotated[list[Role], Field(description="Only these roles.")]
 Detail = Literal["low", "high"]
+
+
+# What was spent on models; calls of one whose price is not known cost nothing here.
+class Usage(TypedDict):
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    unpriced_calls: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)

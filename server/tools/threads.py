@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, ThreadId, annotations
+from memstrata.server.tools.declaring import Declaration, ThreadId, Usage, annotations
 
 
 class ThreadRow(TypedDict):
@@ -18,12 +18,16 @@ class ThreadRow(TypedDict):
     updated_at: str
 
 
+class ListedThread(ThreadRow):
+    usage: NotRequired[Usage]
+
+
 class UpdatedThread(ThreadRow):
     masked: NotRequired[int]
 
 
 class ThreadPage(TypedDict):
-    threads: list[ThreadRow]
+    threads: list[ListedThread]
     next_cursor: NotRequired[str]
 
 

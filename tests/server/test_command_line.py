@@ -1,6 +1,7 @@
 """The commands as a person or a script calls them: what they print, where, and with which exit code."""
 
 import asyncio
+import json
 import logging
 import os
 import re
@@ -21,7 +22,7 @@ from memstrata.server.settings import load_settings
 from memstrata.storage import sqlite_driver
 
 PATIENCE = 30.0
-COMMANDS = ("serve", "demo", "doctor", "migrate", "restore")
+COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage")
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -144,8 +145,8 @@ def test_launch_flags_count_before_and_after_the_command_and_those_after_it_more
 
 def test_migrate_brings_the_tables_up_to_date_once(cli: Cli, tmp_path: Path) -> None:
     where = ("migrate", "--data-dir", str(tmp_path))
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 1, brought up from version 0\n", "")
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 1, was up to date\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 2, brought up from version 0\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 2, was up to date\n", "")
 
 
 def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
     url = "postgresql://me:S3CRET@127.0.0.1:1/db"
-    for command in ("migrate", "restore"):
+    for command in ("migrate", "restore", "usage"):
         code, out, err = cli(command, "--database", url)
         assert (code, out) == (1, "")
         assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
@@ -175,7 +176,7 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli:
 def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
     shown = program("migrate", "--data-dir", str(tmp_path / "Zoë"), PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "/Zo\\xeb/memory.db: version 1" in shown.stdout
+    assert "/Zo\\xeb/memory.db: version 2" in shown.stdout
 
 
 def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Path) -> None:
@@ -195,9 +196,10 @@ def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Pa
 class Memory:
     """What a client does in one scope of the database in a folder."""
 
-    def __init__(self, folder: Path, agent: str = "default") -> None:
-        self.flags = ("--data-dir", str(folder), "--agent", agent)
-        self._settings = load_settings({"data_dir": str(folder), "agent": agent}, environ={})
+    def __init__(self, folder: Path, agent: str = "default", resource: str = "default") -> None:
+        self.flags = ("--data-dir", str(folder), "--agent", agent, "--resource", resource)
+        flags = {"data_dir": str(folder), "agent": agent, "resource": resource, "toolsets": "all"}
+        self._settings = load_settings(flags, environ={})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         async def called() -> dict[str, Any]:
@@ -269,3 +271,87 @@ def test_restore_makes_no_database(cli: Cli, tmp_path: Path) -> None:
     assert err == f"memstrata: nothing was deleted: there is no database at {tmp_path}/none/memory.db\n"
     assert not (tmp_path / "none").exists()
     assert "memory is off" in cli("restore", "--data-dir", str(tmp_path), "--memory", "off")[2]
+
+
+def spend(memory: Memory, thread: str, model: str, tokens: int, **cost: float) -> None:
+    step = {"type": "text", "operation_id": "op", "model": model, "usage": {"input_tokens": tokens, **cost}}
+    memory.call("record_steps", thread_id=thread, steps=[step])
+
+
+@pytest.fixture
+def spender(tmp_path: Path) -> Memory:
+    """What was spent in two threads, one of them deleted, by another resource, and by another agent."""
+    memory = Memory(tmp_path)
+    spend(memory, "harbour", "my-own", 1000)
+    spend(memory, "harbour", "paid", 10, cost=0.5)
+    spend(memory, "island", "paid", 20, cost=1.25)
+    memory.call("delete_thread", thread_id="island")
+    spend(Memory(tmp_path, resource="ben"), "harbour", "paid", 3, cost=0.000000001)
+    spend(Memory(tmp_path, agent="coach"), "harbour", "", 4, cost=0.1)
+    return memory
+
+
+def usage_of(cli: Cli, memory: Memory, by: str) -> Any:
+    code, out, err = cli("usage", "--by", by, "--format", "json", *memory.flags)
+    assert (code, err) == (0, "")
+    shown = json.loads(out)
+    assert shown["by"] == by
+    return shown
+
+
+def test_usage_by_thread_shows_the_launch_scope_and_what_is_gone_without_its_name(cli: Cli, spender: Memory) -> None:
+    shown = usage_of(cli, spender, "thread")
+    rows = sorted(shown["rows"], key=lambda row: (row["thread"] or "", row["model"]))
+    assert rows == [
+        {"thread": None, "source": "steps", "model": "paid", "calls": 1, **tokens(20, 1.25)},
+        {"thread": "harbour", "source": "steps", "model": "my-own", "calls": 1, **tokens(1000, 0), "unpriced_calls": 1},
+        {"thread": "harbour", "source": "steps", "model": "paid", "calls": 1, **tokens(10, 0.5)},
+    ]
+    assert shown["total"] == {"calls": 3, **tokens(1030, 1.75), "unpriced_calls": 1}
+
+
+def tokens(entered: int, cost: float) -> dict[str, Any]:
+    return {"input_tokens": entered, "output_tokens": 0, "cost_usd": cost}
+
+
+def test_usage_by_resource_and_by_agent_looks_across_scopes(cli: Cli, spender: Memory) -> None:
+    rows = usage_of(cli, spender, "resource")["rows"]
+    assert [(row["resource"], row["model"], row["cost_usd"]) for row in rows] == [
+        ("ben", "paid", 1e-9),
+        ("default", "my-own", 0),
+        ("default", "paid", 1.75),
+    ]
+    shown = usage_of(cli, spender, "agent")
+    assert [(row["agent"], row.get("model"), row["calls"]) for row in shown["rows"]] == [
+        ("coach", None, 1),
+        ("default", "my-own", 1),
+        ("default", "paid", 3),
+    ]
+    assert shown["total"]["cost_usd"] == 1.850000001
+
+
+def test_usage_is_a_table_for_people(cli: Cli, spender: Memory) -> None:
+    code, out, err = cli("usage", *spender.flags)
+    assert (code, err) == (0, "")
+    lines = [line.split() for line in out.splitlines() if line.strip(" ─")]
+    assert lines[0] == ["thread", "model", "for", "calls", "input", "output", "US", "dollars", "unpriced"]
+    assert ["harbour", "my-own", "steps", "1", "1,000", "0", "0.00", "1"] in lines
+    assert ["harbour", "paid", "steps", "1", "10", "0", "0.50"] in lines
+    assert ["(deleted)", "paid", "steps", "1", "20", "0", "1.25"] in lines
+    assert lines[-1] == ["total", "3", "1,030", "0", "1.75", "1"]
+    out = cli("usage", "--by", "agent", *spender.flags)[1]
+    assert "1.750000001" in out
+    assert "1.850000001" in out
+    assert "(none named)" in out
+
+
+def test_usage_says_when_there_is_none_and_makes_no_database(cli: Cli, memory: Memory, tmp_path: Path) -> None:
+    for by, whose in (("thread", "and resource"), ("resource", "agent 'default'"), ("agent", "any agent")):
+        code, out, _ = cli("usage", "--by", by, *memory.flags)
+        assert code == 0
+        assert re.fullmatch(rf"nothing was spent: no step with usage was recorded for .*{whose}.*\n", out)
+    code, out, err = cli("usage", "--data-dir", str(tmp_path / "none"))
+    assert (code, out, "there is no database at" in err) == (1, "", True)
+    assert not (tmp_path / "none").exists()
+    assert "memory is off" in cli("usage", "--data-dir", str(tmp_path), "--memory", "off")[2]
+    assert cli("usage", "--by", "person")[0] == 2

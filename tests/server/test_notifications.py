@@ -16,10 +16,20 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Implementation,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
-from memstrata.server.notifications import MAX_WAITING_EVENTS, MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub
+from memstrata.server.interest import LIST
+from memstrata.server.notifications import MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub, Rules
 from memstrata.server.sdk_private import serve_alone
+from memstrata.storage.errors import NotFound, StorageUnavailable
+from memstrata.storage.records import Scope
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -27,16 +37,26 @@ PATIENCE = 10.0
 MINE, OTHER, SECRET = "memory://profile", "memory://other", "memory://secret"
 
 
-def build(hub: NotificationHub, *, deliver: bool = True) -> MCPServer[None]:
+ANA, BEN = Scope("local", "agent", "ana"), Scope("local", "agent", "ben")
+
+
+class Open:
+    """A process's part in telling errors: it masks nothing."""
+
+    def masked(self, text: str) -> str:
+        return text
+
+
+def build(hub: NotificationHub, *, deliver: bool = True) -> MCPServer[Open]:
     @asynccontextmanager
-    async def lifespan(_: MCPServer[None]) -> AsyncIterator[None]:
+    async def lifespan(_: MCPServer[Open]) -> AsyncIterator[Open]:
         async with anyio.create_task_group() as tasks:
             if deliver:
                 tasks.start_soon(hub.run)
-            yield
+            yield Open()
             tasks.cancel_scope.cancel()
 
-    mcp: MCPServer[None] = MCPServer("watched", lifespan=lifespan, subscriptions=hub.bus, log_level="WARNING")
+    mcp: MCPServer[Open] = MCPServer("watched", lifespan=lifespan, subscriptions=hub.bus, log_level="WARNING")
     hub.install(mcp)
     return mcp
 
@@ -112,12 +132,19 @@ async def test_subscriptions_and_changing_lists_are_announced(mode: str) -> None
         assert (capabilities.tools.list_changed, capabilities.prompts.list_changed) == (True, True)
 
 
+def all_but_secret(_: Any, uri: str) -> None:
+    if uri == SECRET:
+        raise NotFound(f"there is no resource {uri}")
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_what_the_caller_may_not_watch_is_refused_in_both_eras(mode: str) -> None:
-    hub = NotificationHub(may_watch=lambda ctx, uri: uri != SECRET)
+    hub = NotificationHub(Rules(check=all_but_secret))
     async with Client(build(hub), mode=mode) as client:
-        with pytest.raises(MCPError, match="no resource memory://secret"):
+        with pytest.raises(MCPError, match="no resource memory://secret") as refused:
             await watch(client, SECRET)
+        assert refused.value.code == INVALID_PARAMS
+        assert not hub.interest.scopes
         await watch(client, MINE)
 
 
@@ -130,11 +157,19 @@ async def watch(client: Client, uri: str) -> None:
 
 
 async def test_a_client_may_watch_so_many_resources_and_no_more() -> None:
-    async with Client(build(NotificationHub()), mode="legacy") as client:
+    hub = NotificationHub()
+    async with Client(build(hub), mode="legacy") as client:
         for number in range(MAX_WATCHED_URIS):
             await client.subscribe_resource(f"memory://{number}")
         with pytest.raises(MCPError, match=f"{MAX_WATCHED_URIS} resources"):
             await client.subscribe_resource("memory://one-more")
+        await client.subscribe_resource("memory://0")  # again is not more
+        (scope,) = hub.interest.scopes
+        assert len(hub.interest.uris(scope)) == MAX_WATCHED_URIS
+    async with Client(build(hub), mode="auto") as client:
+        with pytest.raises(MCPError, match=f"may listen to {MAX_WATCHED_URIS}"):
+            async with client.listen(resource_subscriptions=[f"memory://{n}" for n in range(MAX_WATCHED_URIS + 1)]):
+                pass
 
 
 async def test_a_client_that_has_left_is_forgotten() -> None:
@@ -149,14 +184,125 @@ async def test_a_client_that_has_left_is_forgotten() -> None:
         assert hub.connections == 0
 
 
-async def test_news_beyond_what_may_wait_is_dropped_and_publishing_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    hub = NotificationHub()
-    with anyio.fail_after(PATIENCE):
-        for _ in range(MAX_WAITING_EVENTS + 1):
-            await hub.bus.publish(ToolsListChanged())
-    assert [record.getMessage() for record in caplog.records] == [
-        f"dropped news for clients: {MAX_WAITING_EVENTS} events are waiting"
+def scope_of_client(ctx: Any) -> Scope:
+    return Scope("local", "agent", ctx.session.client_params.client_info.name)
+
+
+def named(scope: Scope) -> Implementation:
+    return Implementation(name=scope.resource_id, version="1")
+
+
+async def test_news_of_a_scope_reaches_that_scope_only_in_both_eras(inbox: Inbox) -> None:
+    hub = NotificationHub(Rules(scope_of=scope_of_client))
+    # Of news that is the same a client hears once, so what goes to each scope differs.
+    news: list[tuple[Scope, ServerEvent]] = [
+        (ANA, ResourceUpdated(uri=MINE)),
+        (ANA, ResourcesListChanged()),
+        (BEN, ResourceUpdated(uri=OTHER)),
     ]
+    async with (
+        Client(build(hub), mode="legacy", message_handler=inbox, client_info=named(BEN)) as legacy,
+        Client(build(hub, deliver=False), mode="auto", client_info=named(BEN)) as modern,
+        modern.listen(resource_subscriptions=[MINE, OTHER], resources_list_changed=True) as events,
+    ):
+        await legacy.subscribe_resource(MINE)
+        await legacy.subscribe_resource(OTHER)
+        await legacy.list_resources()
+        for scope, event in news:
+            await hub.tell(scope, event)
+        assert await inbox.next() == ("notifications/resources/updated", OTHER)
+        with anyio.fail_after(PATIENCE):
+            assert await anext(events) == ResourceUpdated(uri=OTHER)
+        await hub.tell(BEN, ResourcesListChanged())
+        assert await inbox.next() == ("notifications/resources/list_changed", "")
+        with anyio.fail_after(PATIENCE):
+            assert await anext(events) == ResourcesListChanged()
+        # What is the same for all is for everybody.
+        await hub.bus.publish(ResourceUpdated(uri=MINE))
+        assert await inbox.next() == ("notifications/resources/updated", MINE)
+        with anyio.fail_after(PATIENCE):
+            assert await anext(events) == ResourceUpdated(uri=MINE)
+
+
+async def test_a_client_of_the_handshake_era_hears_of_the_list_once_it_has_asked_for_it(inbox: Inbox) -> None:
+    hub = NotificationHub(Rules(scope_of=lambda ctx: ANA))
+    async with Client(build(hub), mode="legacy", message_handler=inbox) as client:
+        assert not hub.interest.scopes
+        await hub.tell(ANA, ResourcesListChanged())
+        await client.list_resources()
+        assert set(hub.interest.uris(ANA)) == {LIST}
+        await client.list_resources()
+        await hub.tell(ANA, ToolsListChanged())
+        await hub.tell(ANA, ResourcesListChanged())
+        assert [await inbox.next(), await inbox.next()] == [
+            ("notifications/tools/list_changed", ""),
+            ("notifications/resources/list_changed", ""),
+        ]
+    assert not hub.interest.scopes
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_interest_lasts_from_before_the_answer_until_the_client_stops_or_leaves(mode: str) -> None:
+    begun: list[set[str]] = []
+
+    async def begin(_: Any, scope: Scope) -> None:
+        begun.append(set(hub.interest.uris(scope)))
+
+    hub = NotificationHub(Rules(scope_of=lambda ctx: ANA, begin=begin))
+    async with Client(build(hub), mode=mode) as client:
+        if mode == "auto":
+            async with client.listen(resource_subscriptions=[MINE, OTHER]):
+                assert set(hub.interest.uris(ANA)) == {MINE, OTHER}
+            with anyio.fail_after(PATIENCE):
+                await hub.interest.until(somebody=False)
+            async with client.listen(tools_list_changed=True):
+                assert not hub.interest.scopes
+            assert begun == [{MINE, OTHER}]
+            return
+        await client.subscribe_resource(MINE)
+        await client.subscribe_resource(OTHER)
+        await client.subscribe_resource(OTHER)
+        assert begun == [{MINE}, {MINE, OTHER}, {MINE, OTHER}]
+        await client.unsubscribe_resource(OTHER)
+        await client.unsubscribe_resource(OTHER)
+        assert set(hub.interest.uris(ANA)) == {MINE}
+    assert not hub.interest.scopes
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_subscription_that_cannot_begin_is_an_error_and_leaves_nothing_behind(mode: str) -> None:
+    failing = True
+
+    async def begin(_: Any, scope: Scope) -> None:
+        if failing:
+            raise StorageUnavailable("the database is away")
+
+    hub = NotificationHub(Rules(begin=begin))
+    async with Client(build(hub), mode=mode) as client:
+        with pytest.raises(MCPError, match="the database is away") as refused:
+            await watch(client, MINE)
+        assert refused.value.code == INTERNAL_ERROR
+        if mode == "legacy":
+            assert (await client.list_resources()).resources == []
+        assert not hub.interest.scopes
+        failing = False
+        await watch(client, MINE)
+
+
+async def test_the_same_news_waits_once_for_a_client(inbox: Inbox) -> None:
+    hub = NotificationHub()
+    mcp = build(hub, deliver=False)
+    async with Client(mcp, mode="legacy", message_handler=inbox) as client, anyio.create_task_group() as tasks:
+        await client.subscribe_resource(MINE)
+        for _ in range(1000):
+            await hub.bus.publish(ResourceUpdated(uri=MINE))
+        await hub.bus.publish(ToolsListChanged())
+        tasks.start_soon(hub.run)
+        assert [await inbox.next(), await inbox.next()] == [
+            ("notifications/resources/updated", MINE),
+            ("notifications/tools/list_changed", ""),
+        ]
+        tasks.cancel_scope.cancel()
 
 
 class Mute:
@@ -187,7 +333,7 @@ class Mute:
 
 
 @asynccontextmanager
-async def mute_client(mcp: MCPServer[None]) -> AsyncIterator[Mute]:
+async def mute_client(mcp: MCPServer[Open]) -> AsyncIterator[Mute]:
     mute = Mute()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve_alone, mcp, mute.messages, mute.replies)
@@ -197,20 +343,24 @@ async def mute_client(mcp: MCPServer[None]) -> AsyncIterator[Mute]:
         await mute.aclose()
 
 
-async def test_a_client_that_does_not_read_holds_up_the_others_once_and_gets_news_again_when_it_asks(
+async def test_a_client_that_does_not_read_holds_up_the_others_once_and_gets_its_news_when_it_asks(
     inbox: Inbox,
 ) -> None:
     hub = NotificationHub()
+    news: list[ServerEvent] = [ResourceUpdated(uri=MINE), ToolsListChanged(), PromptsListChanged()]
     # The hub is shared, as over HTTP; one of the two lifespans delivers.
     async with Client(build(hub), mode="legacy", message_handler=inbox) as client:
         await client.subscribe_resource(MINE)
         async with mute_client(build(hub, deliver=False)) as mute:
-            for _ in range(3):
-                await hub.bus.publish(ResourceUpdated(uri=MINE))
             with anyio.fail_after(2 * SEND_SECONDS):
-                for _ in range(3):
-                    assert await inbox.next() == ("notifications/resources/updated", MINE)
+                for event in news:
+                    await hub.bus.publish(event)
+                    await inbox.next()
             with anyio.fail_after(PATIENCE):
                 await mute.request("ping", {})
-                await hub.bus.publish(ResourceUpdated(uri=MINE))
-                assert (await mute.read()).method == "notifications/resources/updated"
+                waited = {(await mute.read()).method for _ in news}
+            assert waited == {
+                "notifications/resources/updated",
+                "notifications/tools/list_changed",
+                "notifications/prompts/list_changed",
+            }

@@ -4,7 +4,7 @@ import json
 import re
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "65536",
             "http.port (from MEMSTRATA_HTTP__PORT): Input should be less than or equal to",
         ),
-        ("MEMSTRATA_TOOLSETS", "core,cor", "Input should be 'core', 'threads' or 'curation'"),
+        ("MEMSTRATA_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs' or 'curation'"),
+        ("MEMSTRATA_PLAN__PHASES", "think,do,think", "every name may come once"),
+        ("MEMSTRATA_PLAN__PHASES", " , ", "at least 1 item"),
+        ("MEMSTRATA_PLAN__PHASES", "x" * 65, "at most 64 characters"),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_is_allowed(name: str, value: str, told: str) -> None:
@@ -165,8 +168,8 @@ def test_lists_are_names_with_commas_or_arrays(toml: Any) -> None:
 
 
 def test_all_is_every_toolset(toml: Any) -> None:
-    everything = Settings().toolsets
-    assert everything == ["core", "threads", "curation"]
+    assert Settings().toolsets == ["core", "threads", "curation"]
+    everything = ["core", "threads", "runs", "curation"]
     assert load_settings({"toolsets": "all"}, environ={}).toolsets == everything
     assert load_settings(environ={"MEMSTRATA_TOOLSETS": "core,all"}).toolsets == everything
     assert load_settings(environ={}, config=toml("toolsets = ['all']")).toolsets == everything
@@ -248,6 +251,14 @@ def test_every_form_of_database_is_accepted(url: str) -> None:
     assert load_settings({"database": url}, environ={}).database.get_secret_value() == url
 
 
+def names_in(table: dict[str, Any], section: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from names_in(value, f"{section}{key}.")
+        else:
+            yield section + key
+
+
 @pytest.mark.parametrize("name", ["sqlite.toml", "postgres.toml"])
 def test_the_shipped_files_hold_every_setting_with_its_default(name: str, tmp_path: Path) -> None:
     text = (CONFIGS / name).read_text(encoding="utf-8")
@@ -255,10 +266,7 @@ def test_the_shipped_files_hold_every_setting_with_its_default(name: str, tmp_pa
     activated = tmp_path / name
     activated.write_text(re.sub(r"(?m)^#(?=\w+ = )", "", text), encoding="utf-8")
     parsed = tomllib.loads(activated.read_text(encoding="utf-8"))
-    sections = {key for key, value in parsed.items() if isinstance(value, dict)}
-    given_names = {key for key in parsed if key not in sections}
-    given_names |= {f"{section}.{key}" for section in sections for key in parsed[section]}
-    assert given_names == set(setting_names())
+    assert set(names_in(parsed)) == set(setting_names())
     everything = load_settings(environ={}, config=str(activated))
     own = {"data_dir"} if name == "sqlite.toml" else {"data_dir", "database"}
     assert everything.model_dump(exclude=own) == Settings().model_dump(exclude=own)

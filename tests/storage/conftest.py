@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from memstrata.storage.transaction import Database
+
+from .running import Runs
+
 Line = dict[str, Any]
 
 
@@ -48,3 +52,9 @@ async def forking() -> AsyncIterator[Forking]:
     assert process.stdin is not None
     process.stdin.close()
     assert await asyncio.wait_for(process.wait(), 60) == 0
+
+
+@pytest.fixture
+def runs(database: Database) -> Runs:
+    """What callers do with runs, and the clock that they see."""
+    return Runs(database)

@@ -6,12 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import deletions, idempotency, installation, restoration, threads
+from memstrata.storage import (
+    attempts,
+    deletions,
+    events,
+    idempotency,
+    installation,
+    plans,
+    restoration,
+    runs,
+    steps,
+    threads,
+    usage,
+    working_memory,
+)
+from memstrata.storage.attempts import NewAttempt
+from memstrata.storage.events import NewEvent
 from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Draft, Json, Scope
+from memstrata.storage.records import Draft, Json, Origin, Scope
+from memstrata.storage.runs import Checkpoint, Claim
 from memstrata.storage.sqlite_database import SqliteDatabase
+from memstrata.storage.steps import NewStep
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Row, Tx
+from memstrata.storage.usage import Line, Spent
 
 from .building import (
     ANA,
@@ -39,6 +57,8 @@ CATALOGUE = {
 NO_TENANTS = {"installation", "schema_migrations"}
 # FTS5's own pages and random names of transactions: compared by the words in them, not row by row.
 OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes"}
+# What belongs to no thread and stays: a counter, what is known of the resource, what was spent.
+STAYING = {"resources", "user_profiles", "usage"}
 
 
 async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
@@ -81,6 +101,58 @@ async def fill(database: Database, words: Sequence[str]) -> None:
     await drop(database, "main", "ids", ["t"])
 
 
+async def log_work(tx: Tx, words: Sequence[str], made_from: str | None) -> None:
+    """Steps and events with the words, made from a message (they go with it) or from none (they go with the thread)."""
+    thread, origin = await threads.lock(tx, ANA, "main"), Origin("client", "record_steps")
+    message_seq = None if made_from is None else (await steps.message_seqs(tx, ANA, thread, [made_from]))[made_from]
+    made = [NewStep(word, "text", {word: word}, NOW, message_seq) for word in words]
+    await steps.record(tx, ANA, thread, made, now=NOW)
+    happened = [NewEvent("Error", {word: word}, message_seq) for word in words]
+    await events.record(tx, ANA, thread, happened, origin=origin, now=NOW)
+    told = NewEvent("thread_updated", {"thread_id": words[0]})
+    await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
+    await usage.add(tx, ANA, thread.thread_uid, [Line("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+
+
+async def run_agents(tx: Tx, words: Sequence[str]) -> None:
+    """A run with the words that is under way, and one that has ended."""
+    thread = await threads.lock(tx, ANA, "main")
+    a, b, c, d, e, f, *_ = words
+    for run_id in (a, b):
+        await runs.create(tx, ANA, thread, run_id, Checkpoint(f'"{a}"', f'["{b}"]', c, {d: d}, e, None), now=NOW)
+    await runs.claim(
+        tx, ANA, await runs.find(tx, ANA, a), Claim(1, b, c, NOW, NOW), resumed=f'[{{"data":"{f}"}}]', now=NOW
+    )
+    await runs.finish(tx, ANA, await runs.find(tx, ANA, b), "completed", output=f'"{f}"', now=NOW)
+
+
+async def make_plan(tx: Tx, plan: Json, actor: str) -> None:
+    await plans.change(tx, ANA, "main", lambda _: plan, expected_revision=None, actor=actor, new_uid=uid(), now=NOW)
+
+
+async def plan_work(tx: Tx, words: Sequence[str]) -> None:
+    """Two revisions of a plan, and an attempt, with the words."""
+    for word in words[:2]:
+        await make_plan(tx, {"goal": word}, words[2])
+    await attempts.log(tx, ANA, "main", NewAttempt(*words[2:8]), new_uid=uid(), now=NOW)
+
+
+async def keep_in_mind(tx: Tx, words: Sequence[str]) -> None:
+    """A session memory with the words, in its newest version and in an older one, and a profile without them."""
+    for thread_id, content in (("main", words[0]), ("main", " ".join(words)), ("", "likes tea")):
+        await working_memory.change(
+            tx,
+            ANA,
+            thread_id,
+            lambda *_, content=content: content,
+            how="replace",
+            expected_version=None,
+            origin=Origin("client", "update_working_memory"),
+            new_uid=uid(),
+            now=NOW,
+        )
+
+
 @pytest.mark.parametrize("whole_thread_at_once", [False, True])
 async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     database: Database, whole_thread_at_once: bool
@@ -88,6 +160,11 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     empty = await contents(database)
     words = secret_words(8)
     await fill(database, words)
+    for message_id in ("a", None):
+        await database.write(log_work, words, message_id)
+    await database.write(run_agents, words)
+    await database.write(plan_work, words)
+    await database.write(keep_in_mind, words)
     filled = await contents(database)
     unfilled = {name for name in filled.keys() - NO_TENANTS if filled[name] == empty[name]}
     assert not unfilled, f"this test must put rows into {unfilled}, to show that they are erased"
@@ -99,10 +176,11 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     rewrite_is_owed = await database.read(installation.rewrite_owed)
     await database.write(installation.rewritten)
     erased = await contents(database)
-    assert {name: erased[name] for name in erased.keys() - OPAQUE} == {
-        name: empty[name] for name in empty.keys() - OPAQUE
+    by_words = OPAQUE | STAYING
+    assert {name: erased[name] for name in erased.keys() - by_words} == {
+        name: empty[name] for name in empty.keys() - by_words
     }
-    assert not [word for word in words for name in erased.keys() & OPAQUE if word in repr(erased[name])]
+    assert not [word for word in words for name in erased.keys() & by_words if word in repr(erased[name])]
     if database.dialect == "sqlite":
         assert rewrite_is_owed, "bytes of erased rows may be left in the file"
 
@@ -205,7 +283,9 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
             await say(database, "main", *drafts[start : start + 10])
         rest = secret_words(8)
         await fill(database, rest)
-        assert all(word.encode() in bytes_on_disk(path) for word in (*kept, *gone, *rest[:-1]))
+        worked = secret_words(4)
+        await database.write(log_work, ["main", *worked], "a")
+        assert all(word.encode() in bytes_on_disk(path) for word in (*kept, *gone, *rest[:-1], *worked))
         await drop(database, "main", "ids", [word[:8] for word in gone], erase=at_once)
         await drop(database, "main", "ids", ["u", "a"], erase=at_once)
         description = Description("", {rest[1]: None})
@@ -213,7 +293,7 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         await expire(database)
         assert await database.rewrite()
         left = bytes_on_disk(path)
-        assert [word for word in (*gone, *rest) if word.encode() in left] == []
+        assert [word for word in (*gone, *rest, *worked) if word.encode() in left] == []
         assert all(word.encode() in left for word in kept)
     finally:
         await database.close()

@@ -12,26 +12,58 @@ import pytest
 from memstrata import storage
 from memstrata.storage import (
     adding,
+    attempts,
+    changes,
+    completion,
     counts,
     deletions,
+    events,
     hits,
     idempotency,
     messages,
     orphans,
+    plans,
     restoration,
+    run_listing,
+    runs,
     search,
+    steps,
     threads,
+    usage,
+    working_memory,
 )
+from memstrata.storage.attempts import NewAttempt
+from memstrata.storage.events import NewEvent
 from memstrata.storage.idempotency import Request
-from memstrata.storage.records import ROLES, Json, Scope, Thread
+from memstrata.storage.records import ROLES, Json, Origin, Scope, Thread
+from memstrata.storage.run_listing import Wanted
+from memstrata.storage.runs import Checkpoint, Claim, Run
+from memstrata.storage.steps import NewStep
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Tx
+from memstrata.storage.usage import Line, Spent
 
 from .building import ANA, NOW, draft, drop, rows, say, search_text, tool_call, tool_result, uid
 
 pytestmark = pytest.mark.anyio
 
-TABLES = ("threads", "messages", "search_rows", "deletions", "idempotency")
+TABLES = (
+    "threads",
+    "messages",
+    "search_rows",
+    "deletions",
+    "idempotency",
+    "resources",
+    "events",
+    "resource_events",
+    "steps",
+    "usage",
+    "runs",
+    "plans",
+    "attempts",
+    "session_memories",
+    "user_profiles",
+)
 # Each differs from ANA by one name.
 STRANGERS = (Scope("local", "agent", "ben"), Scope("local", "other", "ana"), Scope("other", "agent", "ana"))
 
@@ -65,12 +97,31 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
+        "attempts.listed": lambda tx, who: attempts.listed(tx, who, "main", task_key="", limit=9),
+        "attempts.listed, of a task": lambda tx, who: attempts.listed(tx, who, "main", task_key="k", limit=9),
+        "attempts.log": lambda tx, who: attempts.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
+        "changes.look": lambda tx, who: changes.look(
+            tx, who, changes.Watched({"main": None}, ["r"], True, 0, totals=True)
+        ),
+        "completion.run_ids": lambda tx, who: completion.run_ids(tx, who, "", most=9),
+        "completion.thread_ids": lambda tx, who: completion.thread_ids(tx, who, "", most=9),
         "counts.of_scope_now": counts.of_scope_now,
         "deletions.delete_messages": lambda tx, who: _delete(tx, who, "ids", ["a"]),
         "deletions.delete_messages, all": lambda tx, who: _delete(tx, who, "all", []),
         "deletions.delete_messages, last_turn": lambda tx, who: _delete(tx, who, "last_turn", []),
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
+        ),
+        "events.last_of_resource": events.last_of_resource,
+        "events.listed": lambda tx, who: events.listed(tx, who, "main", after=0, types=[], limit=9),
+        "events.listed, of a type": lambda tx, who: events.listed(tx, who, "main", after=0, types=["e"], limit=9),
+        "events.listed_of_resource": lambda tx, who: events.listed_of_resource(tx, who, after=0, types=[], limit=9),
+        "events.record": lambda tx, who: events.record(tx, who, made, [NewEvent("e")], origin=_ORIGIN, now=NOW),
+        "events.record_of_resource": lambda tx, who: events.record_of_resource(
+            tx, who, NewEvent("e"), origin=_ORIGIN, now=NOW
+        ),
+        "events.record_of_resource, of a thread": lambda tx, who: events.record_of_resource(
+            tx, who, NewEvent("e"), thread_uid=known.thread_uid, origin=_ORIGIN, now=NOW
         ),
         "hits.matching": lambda tx, who: hits.matching(
             tx, who, known.row_ids, thread_id=None, since=None, until=None, roles=ROLES
@@ -86,15 +137,38 @@ def calls(known: Known) -> dict[str, Call]:
         "messages.neighbours": lambda tx, who: messages.neighbours(
             tx, who, known.thread_uid, "main", 2, before=9, after=9
         ),
+        "plans.change": lambda tx, who: _plan(tx, who, known.thread_uid, {"goal": "new"}),
+        "plans.kept": lambda tx, who: plans.kept(tx, who, "main", [1]),
         "restoration.listed": restoration.listed,
         "restoration.restore": lambda tx, who: restoration.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
         ),
+        "run_listing.listed": lambda tx, who: run_listing.listed(tx, who, Wanted(), after=None, limit=9),
+        "run_listing.listed, of the thread": lambda tx, who: run_listing.listed(
+            tx, who, Wanted(thread_id="main"), after=None, limit=9
+        ),
+        "runs.claim": lambda tx, who: runs.claim(
+            tx, who, _run(made), Claim(9, "9.x", "who", NOW, NOW), resumed="[1]", now=NOW
+        ),
+        "runs.content": lambda tx, who: runs.content(tx, who, _run(made)),
+        "runs.create": lambda tx, who: runs.create(tx, who, made, "r", _CHECKPOINT, now=NOW),
+        "runs.find": lambda tx, who: runs.find(tx, who, "r"),
+        "runs.finish": lambda tx, who: runs.finish(tx, who, _run(made), "failed", output="1", now=NOW),
+        "runs.held": lambda tx, who: runs.held(tx, who, made, "r"),
+        "runs.is_hidden": lambda tx, who: runs.is_hidden(tx, who, "hidden"),
+        "runs.lock": lambda tx, who: runs.lock(tx, who, "r"),
+        "runs.suspend": lambda tx, who: runs.suspend(tx, who, _run(made), _CHECKPOINT, now=NOW),
         "search.postings": lambda tx, who: search.postings(tx, who, ["apple"], most=9),
         "search.size": search.size,
         "search.put": lambda tx, who: search.put(tx, who, [search.Entry(known.thread_uid, 1, "apple")]),
         "search.remove": lambda tx, who: search.remove(tx, who, known.thread_uid, [1, 2, 3]),
         "search.remove_thread": lambda tx, who: search.remove_thread(tx, who, known.thread_uid),
+        "steps.listed": lambda tx, who: steps.listed(tx, who, "main", operation_id="", after=0, limit=9),
+        "steps.listed, of an operation": lambda tx, who: steps.listed(
+            tx, who, "main", operation_id="op", after=0, limit=9
+        ),
+        "steps.message_seqs": lambda tx, who: steps.message_seqs(tx, who, made, ["a", "t"]),
+        "steps.record": lambda tx, who: steps.record(tx, who, made, [NewStep("op", "text", {}, NOW)], now=NOW),
         "threads.describe": lambda tx, who: threads.describe(
             tx, who, "main", Description("New", {"k": 2}), new_uid=known.thread_uid, now=NOW, check=lambda _: None
         ),
@@ -104,9 +178,69 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
+        "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
+        "usage.by_thread": usage.by_thread,
+        "usage.of_resource": usage.of_resource,
+        "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
+        "working_memory.change": lambda tx, who: _keep(tx, who, "main", known.thread_uid, "new"),
+        "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
+        "working_memory.current": lambda tx, who: working_memory.current(tx, who, "main"),
+        "working_memory.current, of the resource": lambda tx, who: working_memory.current(tx, who, ""),
+        "working_memory.kept": lambda tx, who: working_memory.kept(tx, who, "main", version=1),
+        "working_memory.kept, of the resource": lambda tx, who: working_memory.kept(tx, who, "", version=1),
         "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text),
         "orphans.index_again": lambda tx, who: orphans.index_again(tx, who, made, [], search_text),
     }
+
+
+async def _logged(tx: Tx, thread: Thread) -> None:
+    """Steps, events and usage of ANA's."""
+    await steps.record(tx, ANA, thread, [NewStep("op", "text", {}, NOW)], now=NOW)
+    await events.record(tx, ANA, thread, [NewEvent("e")], origin=_ORIGIN, now=NOW)
+    await events.record_of_resource(tx, ANA, NewEvent("e"), origin=_ORIGIN, now=NOW)
+    await usage.add(tx, ANA, thread.thread_uid, [_LINE], now=NOW)
+
+
+async def _ran(tx: Tx, thread: Thread) -> None:
+    """A run of ANA's, and one of a thread that she deleted."""
+    await runs.create(tx, ANA, thread, "r", _CHECKPOINT, now=NOW)
+    gone = await threads.lock_or_make(tx, ANA, "gone", uid(), NOW)
+    await runs.create(tx, ANA, gone, "hidden", _CHECKPOINT, now=NOW)
+    await deletions.delete_thread(tx, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW)
+
+
+async def _worked(tx: Tx, thread: Thread) -> None:
+    """A plan, an attempt and both documents of ANA's."""
+    await _plan(tx, ANA, thread.thread_uid, {"goal": "old"})
+    for thread_id in ("main", ""):
+        await _keep(tx, ANA, thread_id, thread.thread_uid, "old")
+    await attempts.log(tx, ANA, "main", _TRIED, new_uid=uid(), now=NOW)
+
+
+def _plan(tx: Tx, who: Scope, new_uid: str, made: Json) -> Awaitable[Any]:
+    return plans.change(
+        tx, who, "main", lambda _: made, expected_revision=None, actor="client", new_uid=new_uid, now=NOW
+    )
+
+
+def _keep(tx: Tx, who: Scope, thread_id: str, new_uid: str, content: str) -> Awaitable[Any]:
+    return working_memory.change(
+        tx,
+        who,
+        thread_id,
+        lambda *_: content,
+        how="replace",
+        expected_version=None,
+        origin=_ORIGIN,
+        new_uid=new_uid,
+        now=NOW,
+    )
+
+
+def _run(thread: Thread) -> Run:
+    return Run(
+        "r", "main", thread.thread_uid, "", "suspended", {}, "[]", None, 0, None, None, None, None, None, NOW, NOW
+    )
 
 
 def _delete(tx: Tx, who: Scope, which: deletions.Which, ids: list[str]) -> Awaitable[Any]:
@@ -124,6 +258,10 @@ def _delete(tx: Tx, who: Scope, which: deletions.Which, ids: list[str]) -> Await
     )
 
 
+_ORIGIN = Origin("client", "tool")
+_TRIED = NewAttempt("k", "try", "ended")
+_LINE = Line("m", "steps", Spent(1, 2, 3, 4, 5))
+_CHECKPOINT = Checkpoint('{"s":1}', "[]", "w", {}, None, None)
 _A = draft(id="a", role="assistant", parts=[tool_call("c1"), {"type": "text", "text": "apple"}])
 _T = draft(id="t", role="tool", parts=[tool_result("c1")])
 
@@ -166,6 +304,9 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         return {"answer": "old"}
 
     await database.write(idempotency.once, ANA, Request("k", "body"), NOW, kept)
+    await database.write(_logged, made.thread)
+    await database.write(_ran, made.thread)
+    await database.write(_worked, made.thread)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"
     assert deleted.deletion_uid is not None
@@ -181,7 +322,15 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     assert await contents(database) == before
     told_apart = {name for name, call in calls(met).items() if plain(await answer(database, call, ANA)) != empty[name]}
     # These answer nothing; what they did to ANA's rows would have shown above.
-    assert calls(met).keys() - told_apart <= {"search.remove", "search.remove_thread", "orphans.index_again"}
+    assert calls(met).keys() - told_apart <= {
+        "search.remove",
+        "search.remove_thread",
+        "orphans.index_again",
+        "usage.add",
+        "runs.claim",
+        "runs.finish",
+        "runs.suspend",
+    }
 
 
 def test_every_function_that_takes_a_scope_is_among_the_calls() -> None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Executable
+from sqlalchemy import Executable, Table
 
-from memstrata.storage import hits, messages, sqlite_driver, threads
+from memstrata.storage import events, hits, messages, sqlite_driver, steps, tables, threads, usage, working_memory
 from memstrata.storage.migrations.runner import migrate_sqlite
 from memstrata.storage.statements import compiled
 
@@ -42,3 +42,33 @@ def test_messages_of_a_thread_are_read_in_the_order_of_its_key(statement: Execut
 def test_a_thread_and_a_message_are_found_by_their_ids(tmp_path: Path) -> None:
     assert "threads_live_name" in plan(tmp_path / "memory.db", threads._FIND)[0]
     assert "thread_uid=? AND id=?" in plan(tmp_path / "memory.db", messages._KNOWN)[0]
+
+
+@pytest.mark.parametrize("table", [tables.session_memories, tables.user_profiles], ids=lambda table: table.name)
+def test_documents_are_found_by_their_key_and_cleared_ones_by_their_time(table: Table, tmp_path: Path) -> None:
+    statements = working_memory._of(table)
+    for statement in (statements.newest, statements.one, statements.all, statements.forget, statements.mark):
+        (only,) = plan(tmp_path / "memory.db", statement)
+        assert f"sqlite_autoindex_{table.name}_1" in only
+    (only,) = plan(tmp_path / "memory.db", statements.cleared)
+    assert f"{table.name}_cleared (created_at<?)" in only
+
+
+@pytest.mark.parametrize(
+    ("statement", "key"),
+    [
+        (events._page(False), "sqlite_autoindex_events_1"),
+        (events._page(True), "sqlite_autoindex_events_1"),
+        (steps._page(False), "sqlite_autoindex_steps_1"),
+        (steps._page(True), "steps_by_operation"),
+    ],
+)
+def test_a_log_is_read_on_from_a_seq_in_the_order_of_its_key(statement: Executable, key: str, tmp_path: Path) -> None:
+    log, message = plan(tmp_path / "memory.db", statement)
+    assert key in log
+    assert "seq>?" in log
+    assert "seq=?" in message
+
+
+def test_what_threads_spent_is_found_by_their_ids(tmp_path: Path) -> None:
+    assert "thread_uid=?" in plan(tmp_path / "memory.db", usage._OF_THREADS)[0]

@@ -50,3 +50,10 @@ async def tools(connect: Connect) -> AsyncIterator[Tools]:
     """A client with the default settings."""
     async with connect() as opened:
         yield opened
+
+
+@pytest.fixture
+async def all_tools(connect: Connect) -> AsyncIterator[Tools]:
+    """A client of a server that lists every tool there is."""
+    async with connect(toolsets="all") as opened:
+        yield opened

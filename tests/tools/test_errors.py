@@ -25,9 +25,22 @@ CALLS: dict[str, Json] = {
     "get_messages": {"thread_id": "main"},
     "delete_messages": {"which": "last_turn", "thread_id": "main"},
     "recall_memory": {"query": "tea"},
+    "get_working_memory": {"thread_id": "main"},
+    "update_working_memory": {"content": "tea", "thread_id": "main"},
+    "clear_working_memory": {"thread_id": "main"},
+    "plan": {"action": "create", "plan": {"goal": "Serve tea"}, "thread_id": "main"},
     "list_threads": {},
     "update_thread": {"thread_id": "main", "title": "Tea"},
     "delete_thread": {"thread_id": "main"},
+    "suspend_run": {"run_id": "r1", "state": {"step": 1}, "thread_id": "tea"},
+    "resume_run": {"run_id": "r1"},
+    "complete_run": {"run_id": "r1", "claim": "the one that resume_run gave"},
+    "list_runs": {"run_id": "r1"},
+    "record_steps": {"steps": [{"type": "text", "operation_id": "op", "content": "tea"}], "thread_id": "main"},
+    "list_steps": {"thread_id": "main"},
+    "list_events": {"thread_id": "main"},
+    "log_attempt": {"task_key": "tea", "action": "boil", "result": "hot", "thread_id": "main"},
+    "get_briefing": {"task": "serve tea", "thread_id": "main"},
     "memory_status": {},
 }
 
@@ -36,7 +49,8 @@ def test_there_is_a_call_for_every_tool() -> None:
     assert sorted(CALLS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
 
 
-async def test_every_tool_refuses_an_argument_it_does_not_have_and_names_the_nearest(tools: Tools) -> None:
+async def test_every_tool_refuses_an_argument_it_does_not_have_and_names_the_nearest(all_tools: Tools) -> None:
+    tools = all_tools
     await tools.say("main", "hello")
     for tool in (await tools.client.list_tools()).tools:
         names = list(tool.input_schema.get("properties", {}))
@@ -105,6 +119,7 @@ async def spoil(settings: Settings) -> None:
     async def change(tx: Tx) -> None:
         await tx.run(text("UPDATE threads SET metadata = 'no JSON'"))
         await tx.run(text("DROP TABLE idempotency"))
+        await tx.run(text("DROP TABLE runs"))
 
     engine = await open_engine(settings)
     try:
@@ -114,8 +129,9 @@ async def spoil(settings: Settings) -> None:
 
 
 async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
-    tools: Tools, settings_for: Callable[..., Settings], caplog: pytest.LogCaptureFixture
+    all_tools: Tools, settings_for: Callable[..., Settings], caplog: pytest.LogCaptureFixture
 ) -> None:
+    tools = all_tools
     await tools.say("main", "hello")
     await spoil(settings_for())
     touching = {name: arguments for name, arguments in CALLS.items() if name not in ("recall_memory", "memory_status")}
@@ -137,7 +153,7 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     ids=["file", "server"],
 )
 async def test_a_memory_that_cannot_be_opened_is_an_error_of_every_call_without_its_password(url: str) -> None:
-    settings = load_settings({"database": url}, environ={})
+    settings = load_settings({"database": url, "toolsets": "all"}, environ={})
     async with Client(build_server(settings)) as client:
         tools = Tools(client)
         assert len((await client.list_tools()).tools) == len(CALLS)

@@ -19,6 +19,13 @@ WRITES: list[tuple[str, Json, Json]] = [
     ("add_messages", {"messages": [HELLO], "thread_id": "main"}, {"messages": [GOODBYE], "thread_id": "main"}),
     ("delete_messages", {"which": "last_turn", "thread_id": "main"}, {"which": "all", "thread_id": "main"}),
     ("update_thread", {"thread_id": "main", "title": "A"}, {"thread_id": "main", "title": "B"}),
+    (
+        "plan",
+        {"action": "create", "plan": {"goal": "A"}, "thread_id": "main"},
+        {"action": "create", "plan": {"goal": "B"}, "thread_id": "main"},
+    ),
+    ("update_working_memory", {"content": "A", "thread_id": "main"}, {"content": "B", "thread_id": "main"}),
+    ("clear_working_memory", {"thread_id": "main"}, {"thread_id": "other"}),
     ("delete_thread", {"thread_id": "main"}, {"thread_id": "other"}),
 ]
 

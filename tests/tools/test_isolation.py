@@ -15,6 +15,11 @@ NAMING: list[tuple[str, Json]] = [
     ("delete_messages", {"which": "all"}),
     ("delete_messages", {"which": "last_turn"}),
     ("delete_messages", {"which": "ids", "ids": ["m1"]}),
+    ("plan", {"action": "review"}),
+    ("plan", {"action": "update", "plan": {"goal": "x"}}),
+    ("get_working_memory", {}),
+    ("update_working_memory", {"restore_version": 1}),
+    ("clear_working_memory", {}),
     ("list_threads", {}),
     ("delete_thread", {}),
 ]

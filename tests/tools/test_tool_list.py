@@ -22,8 +22,21 @@ pytestmark = pytest.mark.anyio
 BOTH_ERAS_ON_BOTH = True
 
 MOST_TOKENS = 3000
-TEXT_TOOLS = {"recall_memory"}
-KEYED = {"add_messages", "delete_messages", "update_thread", "delete_thread"}
+TEXT_TOOLS = {"recall_memory", "get_working_memory", "plan", "get_briefing"}
+KEYED = {
+    "update_working_memory",
+    "clear_working_memory",
+    "add_messages",
+    "delete_messages",
+    "plan",
+    "update_thread",
+    "delete_thread",
+    "log_attempt",
+    "record_steps",
+    "suspend_run",
+    "resume_run",
+    "complete_run",
+}
 
 
 async def listed(tools: Tools) -> dict[str, Tool]:
@@ -44,8 +57,8 @@ def test_every_action_has_a_tool() -> None:
     assert sorted(ACTIONS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
 
 
-async def test_every_tool_has_a_title_a_description_and_all_four_annotations(tools: Tools) -> None:
-    for tool in (await listed(tools)).values():
+async def test_every_tool_has_a_title_a_description_and_all_four_annotations(all_tools: Tools) -> None:
+    for tool in (await listed(all_tools)).values():
         assert tool.title
         assert tool.description
         assert len(tool.description) > 20
@@ -57,9 +70,9 @@ async def test_every_tool_has_a_title_a_description_and_all_four_annotations(too
         assert (tool.name in KEYED) is not tool.annotations.read_only_hint
 
 
-async def test_no_tool_takes_an_identity_a_path_or_a_url(tools: Tools) -> None:
+async def test_no_tool_takes_an_identity_a_path_or_a_url(all_tools: Tools) -> None:
     banned = re.compile(r"agent|resource|tenant|user|path|file|url", re.IGNORECASE)
-    for tool in (await listed(tools)).values():
+    for tool in (await listed(all_tools)).values():
         assert not [name for name in tool.input_schema.get("properties", {}) if banned.search(name)]
 
 
@@ -73,14 +86,22 @@ async def test_the_default_list_costs_at_most_three_thousand_tokens(tools: Tools
     assert cost <= MOST_TOKENS
 
 
-async def test_schemas_are_valid_and_carry_no_null_and_no_generated_titles(tools: Tools) -> None:
-    for tool in (await listed(tools)).values():
+async def test_schemas_are_valid_and_carry_no_null_and_no_generated_titles(all_tools: Tools) -> None:
+    for tool in (await listed(all_tools)).values():
         for schema in filter(None, (tool.input_schema, tool.output_schema)):
             jsonschema.Draft202012Validator.check_schema(schema)
             assert '"null"' not in json.dumps(schema)
             assert '"title": "' not in json.dumps(schema)
 
 
+_SECRET = f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"
+_STEP: Json = {"type": "text", "operation_id": "op", "content": _SECRET, "usage": {"input_tokens": 1}}
+_DESCRIBED: Json = {
+    "workflow_id": "w",
+    "reason": f"my {_SECRET}",
+    "metadata": {"k": 1},
+    "pending_tool_calls": [{"tool_call_id": "c", "tool_name": "sail"}],
+}
 # Beside the call that works for every tool, those that bring every optional part of an answer.
 MORE_CALLS: list[tuple[str, Json]] = [
     ("add_messages", {"messages": [{"role": "user", "content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}]}),
@@ -91,17 +112,36 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("get_messages", {"thread_id": "main", "limit": 1, "after": 0, "max_tokens": 1, "detail": "low"}),
     ("update_thread", {"thread_id": "other", "title": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "metadata": {"k": [1]}}),
     ("list_threads", {"limit": 1}),
+    ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
+    ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
+    ("clear_working_memory", {"thread_id": "main"}),
+    ("clear_working_memory", {"thread_id": "main"}),
+    ("log_attempt", {"task_key": "k", "action": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "result": "x"}),
+    *(
+        ("suspend_run", {"run_id": run_id, "state": 1, "ttl_seconds": 60, **_DESCRIBED, "thread_id": "tea"})
+        for run_id in ("r2", "r2", "r3")
+    ),
+    ("resume_run", {"run_id": "r2", "data": {"approved": True}}),
+    ("complete_run", {"run_id": "r2", "claim": "the one that resume_run gave", "output": f"my {_SECRET}"}),
+    ("complete_run", {"run_id": "r2", "claim": "the one that resume_run gave", "output": f"my {_SECRET}"}),
+    ("list_runs", {"limit": 1}),
+    ("record_steps", {"steps": [_STEP, _STEP], "thread_id": "main"}),
+    ("list_steps", {"limit": 1, "thread_id": "main"}),
     ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
 ]
 
 
-async def test_answers_are_what_their_output_schemas_say(tools: Tools) -> None:
+async def test_answers_are_what_their_output_schemas_say(all_tools: Tools) -> None:
+    tools = all_tools
     declared = await listed(tools)
     await tools.say("main", "tea", "cake")
     seen: dict[str, set[str]] = {}
+    claim: Json = {}
     for name, arguments in [*MORE_CALLS, *CALLS.items()]:
-        schema, result = declared[name].output_schema, await tools.raw(name, **arguments)
+        given = {**arguments, **(claim if name == "complete_run" else {})}
+        schema, result = declared[name].output_schema, await tools.raw(name, **given)
         assert not result.is_error
+        claim = {"claim": result.structured_content["claim"]} if name == "resume_run" else claim
         if name in TEXT_TOOLS:
             assert schema is None
             assert result.structured_content is None
@@ -137,7 +177,9 @@ async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
 
 async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
-        assert set(await listed(tools)) == {"add_messages", "get_messages", "delete_messages", "recall_memory"}
+        core = {"add_messages", "get_messages", "delete_messages", "recall_memory", "plan"}
+        core |= {"get_working_memory", "update_working_memory", "clear_working_memory"}
+        assert set(await listed(tools)) == core
         assert "no tool 'list_threads'" in await tools.refused("list_threads")
         await tools.say("main", "tea")
         assert await tools.found("tea") == ["tea"]

@@ -1,0 +1,43 @@
+"""Who may watch what: anybody any resource there is a place for, in their own scope."""
+
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from memstrata.memory.acceptance import check_id
+from memstrata.memory.limits import Limits
+from memstrata.server.caller import caller_of
+from memstrata.server.memory_uri import address_of
+from memstrata.server.notifications import Rules
+from memstrata.server.process import Process
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Scope
+
+Ctx = ServerRequestContext[Process, Any]
+
+
+def scope_of(ctx: Ctx) -> Scope:
+    """Raises InvalidInput for a request that names its thread unreadably."""
+    return caller_of(ctx).scope
+
+
+def check(ctx: Ctx, uri: str) -> None:
+    """A thread or run may be watched before it is there, and so whether it is there is not told.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    address, limits = address_of(uri), Limits()
+    if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
+        raise InvalidInput("memory is switched off (memory = off); only memory://status can be watched")
+    if address.thread_id:
+        check_id(address.thread_id, "thread_id", limits.thread_id_chars)
+    if address.run_id:
+        check_id(address.run_id, "run_id", limits.id_chars)
+
+
+async def begin(ctx: Ctx, scope: Scope) -> None:
+    """Waits until the database is open. Raises StorageUnavailable."""
+    await ctx.lifespan_context.begin_watching(scope)
+
+
+RULES = Rules(scope_of, check, begin)

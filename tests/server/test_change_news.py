@@ -1,0 +1,162 @@
+"""Changes reach the clients that watch for them, in both eras, on both databases, wherever they were made."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import MCPError
+from mcp.types import INVALID_PARAMS
+
+from memstrata.server.building import build_server
+from memstrata.server.memory_uri import uri_of, uri_of_run
+from memstrata.server.settings import load_settings
+
+from .subscribing import LIST as THE_LIST
+from .subscribing import MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+
+
+@pytest.fixture(autouse=True)
+def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memstrata.storage.sqlite_hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("memstrata.storage.postgres_hints.BATCH_SECONDS", 0.005)
+    monkeypatch.setattr("memstrata.server.watching.LOOK_SECONDS", 0.005)
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def serving(database_url: str, **flags: Any) -> Any:
+    return build_server(load_settings({"database": database_url, **flags}, environ={}))
+
+
+Change = Callable[[Subscriber], Awaitable[Any]]
+CHANGES: dict[str, tuple[Change, set[str]]] = {
+    "messages": (lambda by: by.say("main"), {MAIN["messages"], MAIN["messages"] + "?limit=5"}),
+    "plan": (
+        lambda by: by.call(
+            "plan", action="create", thread_id="main", plan={"goal": "g", "steps": [{"description": "s"}]}
+        ),
+        {MAIN["plan"]},
+    ),
+    "session memory": (
+        lambda by: by.call("update_working_memory", content="# x", thread_id="main"),
+        {MAIN["session-memory"]},
+    ),
+    "run": (
+        lambda by: by.call("suspend_run", run_id="r", state={"a": 1}, thread_id="main"),
+        {MAIN["runs"], uri_of_run("r")},
+    ),
+    "attempt": (
+        lambda by: by.call("log_attempt", task_key="t", action="a", result="r", thread_id="main"),
+        set(),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+async def test_each_tool_that_changes_a_thread_is_told_to_who_watches_that(what: str, era: str, tmp_path: Path) -> None:
+    change, told = CHANGES[what]
+    every = {uri for _, uris in CHANGES.values() for uri in uris} | {MAIN["events"], MAIN["thread"], THREADS, STATUS}
+    database = f"sqlite:///{tmp_path}/memory.db"
+    async with subscriber(serving(database), era) as first:
+        await first.say("main")
+    async with subscriber(serving(database, toolsets=["all"]), era, sorted(every)) as watching:
+        await change(watching)
+        expected = told | {MAIN["events"], MAIN["thread"], THREADS, STATUS}
+        assert set(await watching.until(*expected)) == expected
+
+
+@pytest.mark.parametrize("by", ["itself", "another process"])
+async def test_fifty_of_fifty_changes_arrive(database_url: str, era: str, by: str) -> None:
+    async with (
+        subscriber(serving(database_url), era, [MAIN["messages"]]) as watching,
+        subscriber(serving(database_url), era) as other,
+    ):
+        for _ in range(50):
+            await (watching if by == "itself" else other).say("main")
+            assert await watching.next() == MAIN["messages"]
+        assert watching.waiting == 0
+
+
+async def test_the_list_is_told_of_when_threads_come_go_or_get_a_title(database_url: str, era: str) -> None:
+    async with (
+        subscriber(serving(database_url), era, lists=True) as watching,
+        subscriber(serving(database_url), era, [PROFILE, MAIN["thread"]]) as other,
+    ):
+        await other.say("main")
+        assert await watching.next() == THE_LIST
+        await other.until(MAIN["thread"])
+        await other.say("main")
+        await other.until(MAIN["thread"])
+        await other.call("update_thread", thread_id="main", title="A title")
+        assert await watching.next() == THE_LIST
+        await other.call("delete_thread", thread_id="main")
+        assert await watching.next() == THE_LIST
+
+
+async def test_a_scope_hears_nothing_of_another(database_url: str, era: str) -> None:
+    uris = [PROFILE, MAIN["messages"], THREADS, STATUS]
+    async with (
+        subscriber(serving(database_url, resource="ana"), era, uris, lists=True) as ana,
+        subscriber(serving(database_url, resource="ben"), era, uris, lists=True) as ben,
+    ):
+        await ben.say("main")
+        assert set(await ben.until(MAIN["messages"], THREADS, STATUS, THE_LIST)) == {
+            MAIN["messages"],
+            THREADS,
+            STATUS,
+            THE_LIST,
+        }
+        assert ana.waiting == 0
+        await ana.call("update_working_memory", content="x", scope="resource")
+        assert set(await ana.until(PROFILE, STATUS)) == {PROFILE, STATUS}
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("memory://nothing", "memory://profile"),
+        ("file:///etc/passwd", "memory://threads/{thread_id}"),
+        ("memory://threads/main/secrets", "session-memory"),
+        ("memory://threads/main/messages?page=2", "limit"),
+        ("memory://threads/%00/plan", "NUL"),
+        ("memory://threads/" + "x" * 300, "255"),
+    ],
+)
+async def test_what_is_no_resource_cannot_be_subscribed_to_and_what_there_is_is_said(
+    uri: str, says: str, era: str
+) -> None:
+    server = serving("sqlite://:memory:")
+    with pytest.raises((MCPError, BaseExceptionGroup)) as refused:
+        async with subscriber(server, era, [PROFILE, uri]):
+            pass
+    error: Any = refused.value
+    while isinstance(error, BaseExceptionGroup):
+        (error,) = error.exceptions
+    assert error.code == INVALID_PARAMS
+    assert says in error.message
+
+
+async def test_whether_a_thread_is_there_or_anothers_is_not_told_by_subscribing(database_url: str, era: str) -> None:
+    async with subscriber(serving(database_url, resource="ben"), era) as ben:
+        await ben.say("bens")
+        async with subscriber(
+            serving(database_url, resource="ana"), era, [uri_of("plan", "bens"), MAIN["plan"]]
+        ) as ana:
+            await ben.say("bens")
+            await ben.say("main")
+            await anyio.sleep(0.05)
+            assert ana.waiting == 0
+
+
+async def test_servers_announce_that_resources_and_their_list_can_be_watched(era: str) -> None:
+    async with subscriber(serving("sqlite://:memory:"), era) as client:
+        capabilities = client.client.server_capabilities.resources
+        assert capabilities is not None
+        assert (capabilities.subscribe, capabilities.list_changed) == (True, True)

@@ -1,0 +1,88 @@
+"""Which changes are news to whom, and what stays marked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.server.interest import LIST
+from memstrata.server.memory_uri import OF_A_THREAD, uri_of, uri_of_run
+from memstrata.server.watched import ScopeWatch, changes_of_resource, kinds_of
+from memstrata.storage.changes import Found, ThreadMark, Watched
+from memstrata.storage.records import Json
+
+from .subscribing import MAIN, PROFILE, STATUS, THREADS
+
+
+@pytest.mark.parametrize(
+    ("types", "kinds"),
+    [
+        (["messages_added", "messages_deleted"], {"messages"}),
+        (["working_memory_updated"], {"session-memory"}),
+        (["plan_created"], {"plan"}),
+        (["run_suspended"], {"runs"}),
+        (["plan_updated", "run_resumed"], {"plan", "runs"}),
+        (["attempt_logged", "steps_recorded", "AgentStart", "thread_updated", "never_heard_of"], set()),
+        (None, set(OF_A_THREAD)),
+    ],
+)
+def test_types_of_events_say_which_resources_of_a_thread_changed(types: list[str] | None, kinds: set[str]) -> None:
+    assert kinds_of(types) == kinds | {"thread", "events"}
+
+
+@pytest.mark.parametrize(
+    ("type_", "payload", "changed"),
+    [
+        ("profile_updated", {}, {"profile"}),
+        ("never_heard_of", {}, {"profile"}),
+        ("thread_created", {"thread_id": "a"}, {"threads", None}),
+        ("thread_deleted", {}, {"threads", None}),
+        ("thread_restored", {"thread_id": "a"}, {"threads", None}),
+        ("thread_updated", {"changed": ["title", "metadata"]}, {"threads", None}),
+        ("thread_updated", {"changed": ["metadata"]}, {"threads"}),
+    ],
+)
+def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(
+    type_: str, payload: Json, changed: set[str | None]
+) -> None:
+    assert {kind for kind, _ in changes_of_resource([(type_, payload)])} == changed | {"status"}
+    assert changes_of_resource([]) == set()
+    assert {kind for kind, _ in changes_of_resource(None)} == {"profile", "threads", "status", None}
+
+
+URIS = st.sampled_from(
+    [
+        LIST,
+        PROFILE,
+        THREADS,
+        STATUS,
+        *MAIN.values(),
+        MAIN["messages"] + "?limit=5",
+        uri_of("plan", "b"),
+        uri_of_run("r"),
+    ]
+)
+
+
+@given(st.lists(URIS, unique=True), st.data())
+def test_what_is_dropped_leaves_no_mark_and_what_stays_keeps_its_own(uris: list[str], data: st.DataObject) -> None:
+    watch = ScopeWatch()
+    for uri in uris:
+        watch.add(uri)
+    asked = watch.unmarked()
+    if asked is not None:
+        found = {thread_id: ThreadMark("u", 3) for thread_id in asked.threads}
+        watch.mark(asked, Found(found, {}, {"r": (1,)}, 5, [], (1, 2)))
+    assert watch.unmarked() is None
+    dropped = data.draw(st.sets(st.sampled_from(uris))) if uris else set()
+    for uri in dropped:
+        watch.drop(uri)
+    assert watch.unmarked() is None
+    only = ScopeWatch()
+    for uri in set(uris) - dropped:
+        only.add(uri)
+    wanted = only.unmarked() or Watched()
+    kept = watch.marked()
+    assert set(kept.threads) == set(wanted.threads)
+    assert set(kept.run_ids) == set(wanted.run_ids)
+    assert (kept.resource, kept.totals) == (wanted.resource, wanted.totals)
+    assert bool(watch) == bool(set(uris) - dropped)

@@ -1,0 +1,112 @@
+"""Runs in the shortest words: an engine with a clock that only moves when told, and one client after another."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pytest
+
+from memstrata.memory import run_listing, runs
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.limits import Limits
+from memstrata.memory.redaction import Redactor
+from memstrata.memory.run_listing import Listing
+from memstrata.memory.runs import Brought, Suspension
+from memstrata.memory.tokens import TokenCounter, load_counter
+from memstrata.storage import events
+from memstrata.storage.errors import MemstrataError
+from memstrata.storage.records import Json, Origin, Scope
+from memstrata.storage.runs import Ending
+from memstrata.storage.transaction import Database
+
+from .building import ANA, NOW, uid
+
+KEY = b"k" * 32
+counter = cache(load_counter)
+
+
+@dataclass
+class Clock:
+    now: int = NOW
+
+
+@dataclass
+class Runs:
+    """What callers do with runs, in a thread and a scope."""
+
+    database: Database
+    clock: Clock = field(default_factory=Clock)
+    scope: Scope = ANA
+    thread: str = "main"
+
+    @property
+    def engine(self) -> Engine:
+        tokens: TokenCounter = counter()
+        return Engine(
+            database=self.database,
+            tokens=tokens,
+            redactor=Redactor(KEY),
+            hmac_key=KEY,
+            limits=Limits(),
+            redaction="all",
+            deleted_days=30,
+            now=lambda: self.clock.now,
+            new_id=uid,
+        )
+
+    async def suspend(
+        self, run_id: str, state: Any, *, named: str = "", by: str = "agent", key: str = "", **given: Any
+    ) -> Json:
+        """``named``: the thread as an argument."""
+        return await runs.suspend_run(
+            self.engine,
+            self.scope,
+            named or ("" if given.get("claim") else self.thread),
+            Suspension(run_id, state, **given),
+            sent=Sent(Origin(by, "suspend_run"), key, named),
+        )
+
+    async def resume(
+        self,
+        run_id: str,
+        *data: Any,
+        call: str = "",
+        seconds: int = 300,
+        by: str = "agent",
+        key: str = "",
+    ) -> Json:
+        brought = Brought(*data, tool_call_id=call) if data else None
+        sent = Sent(Origin(by, "resume_run"), key)
+        return await runs.resume_run(self.engine, self.scope, run_id, brought, lease_seconds=seconds, sent=sent)
+
+    async def complete(
+        self, run_id: str, claim: str, status: Ending = "completed", output: Any = None, *, key: str = ""
+    ) -> Json:
+        sent = Sent(Origin("agent", "complete_run"), key)
+        return await runs.complete_run(self.engine, self.scope, run_id, claim, status, output, sent=sent)
+
+    async def expire(self) -> int:
+        return await runs.expire_runs(self.engine)
+
+    async def one(self, run_id: str) -> Json:
+        row: Json = (await run_listing.get_run(self.engine, self.scope, run_id))["runs"][0]
+        return row
+
+    async def page(self, *, limit: int = 100, cursor: str = "", **asked: Any) -> Json:
+        return await run_listing.list_runs(self.engine, self.scope, Listing(**asked), limit=limit, cursor=cursor)
+
+    async def ids(self, **asked: Any) -> list[str]:
+        return [row["run_id"] for row in (await self.page(**asked))["runs"]]
+
+    async def log(self, thread: str = "main") -> list[tuple[str, Json]]:
+        """The events of a thread: type and payload."""
+        page = await self.database.read(events.listed, self.scope, thread, after=0, types=[], limit=1000)
+        return [(event.type, event.payload) for event in page.events]
+
+
+async def refused(kind: type[MemstrataError], call: Any) -> str:
+    """The text of a call that must fail so."""
+    with pytest.raises(kind) as caught:
+        await call
+    assert type(caught.value) is kind
+    return str(caught.value)
