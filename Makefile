@@ -20,7 +20,7 @@ fix: .venv/.ready
 
 lock:
 	.venv/bin/uv lock
-	.venv/bin/uv export --quiet --frozen --no-emit-project --group dev --no-header --no-annotate -o requirements.txt
+	.venv/bin/uv export --quiet --frozen --no-emit-project --group dev --extra english --no-header --no-annotate -o requirements.txt
 	.venv/bin/uv export --quiet --frozen --no-emit-project --no-dev --no-header --no-annotate -o requirements-server.txt
 
 docs: .venv/.ready

@@ -38,6 +38,13 @@ def reciprocal_rank(found: Sequence[str], evidence: Collection[str]) -> float:
     return 1 / next(ranks, math.inf)
 
 
+def ndcg_at(k: int, found: Sequence[str], evidence: Collection[str]) -> float:
+    """Normalised discounted cumulative gain of the first ``k`` distinct results, each evidence worth the same: 1 where
+    as much evidence as fits stands first. ``evidence`` must not be empty."""
+    gained = sum(1 / math.log2(rank + 1) for rank, result in enumerate(_distinct(found)[:k], 1) if result in evidence)
+    return gained / sum(1 / math.log2(rank + 1) for rank in range(1, min(k, len(set(evidence))) + 1))
+
+
 def gaps(seqs: Iterable[int]) -> list[int]:
     """What keeps numbers from running 1, 2, 3, ...: those that are missing, and those that occur again."""
     ordered = sorted(seqs)

@@ -25,9 +25,9 @@ class SampleText:
         """Words that mean something, frequent ones more often."""
         return self._random.choices(self._words, cum_weights=self._weights, k=count)
 
-    def text(self) -> str:
-        """8 to 40 words, half of them function words."""
-        telling = self.words(self._random.randint(4, 20))
+    def text(self, least: int = 4, most: int = 20) -> str:
+        """So many words that mean something (4 to 20), and as many function words."""
+        telling = self.words(self._random.randint(least, most))
         return " ".join(f"{self._random.choice(_FUNCTION_WORDS)} {word}" for word in telling).capitalize() + "."
 
     def message(self) -> dict[str, Any]:

@@ -26,8 +26,8 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     """
     incoming = parse_messages(raw, engine.limits)
     body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
-    drafts, masked = await drafts_of(engine, incoming)
     now, new_uid = engine.now(), engine.new_id()
+    drafts, masked = await drafts_of(engine, incoming, now)
 
     async def write(tx: Tx) -> Json:
         appended = await adding.add(
@@ -57,15 +57,15 @@ def _happened(appended: Appended) -> list[NewEvent]:
     return found
 
 
-async def drafts_of(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]:
+async def drafts_of(engine: Engine, incoming: list[Incoming], now: int) -> tuple[list[Draft], int]:
     """Mask, count and cut into words what was parsed. Returns the drafts, and how many secrets were masked."""
     size = sum(len(text) for message in incoming for part in message.parts for text in part_texts(part))
     if size <= _INLINE_CHARS:
-        return _drafts(engine, incoming)
-    return await asyncio.to_thread(_drafts, engine, incoming)
+        return _drafts(engine, incoming, now)
+    return await asyncio.to_thread(_drafts, engine, incoming, now)
 
 
-def _drafts(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]:
+def _drafts(engine: Engine, incoming: list[Incoming], now: int) -> tuple[list[Draft], int]:
     entered = [_masked(engine, message) for message in incoming]
     drafts = [
         Draft(
@@ -77,7 +77,9 @@ def _drafts(engine: Engine, incoming: list[Incoming]) -> tuple[list[Draft], int]
             said_at=message.created_at,
             tokens=engine.tokens.parts(parts),
             encoding=engine.tokens.name,
-            search_text=engine.search_text(name, parts),
+            indexed=engine.search_text(
+                name, parts, metadata, message.created_at if message.created_at is not None else now
+            ),
         )
         for message, (name, parts, metadata, _) in zip(incoming, entered, strict=True)
     ]

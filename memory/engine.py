@@ -6,15 +6,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from memstrata.memory import search_text
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.document_rules import WorkingMemoryRules
+from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.limits import Limits
 from memstrata.memory.parts import MEDIA
+from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor
-from memstrata.memory.search_text import message_text
 from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.written import Written
 from memstrata.storage.idempotency import Request, once
-from memstrata.storage.records import Json, Message, Origin, Scope
+from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
 from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Database, Tx
 
@@ -53,6 +56,9 @@ class Engine:
     now: Callable[[], int]
     new_id: Callable[[], str]
     working_memory: WorkingMemoryRules = field(default_factory=WorkingMemoryRules)
+    recall: RecallRules = field(default_factory=RecallRules)
+    embedding: Embedding | None = None
+    written: Written = field(default_factory=Written)
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """What enters, its secrets masked, and how many there were. JSON or text."""
@@ -62,16 +68,25 @@ class Engine:
         """The same of a message's parts."""
         return _masked_parts(self.redactor, parts) if self.redaction == "all" else (parts, 0)
 
-    def search_text(self, name: str | None, parts: list[Json]) -> str:
-        """The words that a message is indexed by."""
-        if self.redaction == "derived":
-            name = self.redactor.text(name)[0] if name else name
-            parts = _masked_parts(self.redactor, parts)[0]
-        return message_text(name, parts)
+    def search_text(self, name: str | None, parts: list[Json], metadata: Json, said_at: int) -> Indexed:
+        """What of a message is indexed."""
+        return search_text.indexed(*self._derived(name, parts, metadata), said_at)
 
-    def search_text_of(self, message: Message) -> str:
+    def search_text_of(self, message: Message) -> Indexed:
         """The same, of a stored message."""
-        return self.search_text(message.name, message.parts)
+        return self.search_text(message.name, message.parts, message.metadata, message.said_at)
+
+    def embedded_texts_of(self, message: Message) -> list[str]:
+        """The texts of a message's chunks that vectors are made of, in the order of the chunks' numbers."""
+        _, parts, _ = self._derived(None, message.parts, {})
+        return search_text.embedded_texts(parts)
+
+    def _derived(self, name: str | None, parts: list[Json], metadata: Json) -> tuple[str | None, list[Json], Json]:
+        """What a message gives to what is made from it: masked, unless it was when it entered."""
+        if self.redaction != "derived":
+            return name, parts, metadata
+        masked_name = self.redactor.text(name)[0] if name else name
+        return masked_name, _masked_parts(self.redactor, parts)[0], self.redactor.json(metadata)[0]
 
     async def write(
         self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Json]]
@@ -82,6 +97,8 @@ class Engine:
         Raises what the unit raises, InvalidInput for an unfit key, Conflict when it was used for another request.
         """
         answer, _ = await self.database.write(once, scope, self._request(sent, arguments), now, unit)
+        if self.embedding is not None:
+            self.written.tell(scope)
         return answer
 
     def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:

@@ -1,32 +1,36 @@
 """Recall: a query over everything said in a scope, as ranked hits with what stood around them.
 
-One read transaction: the rows that have each word, pure ranking, the winners' messages, their neighbours.
+The queries are embedded first; then one read transaction gathers candidates, ranks them, and reads the winners and
+their neighbours. ``recall`` is the one way in, for tools, resources and the command line.
 """
 
+import asyncio
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memstrata.memory import ranking
+from memstrata.memory.candidates import Filters, Gathered, Query, Space, Vector, gather
 from memstrata.memory.engine import Engine
-from memstrata.memory.ranking import Scores
+from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.search_text import query_words
-from memstrata.storage import hits, messages, search
+from memstrata.memory.verdicts import Verdict, Winner, judged, winning
+from memstrata.storage import messages
 from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.hits import Found
 from memstrata.storage.records import ROLES, Message, Role, Scope
+from memstrata.storage.search_rows import messages_of
 from memstrata.storage.transaction import Tx
 
 Kind = Literal["entry", "message"]
+Signal = Literal["lexical", "semantic"]
 
 MOST_QUERIES = 5
-# Seed 000: the context of a hit.
+# Seed 000: the neighbours of a hit.
 MESSAGES_BEFORE = 2
 MESSAGES_AFTER = 1
-# A word that more rows have than this says little: the newest of them serve.
-MOST_ROWS_PER_WORD = 20_000
-# How many ranked rows are looked up first; with filters, more and more until the limit is met.
-_FIRST_LOOK = 10
+
+NOT_ALL_EMBEDDED = "some messages have no vector yet"
+_RANKED_PARTS = ("lexical", "context", "semantic", "speaker", "role", "session", "recency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +45,74 @@ class RecallRequest:
     roles: Sequence[Role] = ROLES
     kinds: Sequence[Kind] = ("entry", "message")
     neighbours: bool = True
-    explain: bool = False
 
     @property
-    def filtered(self) -> bool:
-        """Whether some of what matches is left out."""
-        return bool(self.thread_id or self.since is not None or self.until is not None or len(self.roles) < len(ROLES))
+    def filters(self) -> Filters | None:
+        """None where all that matches may be found."""
+        if self.thread_id is None and self.since is None and self.until is None and len(self.roles) == len(ROLES):
+            return None
+        return Filters(self.thread_id, self.since, self.until, self.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What made a hit's score: of the query with this number, its relevance times the ranking score's share of the
+    best. The ranking score is ``recency`` times the sum of the parts from ``lexical`` to ``session``; ``cosine`` is
+    None where the message has no vector yet, or none serve."""
+
+    query: int
+    relevance: float
+    ranking: float
+    lexical: float
+    context: float
+    semantic: float
+    cosine: float | None
+    speaker: float
+    role: float
+    session: float
+    recency: float
+    words: tuple[str, ...]
+    context_words: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked result, its score relative to the best (1), the words that were looked for, those of them that it
-    has (if asked), and its neighbours."""
+    """One ranked result, its score from 0 to 1, what made it, and its neighbours."""
 
     message: Message
     score: float
-    sought: tuple[str, ...]
-    words: tuple[str, ...]
+    parts: Parts
     before: list[Message] = field(default_factory=list)
     after: list[Message] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The hits, best first; how many messages share a word with the query (None where filters keep it from being
-    known); the words that were looked for; and the signals that ranked them."""
+    """The hits, best first; the words that were looked for; the signals that served, and which did not, and why; and
+    how many of the hits that were asked for the floor held back, since they say too little about the query."""
 
     hits: list[Hit]
-    matched: int | None
-    words: list[str]
-    signals: tuple[str, ...] = ("lexical",)
+    words: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ("lexical",)
+    degraded: tuple[str, ...] = ()
+    held_back: int = 0
 
 
 async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled:
     """Raises InvalidInput without a query, LimitExceeded for too many or too long ones."""
+    texts = _checked(engine, asked)
+    each = [tuple(query_words(text)) for text in texts]
+    sought = tuple(dict.fromkeys(word for words in each for word in words))
+    if "message" not in asked.kinds:
+        return Recalled([], sought)
+    vectors, reasons = await _embedded(engine, texts, each)
+    queries = [Query(words, vector) for words, vector in zip(each, vectors, strict=True)]
+    rules = engine.recall.for_limit(asked.limit)
+    recalled = await engine.database.read(_recall, scope, asked, queries, _space(engine, vectors), rules)
+    return replace(recalled, words=sought, degraded=(*reasons, *recalled.degraded))
+
+
+def _checked(engine: Engine, asked: RecallRequest) -> list[str]:
     if asked.since is not None and asked.until is not None and asked.since > asked.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
     queries = [query for query in asked.queries if query.strip()]
@@ -86,57 +124,93 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled
         size = len(query.encode())
         if size > engine.limits.query_bytes:
             raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
-    each = [query_words([query]) for query in queries]
-    if "message" not in asked.kinds:
-        return Recalled([], 0, list(dict.fromkeys(word for words in each for word in words)))
-    return await engine.database.read(_recall, scope, asked, each)
+    return queries
 
 
-async def _recall(tx: Tx, scope: Scope, asked: RecallRequest, each: Sequence[Sequence[str]]) -> Recalled:
-    words = list(dict.fromkeys(word for query in each for word in query))
-    postings = await search.postings(tx, scope, words, most=MOST_ROWS_PER_WORD)
-    rows = await search.size(tx, scope)
-    scores = ranking.merged([ranking.lexical({word: postings[word] for word in query}, rows) for query in each])
-    found = [
-        await _hit(tx, scope, asked, row, score, postings) for row, score in await _winners(tx, scope, asked, scores)
-    ]
-    return Recalled(found, None if asked.filtered else len(scores), words)
+async def _embedded(
+    engine: Engine, texts: Sequence[str], each: Sequence[Sequence[str]]
+) -> tuple[list[Vector | None], tuple[str, ...]]:
+    """The vectors of the queries that have a word, and why some are missing, each reason once."""
+    embedding = engine.embedding
+    if embedding is None:
+        return [None] * len(texts), ()
+
+    async def embedded(text: str, words: Sequence[str]) -> tuple[Vector | None, str]:
+        if not words:
+            return None, ""
+        made, reason = await embedding.query(text)
+        return (None if made is None else made.vector), reason
+
+    answers = await asyncio.gather(*(embedded(text, words) for text, words in zip(texts, each, strict=True)))
+    return [vector for vector, _ in answers], tuple(dict.fromkeys(reason for _, reason in answers if reason))
 
 
-async def _winners(tx: Tx, scope: Scope, asked: RecallRequest, scores: Scores) -> list[tuple[Found, float]]:
-    """The best rows that pass the filters: looked up until there are enough, or no more."""
-    winners: list[tuple[Found, float]] = []
-    done, look = 0, max(_FIRST_LOOK, asked.limit)
-    while done < len(scores) and len(winners) < asked.limit:
-        batch = ranking.best(scores, look)[done:]
-        found = await hits.matching(
-            tx,
-            scope,
-            [row_id for row_id, _ in batch],
-            thread_id=asked.thread_id,
-            since=asked.since,
-            until=asked.until,
-            roles=asked.roles,
-        )
-        winners += [(found[row_id], score) for row_id, score in batch if row_id in found]
-        done, look = done + len(batch), look * 8
-    return winners[: asked.limit]
+def _space(engine: Engine, vectors: Sequence[Vector | None]) -> Space | None:
+    if engine.embedding is None or all(vector is None for vector in vectors):
+        return None
+    embedder = engine.embedding.embedder
+    return Space(embedder.name, embedder.weight, embedder.squeezed, embedder.calibration)
 
 
-async def _hit(
-    tx: Tx, scope: Scope, asked: RecallRequest, row: Found, score: float, postings: Mapping[str, Sequence[int]]
-) -> Hit:
-    sought = tuple(postings)
-    words = tuple(word for word in sought if row.row_id in postings[word]) if asked.explain else ()
-    if not asked.neighbours:
-        return Hit(row.message, score, sought, words)
-    before, after = await messages.neighbours(
-        tx,
-        scope,
-        row.thread_uid,
-        row.message.thread_id,
-        row.message.seq,
-        before=MESSAGES_BEFORE,
-        after=MESSAGES_AFTER,
+async def _recall(
+    tx: Tx, scope: Scope, asked: RecallRequest, queries: Sequence[Query], space: Space | None, rules: RecallRules
+) -> Recalled:
+    gathered = await gather(tx, scope, queries, asked.filters, space, rules)
+    verdicts = [judged(gathered, number, space, rules) for number in range(len(queries))]
+    winners, wanted = winning(gathered, verdicts, asked.limit, rules.tail)
+    hits = await _hits(tx, scope, asked, gathered, verdicts, winners)
+    return Recalled(
+        hits,
+        signals=("lexical", "semantic") if any(verdict.embedded for verdict in verdicts) else ("lexical",),
+        degraded=(NOT_ALL_EMBEDDED,) if gathered.unembedded else (),
+        held_back=wanted - len(winners),
     )
-    return Hit(row.message, score, sought, words, before, after)
+
+
+async def _hits(
+    tx: Tx,
+    scope: Scope,
+    asked: RecallRequest,
+    gathered: Gathered,
+    verdicts: Sequence[Verdict],
+    winners: Sequence[Winner],
+) -> list[Hit]:
+    """The winners' messages; with neighbours if asked, all read at once."""
+    places = [(gathered.rows[winner.row].thread_uid, gathered.rows[winner.row].seq) for winner in winners]
+    reach = range(-MESSAGES_BEFORE, MESSAGES_AFTER + 1) if asked.neighbours else range(1)
+    read = await messages_of(tx, scope, [(uid, seq + step) for uid, seq in places for step in reach])
+    hits = []
+    for winner, place in zip(winners, places, strict=True):
+        if place in read:
+            around = await _around(tx, scope, place, read) if asked.neighbours else ([], [])
+            hits.append(Hit(read[place], winner.score, _parts(gathered, verdicts, winner), *around))
+    return hits
+
+
+async def _around(
+    tx: Tx, scope: Scope, place: tuple[str, int], read: Mapping[tuple[str, int], Message]
+) -> tuple[list[Message], list[Message]]:
+    """The messages before and after one, in order. Deleted ones leave holes in the seqs: then those beyond serve."""
+    uid, seq = place
+    first = max(1, seq - MESSAGES_BEFORE)
+    before = [read[uid, at] for at in range(first, seq) if (uid, at) in read]
+    after = [read[uid, at] for at in range(seq + 1, seq + MESSAGES_AFTER + 1) if (uid, at) in read]
+    if len(before) == seq - first and len(after) == MESSAGES_AFTER:
+        return before, after
+    thread_id = read[place].thread_id
+    return await messages.neighbours(tx, scope, uid, thread_id, seq, before=MESSAGES_BEFORE, after=MESSAGES_AFTER)
+
+
+def _parts(gathered: Gathered, verdicts: Sequence[Verdict], winner: Winner) -> Parts:
+    verdict, question, row = verdicts[winner.query], gathered.questions[winner.query], winner.row
+    ranked = verdict.ranked
+    cosine = float("nan") if question.cosines is None else float(question.cosines[row])
+    return Parts(
+        query=winner.query,
+        relevance=verdict.relevance,
+        ranking=winner.ranking,
+        **{name: float(getattr(ranked, name)[row]) for name in _RANKED_PARTS},
+        cosine=None if math.isnan(cosine) else cosine,
+        words=tuple(word for word, has in zip(question.words, question.has[:, row], strict=True) if has),
+        context_words=tuple(word for word, has in zip(question.words, ranked.context_has[:, row], strict=True) if has),
+    )

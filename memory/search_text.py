@@ -5,12 +5,23 @@ Scripts that put no space between words (Chinese, Japanese, Thai, ...) are cut i
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 
 import regex
 
+from memstrata.memory.ages import DAY_MS
+from memstrata.memory.chunks import chunks
 from memstrata.memory.parts import searchable_text
-from memstrata.storage.records import Json
+from memstrata.memory.stop_words import FUNCTION_WORDS
+from memstrata.storage.records import Indexed, Json
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 # A longer run of letters is no word that anybody looks for.
 LONGEST_WORD = 64
@@ -22,20 +33,6 @@ _UNSPACED = regex.compile(
 )
 _IS_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
-
-# Function words of English: they say nothing of what a question is about.
-STOP_WORDS = frozenset(
-    """
-    a about above after again against all also am an and any are aren as at be because been before being below between
-    both but by can cannot could couldn d did didn do does doesn doing don down during each ever every few for from
-    further get gets got had hadn has hasn have haven having he her here hers herself him himself his how i if in into
-    is isn it its itself just let ll m may me might mightn more most must mustn my myself needn no nor not now of off
-    on once one only or other ought our ours ourselves out over own please re s same shall shan she should shouldn so
-    some such t tell than that the their theirs them themselves then there these they this those through to too under
-    until up upon us ve very was wasn we were weren what when where which while who whom whose why will with won would
-    wouldn y you your yours yourself yourselves
-    """.split()  # noqa: SIM905 - words read better without their quotation marks
-)
 
 
 def words(text: str) -> list[str]:
@@ -58,13 +55,56 @@ def pairs(text: str) -> list[str]:
     return [text] if len(text) == 1 else [text[at : at + 2] for at in range(len(text) - 1)]
 
 
-def query_words(texts: Iterable[str], *, most: int = 32) -> list[str]:
-    """The words to look for, each once, without function words unless there is nothing else."""
-    found = list(dict.fromkeys(word for text in texts for word in words(text)))
-    telling = [word for word in found if word not in STOP_WORDS]
+@cache
+def _stop_words() -> dict[str, frozenset[str]]:
+    """The function words of each language, cut and folded as all words are."""
+    return {language: frozenset(words(listed)) for language, listed in FUNCTION_WORDS.items()}
+
+
+def stop_words_of(found: Collection[str]) -> frozenset[str]:
+    """The function words of the language that most of the words are function words of; of equal ones the first."""
+    return max(_stop_words().values(), key=lambda listed: sum(word in listed for word in found))
+
+
+def query_words(text: str, *, most: int = 32) -> list[str]:
+    """The words to look for, each once, without the function words of their language unless there is nothing else."""
+    found = list(dict.fromkeys(words(text)))
+    stop_words = stop_words_of(found)
+    telling = [word for word in found if word not in stop_words]
     return (telling or found)[:most]
 
 
-def message_text(name: str | None, parts: list[Json]) -> str:
-    """What of a message is indexed: who spoke, and what was said, as words with a space between."""
-    return " ".join(words(f"{name or ''} {searchable_text(parts)}"))
+@lru_cache(maxsize=1024)
+def _date(day: int) -> str:
+    """A day, counted from 1970 (UTC), as people write it: 8 May 2023. Empty for a day that no calendar has."""
+    try:
+        date = _EPOCH + timedelta(days=day)
+    except OverflowError:
+        return ""
+    return f"{date.day} {_MONTHS[date.month - 1]} {date.year}"
+
+
+def date_text(said_at: int) -> str:
+    """The day that something was said, from milliseconds since 1970, as it stands in the index: 8 May 2023 (UTC)."""
+    return _date(said_at // DAY_MS)
+
+
+def indexed(name: str | None, parts: list[Json], metadata: Json, said_at: int) -> Indexed:
+    """What of a message is indexed: for each chunk of what was said the words of the day, of who spoke, and its own.
+    A thread's own mark of its sessions is the metadata's ``session``, if that is a text."""
+    text = searchable_text(parts)
+    first = " ".join(words(f"{date_text(said_at)} {name or ''}"))
+    own = (" ".join(words(chunk)) for chunk in chunks(text))
+    mark = metadata.get("session")
+    return Indexed(
+        chunks=tuple(f"{first} {found}".lstrip() if found else "" for found in own),
+        chars=len(text),
+        mark=mark if isinstance(mark, str) else None,
+        speaker=name or None,
+    )
+
+
+def embedded_texts(parts: list[Json]) -> list[str]:
+    """What vectors are made of: each chunk as it was said, in the order of the chunks' numbers. The day and the speaker
+    are for words alone: before each text they cost recall, most of all across languages."""
+    return chunks(searchable_text(parts))

@@ -83,10 +83,18 @@ def load_counter() -> TokenCounter:
         return TokenCounter(None)
     try:
         with _cache_at(folder):
-            return TokenCounter(tiktoken.get_encoding(ENCODING))
+            return TokenCounter(_slimmed(tiktoken.get_encoding(ENCODING)))
     except (OSError, ValueError) as error:
         log.warning("encoding %s cannot be loaded (%s): tokens are estimated as characters / 4", ENCODING, error)
         return TokenCounter(None)
+
+
+def _slimmed(encoding: tiktoken.Encoding) -> tiktoken.Encoding:
+    """Without the Python copy of its ranks (30 MB), which serves only its pickling: its core has its own."""
+    ranks = getattr(encoding, "_mergeable_ranks", None)
+    if isinstance(ranks, dict):
+        ranks.clear()
+    return encoding
 
 
 @contextlib.contextmanager

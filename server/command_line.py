@@ -1,4 +1,5 @@
-"""The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``migrate``, ``restore``, ``usage``.
+"""The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
+``restore``, ``usage``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
 is wrong, one line of it, to standard error.
@@ -166,6 +167,32 @@ def doctor(
     """Look at everything that memory needs, and say what will degrade and how to mend it. Changes nothing."""
     found: int = _module("commands.doctor").doctor(_settings(flags), as_json=as_json)
     return found
+
+
+@_command
+def recall(
+    flags: dict[str, Any],
+    question: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
+    explain: Annotated[bool, typer.Option("--explain", help="With what made each hit's score.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="How many hits at most.")] = 5,
+    thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """Show what an agent that asks this is told."""
+    shown: int = _module("commands.recall").recall(
+        _settings(flags), question, limit=limit, thread_id=thread, explain=explain, as_json=format == "json"
+    )
+    return shown
+
+
+@_command
+def reindex(
+    flags: dict[str, Any],
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Index every message anew.")] = False,
+) -> int:
+    """Bring the search index and the vectors up to date, as servers do in the background."""
+    indexed: int = _module("commands.reindex").reindex(_settings(flags), rebuild=rebuild)
+    return indexed
 
 
 @_command

@@ -14,12 +14,19 @@ from memstrata.storage.errors import InvalidInput
 
 SCHEME = "memory://"
 
-Kind = Literal["profile", "threads", "status", "thread", "messages", "session-memory", "plan", "runs", "events", "run"]
+Kind = Literal[
+    "profile", "threads", "status", "recall", "thread", "messages", "session-memory", "plan", "runs", "events", "run"
+]
 
-_ALONE: Mapping[str, Kind] = {"profile": "profile", "threads": "threads", "status": "status"}
+_ALONE: Mapping[str, Kind] = {"profile": "profile", "threads": "threads", "status": "status", "recall": "recall"}
 OF_A_THREAD: tuple[Kind, ...] = ("messages", "session-memory", "plan", "runs", "events")
-# What may follow a question mark: whole numbers, all of them.
-_QUERIES: Mapping[Kind, tuple[str, ...]] = {"messages": ("limit", "before"), "events": ("after",)}
+# What may follow a question mark: whole numbers, but for one that is text.
+_QUERIES: Mapping[Kind, tuple[str, ...]] = {
+    "recall": ("query", "limit"),
+    "messages": ("limit", "before"),
+    "events": ("after",),
+}
+_TEXT = "query"
 # As many digits as the databases' integers have.
 _DIGITS = 19
 _LONGEST_SHOWN = 80
@@ -79,18 +86,25 @@ def _decoded(text: str) -> str:
 def _query(kind: Kind, raw: str) -> Mapping[str, str]:
     allowed = _QUERIES.get(kind, ())
     found: dict[str, str] = {}
-    for name, value in parse_qsl(raw, keep_blank_values=True):
+    for name, value in _pairs(raw):
         if name not in allowed:
             takes = one_of(name, allowed) if allowed else "this resource takes no query"
             raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
         if name in found:
             raise InvalidInput(f"{name}: comes twice; once is allowed")
-        if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
+        if name != _TEXT and not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
             raise InvalidInput(
                 f"{name}: must be a whole number of at most {_DIGITS} digits, as in ?{name}=20, not {_shown(value)}"
             )
         found[name] = value
     return found
+
+
+def _pairs(raw: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(raw, keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{_shown(raw)} is not percent-encoded UTF-8, as a query in a URI must be") from None
 
 
 def _shown(text: str) -> str:

@@ -89,6 +89,7 @@ class Process:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_erase_now_and_then, runtime)
             tasks.start_soon(runtime.watcher.run)
+            tasks.start_soon(runtime.keep_index)
 
 
 async def _erase_now_and_then(runtime: "Runtime") -> None:

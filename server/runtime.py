@@ -8,14 +8,20 @@ import logging
 import time
 from typing import Any
 
+import anyio
 import uuid_utils
 
 from memstrata.memory.deleting import erase_expired
+from memstrata.memory.embedding import choosing
+from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.engine import Engine
 from memstrata.memory.limits import Limits
+from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor, mask_without_key
+from memstrata.memory.reindexing import rebuild_old
 from memstrata.memory.runs import expire_runs
 from memstrata.memory.tokens import load_counter
+from memstrata.memory.vector_writing import VectorWriter
 from memstrata.server.actions.beside_tools import BESIDE_TOOLS
 from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
@@ -26,10 +32,15 @@ from memstrata.server.notifications import NotificationHub
 from memstrata.server.settings import Settings
 from memstrata.server.watching import Watcher
 from memstrata.storage.database import open_database
+from memstrata.storage.errors import MemstrataError
 from memstrata.storage.installation import hmac_key, rewrite_owed, rewritten
 from memstrata.storage.sqlite_database import SqliteDatabase
 
 log = logging.getLogger(__name__)
+
+LOAD_AFTER_SECONDS = 1.0
+"""The first calls have the cores to themselves, and a process that serves only them never loads the embedder; whoever
+needs it sooner, a query or a message to embed, loads it then."""
 
 
 class Runtime:
@@ -65,8 +76,28 @@ class Runtime:
         if isinstance(database, SqliteDatabase) and await database.read(rewrite_owed) and await database.rewrite():
             await database.write(rewritten)
 
+    async def keep_index(self) -> None:
+        """Keep words and vectors of what is stored up to date, until cancelled. Raises nothing."""
+        if self.settings.memory == "off":
+            return
+        if self.engine.embedding is None:
+            await self._rebuild_old()
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(VectorWriter(self.engine, self.engine.embedding, self.engine.new_id()).run)
+            await anyio.sleep(LOAD_AFTER_SECONDS)
+            self.engine.embedding.start()
+
+    async def _rebuild_old(self) -> None:
+        try:
+            await rebuild_old(self.engine)
+        except MemstrataError as error:
+            log.warning("some messages are still indexed by older rules, until the next start: %s", error)
+        except Exception:
+            log.exception("some messages are still indexed by older rules, until the next start")
+
     async def close(self) -> None:
-        await self.engine.database.close()
+        await close_engine(self.engine)
 
 
 async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
@@ -75,8 +106,15 @@ async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
     return Runtime(engine, settings, Watcher(engine.database, hub.interest, hub.tell))
 
 
+async def close_engine(engine: Engine) -> None:
+    """The database first: what an embedder is at may take its time, and nobody waits for it any more."""
+    await engine.database.close()
+    if engine.embedding is not None:
+        await engine.embedding.close()
+
+
 async def open_engine(settings: Settings) -> Engine:
-    """The engine that the settings describe; its database is open. Raises MemstrataError."""
+    """The engine that the settings describe; its database is open, its embedder not loaded. Raises MemstrataError."""
     mask_logs(mask_without_key)
     rules = working_memory_rules(settings.working_memory)
     url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
@@ -105,4 +143,11 @@ async def open_engine(settings: Settings) -> Engine:
         now=lambda: time.time_ns() // 1_000_000,
         new_id=lambda: str(uuid_utils.uuid7()),
         working_memory=rules,
+        recall=RecallRules(**settings.recall.model_dump()),
+        embedding=_embedding(settings),
     )
+
+
+def _embedding(settings: Settings) -> Embedding | None:
+    embedder = choosing.embedder(settings.embedding) if settings.memory == "on" else None
+    return Embedding(embedder, patience_ms=settings.embedding.query_patience_ms) if embedder else None

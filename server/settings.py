@@ -27,6 +27,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from memstrata.server.database_url import check as check_url
 from memstrata.server.document_settings import check_format, read_schema
+from memstrata.server.recall_settings import RecallSettings
+from memstrata.server.settings_section import Section as _Section
 from memstrata.storage.errors import MemstrataError
 
 PREFIX = "MEMSTRATA_"
@@ -83,10 +85,6 @@ def _distinct(value: list[str]) -> list[str]:
 
 Names = Annotated[list[str], BeforeValidator(_list_of)]
 Name = Annotated[str, Field(max_length=255), AfterValidator(_one_line)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class HttpSettings(_Section):
@@ -156,6 +154,21 @@ class WorkingMemorySettings(_Section):
     resource: DocumentSettings = DocumentSettings()
 
 
+class EmbeddingSettings(_Section):
+    """What makes vectors of texts, so that recall finds what was said in other words."""
+
+    embedder: Name = Field(
+        default="use", min_length=1, description="use, english, none, or an embedding model by its litellm name."
+    )
+    dimensions: int = Field(default=0, ge=0, le=16_000, description="Of a remote model's vectors; 0: its own.")
+    api_base: Name = Field(default="", description="URL of a remote model, else its provider's.")
+    batch_size: int = Field(default=64, ge=1, le=2048, description="Texts in one request to a remote model.")
+    timeout_seconds: float = Field(default=30.0, gt=0, le=600, description="Seconds for one request.")
+    query_patience_ms: int = Field(
+        default=300, ge=1, le=60_000, description="Milliseconds for a query's vector; then words alone serve."
+    )
+
+
 class LimitSettings(_Section):
     """How much a caller may send: bytes of UTF-8, characters, counts."""
 
@@ -219,8 +232,10 @@ class Settings(BaseSettings):
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     retention: RetentionSettings = RetentionSettings()
+    recall: RecallSettings = RecallSettings()
     working_memory: WorkingMemorySettings = WorkingMemorySettings()
     plan: PlanSettings = PlanSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
     limits: LimitSettings = LimitSettings()
 
     @classmethod

@@ -90,7 +90,7 @@ class ScopeWatch:
 
     @property
     def _needs_totals(self) -> bool:
-        return bool(self._alone.keys() & {"threads", "status"})
+        return bool(self._alone.keys() & {"threads", "status", "recall"})
 
     def unmarked(self) -> Watched | None:
         """What has no mark yet; None: nothing."""
@@ -137,7 +137,7 @@ class ScopeWatch:
                 yield "run", run_id
         yield from changes_of_resource(found.resource_events)
         if asked.totals and self._totals is not None and self._totals != found.totals:
-            yield from (("threads", ""), ("status", ""))
+            yield from (("threads", ""), ("status", ""), ("recall", ""))
 
 
 def _counted_out(counts: Counter[_KeyT], key: _KeyT) -> bool:

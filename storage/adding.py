@@ -7,8 +7,7 @@ from sqlalchemy import select
 from memstrata.storage import messages, orphans
 from memstrata.storage.errors import Conflict
 from memstrata.storage.messages import Appended
-from memstrata.storage.orphans import SearchText
-from memstrata.storage.records import Draft, Scope
+from memstrata.storage.records import Draft, Scope, SearchText
 from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.tables import deletions
 from memstrata.storage.tool_pairs import call_ids, result_ids
@@ -33,7 +32,14 @@ async def add(
     Raises Conflict also for a tool result whose call is deleted.
     """
     appended = await messages.append(
-        tx, scope, thread_id, drafts, new_uid=new_uid, replace_known=replace_known, now=now
+        tx,
+        scope,
+        thread_id,
+        drafts,
+        new_uid=new_uid,
+        replace_known=replace_known,
+        now=now,
+        search_text=search_text,
     )
     thread = appended.thread
     if not any(call_ids(draft.parts) | result_ids(draft.parts) for draft in drafts):

@@ -9,8 +9,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 from memstrata.storage import installation, orphans, search, threads
 from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.orphans import SearchText
-from memstrata.storage.records import Message, Scope, Thread
+from memstrata.storage.records import Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import deletions, messages

@@ -10,7 +10,7 @@ from sqlalchemy import Select, bindparam, func, insert, select, update
 
 from memstrata.storage import search, threads
 from memstrata.storage.errors import Conflict
-from memstrata.storage.records import ROLES, Draft, Json, Message, Scope, Thread
+from memstrata.storage.records import ROLES, Draft, Json, Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.statements import any_of, to_json
 from memstrata.storage.tables import messages
@@ -50,6 +50,7 @@ _KNOWN = select(
     messages.c.tokens,
     messages.c.deletion_uid,
 ).where(in_thread(messages), any_of(messages.c.id, "ids"))
+_KNOWN_SAID_AT = 7  # its place among those
 
 _INSERT = insert(messages).values(
     **{
@@ -125,13 +126,21 @@ def message_of(thread_id: str, row: Row) -> Message:
 
 
 async def append(
-    tx: Tx, scope: Scope, thread_id: str, drafts: Sequence[Draft], *, new_uid: str, replace_known: bool, now: int
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    drafts: Sequence[Draft],
+    *,
+    new_uid: str,
+    replace_known: bool,
+    now: int,
+    search_text: SearchText,
 ) -> Appended:
     """Append the drafts to a thread, which the first message makes. All or nothing.
 
     A draft whose id the thread has is kept in place: unchanged, or replaced if ``replace_known``. Seqs are given
     without gaps and never again; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
-    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock.
+    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
 
     Raises Conflict for an id with other content, and for one that was deleted and can still be restored.
     """
@@ -149,12 +158,13 @@ async def append(
             tokens += token_change
             if outcome.status == "replaced":
                 await search.remove(tx, scope, thread.thread_uid, [outcome.seq])
-                indexed.append(search.Entry(thread.thread_uid, outcome.seq, draft.search_text))
+                indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
             continue
         last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
-        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": _said(draft, last, now)})
+        said_at = _said(draft, last, now)
+        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": said_at})
         stored.append(Stored(draft.id, seq, "added"))
-        indexed.append(search.Entry(thread.thread_uid, seq, draft.search_text))
+        indexed.append(search.Entry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
         seq, tokens, added = seq + 1, tokens + draft.tokens, added + 1
     if rows:
         await tx.many(_INSERT, rows)
@@ -167,6 +177,11 @@ async def append(
         token_count=tokens,
         updated_at=now if indexed or rows else thread.updated_at,
     )
+    await _count(tx, of, after)
+    return Appended(after, stored)
+
+
+async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
     await tx.run(
         _TOTALS,
         **of,
@@ -176,7 +191,26 @@ async def append(
         new_token_count=after.token_count,
         now=after.updated_at,
     )
-    return Appended(after, stored)
+
+
+def _indexed_again(thread: Thread, seq: int, draft: Draft, old: Row, search_text: SearchText) -> search.Entry:
+    """The entry of a replaced message. Its words hold the day it was said, which it keeps unless another is given."""
+    said_at = draft.said_at if draft.said_at is not None else old[_KNOWN_SAID_AT]
+    message = Message(
+        thread.thread_id,
+        seq,
+        draft.id,
+        draft.role,
+        draft.name,
+        draft.parts,
+        draft.metadata,
+        draft.tokens,
+        draft.encoding,
+        created_at=said_at,
+        said_at=said_at,
+        revision=1,
+    )
+    return search.Entry(thread.thread_uid, seq, draft.role, said_at, search_text(message))
 
 
 def _said(draft: Draft, created_at: int, now: int) -> int:

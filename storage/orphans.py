@@ -1,7 +1,7 @@
 """Halves of tool calls whose other half is deleted: hidden, shown again, and erased together with it."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +9,12 @@ from sqlalchemy import bindparam, delete, or_, select, update
 
 from memstrata.storage import search
 from memstrata.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
-from memstrata.storage.records import Json, Message, Scope, Thread
+from memstrata.storage.records import Json, Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.statements import any_of, to_json
 from memstrata.storage.tables import messages
 from memstrata.storage.tool_pairs import orphans, without
 from memstrata.storage.transaction import Row, Tx
-
-SearchText = Callable[[Message], str]
 
 _PARTS = COLUMNS.index(messages.c.parts)
 
@@ -88,7 +86,10 @@ async def index_again(
 ) -> None:
     """Index messages anew, whether or not they are in the index."""
     await search.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
-    entries = [search.Entry(thread.thread_uid, message.seq, search_text(message)) for message in changed]
+    entries = [
+        search.Entry(thread.thread_uid, message.seq, message.role, message.said_at, search_text(message))
+        for message in changed
+    ]
     await search.put(tx, scope, entries)
 
 

@@ -1,5 +1,6 @@
 """What the stores take and give. Times are milliseconds since 1970 (UTC), tokens are counts, JSON is plain Python."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,6 +20,18 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """What of a message is indexed, made by ``memory.search_text``: the words of each chunk of its text (a space
+    between; "" for a chunk without a word, which is not searched), how many characters the whole text has, and, as
+    far as they are given, its thread's own mark of the session and who speaks."""
+
+    chunks: tuple[str, ...]
+    chars: int
+    mark: str | None = None
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A message that is ready to be stored: parsed, masked, counted; only seq and ``created_at`` are still to come."""
 
@@ -30,7 +43,7 @@ class Draft:
     said_at: int | None
     tokens: int
     encoding: str
-    search_text: str
+    indexed: Indexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,9 @@ class Message:
     created_at: int
     said_at: int
     revision: int
+
+
+SearchText = Callable[[Message], Indexed]
 
 
 @dataclass(frozen=True, slots=True)

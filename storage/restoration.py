@@ -9,8 +9,7 @@ from memstrata.storage import installation, orphans, search, threads
 from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD
 from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.orphans import SearchText
-from memstrata.storage.records import Message, Scope, Thread
+from memstrata.storage.records import Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import deletions, idempotency, messages

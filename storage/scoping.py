@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
 from memstrata.storage.records import Scope
 
 
-def in_scope(table: Table) -> ColumnElement[bool]:
+def in_scope(table: FromClause) -> ColumnElement[bool]:
     """Rows of the scope whose values ``of_scope`` gives."""
     return and_(
         table.c.tenant_id == bindparam("tenant_id"),

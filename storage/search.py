@@ -1,6 +1,6 @@
 """The lexical index: put, removed, and asked which rows of a scope have which word.
 
-Both databases keep the words of a message beside a row of ``search_rows``, with an opaque token of the scope among
+Both databases keep the words of a chunk beside a row of ``search_rows``, with an opaque token of the scope among
 them that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each
 word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
 """
@@ -14,23 +14,26 @@ from typing import Any, Protocol
 from sqlalchemy import delete, func, select
 
 from memstrata.storage import search_postgres, search_sqlite
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Indexed, Role, Scope
+from memstrata.storage.row_ids import RowIdArray
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import search_rows, threads
 from memstrata.storage.transaction import Tx
 
-# Which rules made the indexed text; rows of another version are rebuilt.
-TEXT_VERSION = 1
+# Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
+TEXT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message's place, and its words: space-separated tokens made by ``memory.search_text``."""
+    """A message's place, who said it and when (milliseconds), and what of it is indexed."""
 
     thread_uid: str
     seq: int
-    text: str
+    role: Role
+    said_at: int
+    indexed: Indexed
 
 
 @lru_cache(maxsize=4096)
@@ -47,7 +50,7 @@ _REMOVE_THREAD = delete(search_rows).where(in_thread(search_rows))
 class _Index(Protocol):
     async def add(self, tx: Tx, rows: Sequence[dict[str, Any]]) -> None: ...
 
-    async def postings(self, tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]: ...
+    async def postings(self, tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]: ...
 
 
 def _index(tx: Tx) -> _Index:
@@ -55,17 +58,28 @@ def _index(tx: Tx) -> _Index:
 
 
 async def put(tx: Tx, scope: Scope, entries: Sequence[Entry]) -> None:
-    """Index messages that are not in the index; one without a word is not searched."""
+    """Index messages that are not in the index; a chunk without a word is not searched.
+
+    Each gets its session: that of the indexed message before it in the thread if both have the same mark or, without
+    a mark of its own, less than SESSION_GAP_MS lies between them; else one of its own.
+    """
     rows: list[dict[str, Any]] = [
         {
             **of_thread(scope, entry.thread_uid),
             "seq": entry.seq,
+            "chunk": chunk,
             "text_version": TEXT_VERSION,
-            "words": entry.text,
+            "role": entry.role,
+            "speaker": entry.indexed.speaker,
+            "said_at": entry.said_at,
+            "chars": entry.indexed.chars,
+            "mark": entry.indexed.mark,
+            "words": words,
             "scope_token": scope_token(scope),
         }
-        for entry in entries
-        if entry.text
+        for entry in sorted(entries, key=lambda entry: entry.seq)
+        for chunk, words in enumerate(entry.indexed.chunks)
+        if words
     ]
     if rows:
         await _index(tx).add(tx, rows)
@@ -81,8 +95,9 @@ async def remove_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
     await tx.run(_REMOVE_THREAD, **of_thread(scope, thread_uid))
 
 
-async def postings(tx: Tx, scope: Scope, words: Sequence[str], *, most: int) -> dict[str, list[int]]:
-    """For each word, the row ids in the scope that have it or a word of the same stem; the newest ``most`` of them."""
+async def postings(tx: Tx, scope: Scope, words: Sequence[str], *, most: int) -> dict[str, RowIdArray]:
+    """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
+    ascending."""
     return await _index(tx).postings(tx, scope_token(scope), words, most)
 
 

@@ -5,17 +5,22 @@ from typing import Any
 
 from sqlalchemy import text
 
+from memstrata.storage.row_ids import RowIdArray, unpacked
+from memstrata.storage.search_sessions import BEFORE, COLUMNS, VALUES
 from memstrata.storage.transaction import Tx
 
 # The stem of a word that the dictionary does not change is the word.
 _ADD = text(
-    """
-    INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, text_version, lexemes)
-    SELECT :tenant_id, :agent_id, :resource_id, :thread_uid, CAST(:seq AS bigint), CAST(:text_version AS integer),
-           array_to_tsvector(array_append(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word)),
-                                          ':' || CAST(:scope_token AS text)))
-    FROM unnest(string_to_array(CAST(:words AS text), ' ')) AS word
-    """
+    f"""
+    INSERT INTO search_rows ({COLUMNS}, lexemes)
+    SELECT {VALUES}, made.lexemes
+    FROM (
+        SELECT array_to_tsvector(array_append(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word)),
+                                              ':' || CAST(:scope_token AS text))) AS lexemes
+        FROM unnest(string_to_array(CAST(:words AS text), ' ')) AS word
+    ) AS made
+    {BEFORE}
+    """  # noqa: S608 - constants
 )
 
 # Words are letters, marks and digits only, so quoting them makes a lexeme; "+ 0" keeps the planner from walking the
@@ -25,7 +30,7 @@ _POSTINGS = text(
     SELECT asked.word, found.row_ids
     FROM unnest(CAST(:words AS text[])) AS asked(word)
     CROSS JOIN LATERAL (
-        SELECT array_agg(hits.row_id) AS row_ids
+        SELECT string_agg(int8send(hits.row_id), '') AS row_ids
         FROM (
             SELECT row_id
             FROM search_rows
@@ -44,6 +49,6 @@ async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
     await tx.many(_ADD, rows)
 
 
-async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]:
+async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]:
     rows = await tx.all(_POSTINGS, words=list(words), scope_token=scope_token, most=most)
-    return {word: list(row_ids or ()) for word, row_ids in rows}
+    return {word: unpacked(row_ids) for word, row_ids in rows}

@@ -1,21 +1,19 @@
 """The lexical index on SQLite: FTS5, whose row ids are those of ``search_rows``."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import text
 
+from memstrata.storage.row_ids import RowIdArray, unpacked
+from memstrata.storage.search_sessions import BEFORE, COLUMNS, VALUES
 from memstrata.storage.transaction import Tx
 
-_ADD_ROW = text(
-    "INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, text_version)"
-    " VALUES (:tenant_id, :agent_id, :resource_id, :thread_uid, :seq, :text_version) RETURNING row_id"
-)
+_ADD_ROW = text(f"INSERT INTO search_rows ({COLUMNS}) SELECT {VALUES} FROM (SELECT 1) {BEFORE} RETURNING row_id")  # noqa: S608 - constants
 _ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_token)")
 # One value instead of thousands of rows: a third of the time.
 _POSTINGS = text(
-    "SELECT '[' || group_concat(rowid) || ']'"
+    "SELECT group_concat(rowid)"
     " FROM (SELECT rowid FROM search_text WHERE search_text MATCH :query ORDER BY rowid DESC LIMIT :most)"
 )
 
@@ -29,12 +27,12 @@ async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
     await tx.many(_ADD_WORDS, words)
 
 
-async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]:
+    found: dict[str, RowIdArray] = {}
     for word in words:
         query = f"scope : {_quoted(scope_token)} AND text : {_quoted(word)}"
         row = await tx.one(_POSTINGS, query=query, most=most)
-        found[word] = json.loads(row[0]) if row is not None and row[0] else []
+        found[word] = unpacked(row[0] if row else None)
     return found
 
 

@@ -101,7 +101,8 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
             f"synchronous = {synchronous}",
         ):
             connection.execute(f"PRAGMA {pragma}")
-        load_vector_extension(connection)
+        if load_vector_extension(connection) is None:
+            _stand_in_for_vector_extension(connection)
         if read_only:
             connection.execute("PRAGMA query_only = ON")
     except BaseException:
@@ -146,6 +147,16 @@ def load_vector_extension(connection: Connection) -> str | None:
     finally:
         connection.enable_load_extension(False)
     return version
+
+
+def _stand_in_for_vector_extension(connection: Connection) -> None:
+    """What is used of sqlite-vec, under the same names: six times slower, and there wherever Python is."""
+    connection.create_function("vec_bit", 1, bytes, deterministic=True)
+    connection.create_function("vec_distance_hamming", 2, _differing_bits, deterministic=True)
+
+
+def _differing_bits(left: bytes, right: bytes) -> int:
+    return (int.from_bytes(left) ^ int.from_bytes(right)).bit_count()
 
 
 def abilities() -> Abilities:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -91,15 +92,35 @@ messages = Table(
     Index("messages_by_id", *THREAD, "id", unique=True),
 )
 
-# What is searched: a row for each indexed message. Its words are beside it, in each database's own way.
+# What is searched: a row for each chunk of a message's text. Its words are beside it, in each database's own way.
 search_rows = Table(
     "search_rows",
     MetaData(),
-    Column("row_id", BigInteger, primary_key=True),
+    Column("row_id", BigInteger, primary_key=True),  # never given again
     *_scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
+    Column("chunk", Integer, nullable=False),
     Column("text_version", Integer, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("speaker", Text),
+    Column("said_at", BigInteger, nullable=False),
+    Column("chars", Integer, nullable=False),  # of the whole message's text
+    Column("session_seq", BigInteger, nullable=False),  # the seq that the session began with
+    Column("session_mark", Text),  # what the thread itself calls the session
+)
+
+# The vectors of the rows, one for each model; ``code`` is one bit a dimension, whether it is above zero.
+search_vectors = Table(
+    "search_vectors",
+    search_rows.metadata,
+    Column("row_id", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("scope_token", Text, nullable=False),
+    Column("dimension", Integer, nullable=False),
+    Column("code", LargeBinary, nullable=False),  # bit varying on Postgres
+    Column("vector", LargeBinary, nullable=False),  # float32, little endian
+    PrimaryKeyConstraint("row_id", "model"),
 )
 
 # One row for each delete: what it hid can be restored until ``retention.deleted_days`` have passed.

@@ -38,6 +38,7 @@ _COLUMNS = (
 _live = threads.c.deletion_uid.is_(None)
 _FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
 _LOCK = _FIND.with_for_update()
+_LOCK_UID = select(*_COLUMNS).where(in_thread(threads), _live).with_for_update()
 
 # Postgres' form of the insert; SQLite's compiler writes the same words.
 _MAKE = (
@@ -75,6 +76,12 @@ async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
 async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
     """The same, held until the transaction ends: whoever changes a thread's messages holds it. Raises NotFound."""
     return _found(await tx.one(_LOCK, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
+    """The same for work that goes on where it left off: None when that thread is deleted by now."""
+    row = await tx.one(_LOCK_UID, **of_thread(scope, thread_uid))
+    return None if row is None else _thread(row)
 
 
 def _found(row: Row | None, thread_id: str) -> Thread:

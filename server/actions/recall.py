@@ -38,7 +38,6 @@ async def recall_memory(
         roles=checked_roles(roles),
         kinds=kinds or ("entry", "message"),
         neighbours=neighbours,
-        explain=explain,
     )
     found = await recall.recall(call.engine, call.scope, asked)
     now, counter = call.engine.now(), call.engine.tokens

@@ -28,7 +28,6 @@ class DatabaseState:
     exists: bool = True
     failure: str = ""
     server: str = ""
-    vector: str = ""
 
     @property
     def latest(self) -> int:
@@ -94,7 +93,6 @@ async def _look_at_postgres(url: str) -> DatabaseState:
                     where,
                     version=await _postgres_version(connection),
                     server=await connection.fetchval("SHOW server_version"),
-                    vector=await _postgres_vector(connection),
                 )
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
@@ -107,15 +105,6 @@ async def _postgres_version(connection: "asyncpg.Connection[asyncpg.Record]") ->
         return 0
     version: int = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations")
     return version
-
-
-async def _postgres_vector(connection: "asyncpg.Connection[asyncpg.Record]") -> str:
-    row = await connection.fetchrow(
-        "SELECT installed_version, default_version FROM pg_available_extensions WHERE name = 'vector'"
-    )
-    if row is None:
-        return ""
-    return f"{row[0]}, installed" if row[0] else f"{row[1]}, available"
 
 
 def _why(error: Exception) -> str:

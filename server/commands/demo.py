@@ -27,6 +27,7 @@ from memstrata.server.settings import Settings
 from memstrata.storage.errors import MemstrataError
 
 PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.05
 _ROLES = {"user": "cyan", "assistant": "green"}
 
 
@@ -81,16 +82,35 @@ async def _remember_and_recall(console: Console, folder: Path, told: Story) -> N
     async with _server(folder) as second:
         aside = f"answers after {second.started_in:.2f} s"
         _heading(console, "2. The process ends, and a new one opens the same file", aside)
-        for number, question in ((3, told.question), (4, told.unanswered)):
+        console.print(await _until_embedded(second))
+        for number, question, remark in (
+            (3, told.question, ""),
+            (4, told.in_other_words, ", in other words"),
+            (5, told.unanswered, ""),
+        ):
             answer, took = await second.call("recall_memory", query=question, limit=1)
-            _heading(console, f"{number}. {question}", f"recall_memory, {took}")
+            _heading(console, f"{number}. {question}", f"recall_memory, {took}{remark}")
             _show_indented(console, answer)
         page, took = await second.call("get_messages", thread_id=told.read_back)
-        _heading(console, f"5. The thread {told.read_back} is read back", f"get_messages, {took}")
+        _heading(console, f"6. The thread {told.read_back} is read back", f"get_messages, {took}")
         _show_messages(console, [(message["role"], message["parts"][0]["text"]) for message in page["messages"]])
         status, took = await second.call("memory_status")
-        _heading(console, "6. What there is now", f"memory_status, {took}")
+        _heading(console, "7. What there is now", f"memory_status, {took}")
         console.print(_status_line(status))
+
+
+async def _until_embedded(session: _Session) -> Text:
+    """Wait until every message has its vector. Returns what to say of them. Raises DemoFailed."""
+    began = time.perf_counter()
+    while True:
+        status, _ = await session.call("memory_status")
+        vectors = status["vectors"]
+        if vectors["state"] == "failed":
+            raise DemoFailed(f"the embedder failed: {vectors['reason']}")
+        if vectors["state"] == "ready" and not vectors["pending"]:
+            took = f"ready after {time.perf_counter() - began:.1f} s"
+            return _line(f"{vectors['total']} vectors, made by {vectors['model']} on this machine", took)
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 @contextlib.asynccontextmanager

@@ -8,10 +8,12 @@ Conversation = list[dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """Two conversations by their threads, a question they answer, one they do not, and the thread that is read back."""
+    """Two conversations by their threads, a question they answer, one whose answer has none of its words, one they do
+    not answer, and the thread that is read back."""
 
     conversations: dict[str, Conversation]
     question: str
+    in_other_words: str
     unanswered: str
     read_back: str
 
@@ -35,6 +37,7 @@ def story() -> Story:
             ],
         },
         question="What is Mira allergic to?",
+        in_other_words="Who prepares our party dessert?",
         unanswered="Where did I park the bicycle?",
         read_back="home-server",
     )

@@ -12,6 +12,8 @@ from itertools import groupby
 
 from rich.console import Console
 
+from memstrata.memory.embedding.minilm import installed_weights
+from memstrata.memory.embedding.port import EmbeddingFailed
 from memstrata.memory.tokens import ESTIMATE, load_counter, shipped_encodings
 from memstrata.server.commands.database_check import DatabaseState, look_at_database
 from memstrata.server.commands.findings import Finding, on_disk, wanted
@@ -50,9 +52,10 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield from _database(settings, state)
     yield from _sqlite(state)
     yield from _search(state)
+    yield _embedder(settings)
     yield _tokens()
     yield from _http(settings)
-    yield _models()
+    yield _models(settings)
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
@@ -134,17 +137,39 @@ def _version(numbers: tuple[int, int, int]) -> str:
 
 
 def _search(state: DatabaseState) -> Iterator[Finding]:
+    able = sqlite_driver.abilities()
     if state.kind == "postgres":
         yield Finding("search", "full text", "tsvector")
-        vector = f"extension vector {state.vector}" if state.vector else "extension vector is not available"
-        yield Finding("search", "vectors", "not known" if state.failure else f"{vector}; this version uses none")
+        yield Finding("search", "vectors", "compared by Postgres itself, without an extension")
         return
-    able = sqlite_driver.abilities()
     yield wanted(
         "search", "full text", able.fts5, yes="FTS5", no="this SQLite has no FTS5", mend=_NEWER_SQLITE, state="failed"
     )
-    vector = f"sqlite-vec {able.vector_extension}" if able.vector_extension else "sqlite-vec cannot be loaded"
-    yield Finding("search", "vectors", f"{vector}; this version uses none")
+    yield wanted(
+        "search",
+        "vectors",
+        able.vector_extension is not None,
+        yes=f"sqlite-vec {able.vector_extension}",
+        no="compared in Python, which takes several times as long: sqlite-vec cannot be loaded",
+        mend=_NEWER_SQLITE,
+    )
+
+
+def _embedder(settings: Settings) -> Finding:
+    name = settings.embedding.embedder
+    match name:
+        case "none":
+            mend = "set embedding.embedder = use, and what was said in other words is found, too"
+            return Finding("search", "embedder", "none: recall finds words only", "degraded", mend)
+        case "use":
+            return Finding("search", "embedder", "use: multilingual, on this machine")
+        case "english":
+            try:
+                installed_weights()
+            except EmbeddingFailed as error:
+                return Finding("search", "embedder", "english, which is not installed", "degraded", str(error))
+            return Finding("search", "embedder", "english, on this machine")
+    return Finding("search", "embedder", f"{name}: what is stored and asked is sent to its provider")
 
 
 def _tokens() -> Finding:
@@ -172,9 +197,11 @@ def _http(settings: Settings) -> Iterator[Finding]:
         yield on_disk("HTTP", "key", f"{key} (in {file})", file, closed="rwx", risk="can read the key")
 
 
-def _models() -> Finding:
+def _models(settings: Settings) -> Finding:
     present = [name for name in MODEL_KEYS if os.environ.get(name)]
-    return Finding("models", "keys", f"{', '.join(present) or 'none'}; this version calls no model and needs none")
+    local = settings.embedding.embedder in ("use", "english", "none")
+    needed = "no model is called that needs one" if local else "the embedder's provider may need one"
+    return Finding("models", "keys", f"{', '.join(present) or 'none'}; {needed}")
 
 
 def _show(console: Console, findings: list[Finding]) -> None:

@@ -55,6 +55,14 @@ KINDS: Mapping[Kind, Description] = {
         _PEOPLE,
         0.2,
     ),
+    "recall": Description(
+        "recall",
+        "Recall",
+        "What is remembered about a query, best first with scores, as recall_memory answers: limit hits (5, at most 50).",
+        JSON,
+        _BOTH,
+        0.6,
+    ),
     "thread": Description("thread", "Conversation", "Title, metadata and counts of a conversation.", JSON, _BOTH, 0.4),
     "messages": Description(
         "messages",
@@ -94,7 +102,7 @@ KINDS: Mapping[Kind, Description] = {
     ),
 }
 
-TEMPLATED: tuple[Kind, ...] = ("thread", *OF_A_THREAD, "run")
+TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run")
 
 
 def templates() -> list[ResourceTemplate]:

@@ -63,6 +63,8 @@ def _call(address: Address, current: bool) -> tuple[str, Json]:
             return "list_threads", {"limit": _MOST_LISTED}
         case "status":
             return "memory_status", {}
+        case "recall":
+            return "recall_memory", {**address.query, "format": "json"}
         case "thread":
             return "list_threads", {"thread_id": address.thread_id}
         case "messages":

@@ -25,6 +25,17 @@ class UsageByModel(Usage):
     more_models: NotRequired[int]
 
 
+# How many pieces of text there are, and how many still lack a vector.
+class Vectors(TypedDict):
+    model: str
+    dimension: int
+    total: int
+    pending: int
+    state: str
+    languages: NotRequired[str]
+    reason: NotRequired[str]
+
+
 class MemoryStatus(TypedDict):
     memory: str
     version: str
@@ -33,6 +44,7 @@ class MemoryStatus(TypedDict):
     counts: ScopeCounts
     tokens: dict[str, Any]
     usage: UsageByModel
+    vectors: Vectors
     recall: dict[str, Any]
     degraded: list[str]
 

@@ -60,8 +60,11 @@ class Server:
 @contextlib.asynccontextmanager
 async def server(folder: Path, mode: Any) -> AsyncIterator[Server]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    quick = {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
     flags = ["--data-dir", str(folder / "data"), "--toolsets", "all"]
-    parameters = StdioServerParameters(command=sys.executable, args=["-m", "memstrata.server", *flags], env=kept)
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-m", "memstrata.server", *flags], env=kept | quick
+    )
     before = {child.pid for child in psutil.Process().children()}
     with (folder / "log").open("a", encoding="utf-8") as log:
         async with Client(stdio_client(parameters, errlog=log), mode=mode) as client:

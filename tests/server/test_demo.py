@@ -31,7 +31,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -48,22 +48,31 @@ def test_the_demo_remembers_across_processes_and_invents_nothing(shown: str) -> 
     assert "answers after" in section(shown, 2)
     assert re.match(r"What is Mira allergic to\?  \(recall_memory, \d+ ms\)\n", section(shown, 3))
     assert "allergic to nuts" in section(shown, 3).partition("\n")[2]
-    assert section(shown, 4).endswith("Nothing relevant is remembered about this.")
-    assert "2 threads, 8 messages" in section(shown, 6)
+    assert "Nothing relevant is remembered about this." in section(shown, 5)
+    assert "2 threads, 8 messages" in section(shown, 7)
+
+
+def test_the_demo_finds_what_was_said_in_other_words(shown: str) -> None:
+    assert re.search(r"8 vectors, made by use-multilingual-v3 on this machine  \(ready after \d+\.\d s\)", shown)
+    question, _, answer = section(shown, 4).partition("  (recall_memory, ")
+    (found,) = (line for line in answer.splitlines() if line.strip().startswith("> "))
+    assert "Grandma Ilse bakes it." in found
+    assert not set(re.findall(r"\w+", question.lower())) & set(re.findall(r"\w+", found.lower()))
+    assert "semantic" in answer
 
 
 def test_the_demo_shows_that_a_secret_was_masked(shown: str) -> None:
     token = re.search(r"ghp_\w+", section(shown, 1))
     assert token is not None
     assert "1 secret masked" in section(shown, 1)
-    read_back = section(shown, 5)
+    read_back = section(shown, 6)
     assert re.search(r"\[masked:github-token:[0-9a-f]{8}\]", read_back)
     assert token[0] not in read_back
 
 
 def test_the_demo_is_short_and_plain_where_there_is_no_terminal(shown: str) -> None:
     assert "\x1b" not in shown
-    assert len(shown.splitlines()) < 70
+    assert len(shown.splitlines()) < 80
 
 
 def test_the_demo_ends_with_lines_that_can_be_pasted(shown: str) -> None:

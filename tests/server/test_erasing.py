@@ -16,7 +16,8 @@ async def test_erased_words_leave_the_file_while_the_server_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memstrata.server.process.ERASE_EVERY_SECONDS", 0.05)
-    settings = load_settings({"data_dir": str(tmp_path), "retention": {"deleted_days": 0}}, environ={})
+    given = {"data_dir": str(tmp_path), "retention": {"deleted_days": 0}, "embedding": {"embedder": "none"}}
+    settings = load_settings(given, environ={})
     words = [f"marker{n}zyx" for n in range(300)]
     async with Client(build_server(settings)) as client:
         for start in range(0, len(words), 100):

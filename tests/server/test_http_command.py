@@ -49,7 +49,8 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    return kept | {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
 
 
 class Served:

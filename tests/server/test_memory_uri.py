@@ -21,7 +21,7 @@ from memstrata.server.memory_uri import (
 from memstrata.storage.errors import InvalidInput
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
-ALONE: tuple[Kind, ...] = ("profile", "threads", "status")
+PLAIN: tuple[Kind, ...] = ("profile", "threads", "status")
 THREADED: tuple[Kind, ...] = ("thread", *OF_A_THREAD)
 NUMBERS = st.integers(min_value=0, max_value=10**19 - 1).map(str)
 QUERIES: dict[Kind, tuple[str, ...]] = {"messages": ("limit", "before"), "events": ("after",)}
@@ -36,10 +36,10 @@ def refusal(uri: str) -> str:
 
 
 def test_there_is_a_kind_for_every_address_and_no_other() -> None:
-    assert sorted((*ALONE, *THREADED, "run")) == sorted(get_args(Kind))
+    assert sorted((*PLAIN, "recall", *THREADED, "run")) == sorted(get_args(Kind))
 
 
-@pytest.mark.parametrize("kind", ALONE)
+@pytest.mark.parametrize("kind", PLAIN)
 def test_what_belongs_to_no_thread_is_read_as_written(kind: Kind) -> None:
     assert uri_of(kind) == template_of(kind) == f"memory://{kind}"
     assert address_of(uri_of(kind)) == parse(uri_of(kind)) == Address(kind)
@@ -69,6 +69,14 @@ def test_what_a_client_makes_of_a_template_is_the_same_address(kind: Kind, threa
     uri = UriTemplate.parse(template_of(kind)).expand({"thread_id": thread_id, **query})
     assert address_of(uri) == Address(kind, thread_id, query)
     assert query or uri == uri_of(kind, thread_id)
+
+
+@given(IDS, st.none() | NUMBERS)
+def test_any_question_is_read_as_the_template_of_recall_has_it(question: str, limit: str | None) -> None:
+    given_ = {"query": question} | ({"limit": limit} if limit else {})
+    uri = UriTemplate.parse(template_of("recall")).expand(given_)
+    assert uri.startswith("memory://recall?query=")
+    assert address_of(uri) == Address("recall", query=given_)
 
 
 @given(IDS)
@@ -129,6 +137,9 @@ def test_an_unknown_resource_of_a_thread_is_told_the_nearest() -> None:
         ),
         ("memory://threads/a/messages?limit", "limit: must be a whole number of at most 19 digits"),
         ("memory://threads/%FF/plan", "'%FF' is not percent-encoded UTF-8"),
+        ("memory://recall?query=%FF", "'query=%FF' is not percent-encoded UTF-8"),
+        ("memory://recall?q=tea", "unknown query 'q'; allowed: query, limit"),
+        ("memory://recall?query=tea&limit=x", "limit: must be a whole number of at most 19 digits"),
         ("memory://runs/%E4", "'%E4' is not percent-encoded UTF-8"),
     ],
 )
@@ -138,6 +149,12 @@ def test_a_wrong_query_or_id_is_told_what_is_allowed(uri: str, told: str) -> Non
 
 @given(st.text(min_size=1000))
 def test_an_error_repeats_little_of_a_long_address(text: str) -> None:
-    for uri in (text, f"memory://threads/a/{text}", f"memory://threads/a/plan?{text}=1", f"memory://threads/%FF{text}"):
+    for uri in (
+        text,
+        f"memory://threads/a/{text}",
+        f"memory://recall?limit={text}",
+        f"memory://threads/a/plan?{text}=1",
+        f"memory://threads/%FF{text}",
+    ):
         if parse(uri) is None:
             assert len(refusal(uri)) < 2000

@@ -28,7 +28,8 @@ Connect = Callable[..., AbstractAsyncContextManager[Client]]
 @pytest.fixture
 async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """Opens a client of one server, without a socket between them."""
-    settings = load_settings({"database": f"sqlite:///{tmp_path}/memory.db"}, environ={})
+    given = {"database": f"sqlite:///{tmp_path}/memory.db", "embedding": {"embedder": "none"}}
+    settings = load_settings(given, environ={})
     app = build_app(build_server(settings), security=TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"]))
 
     @contextlib.asynccontextmanager

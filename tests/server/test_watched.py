@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.server.subscriptions import ResourceUpdated
 
 from memstrata.server.interest import LIST
 from memstrata.server.memory_uri import OF_A_THREAD, uri_of, uri_of_run
@@ -11,6 +12,8 @@ from memstrata.storage.changes import Found, ThreadMark, Watched
 from memstrata.storage.records import Json
 
 from .subscribing import MAIN, PROFILE, STATUS, THREADS
+
+RECALL = uri_of("recall") + "?query=tea"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,17 @@ def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(
     assert {kind for kind, _ in changes_of_resource(None)} == {"profile", "threads", "status", None}
 
 
+def test_what_a_recall_finds_may_have_changed_with_any_thread() -> None:
+    watch = ScopeWatch()
+    watch.add(RECALL)
+    asked = watch.unmarked()
+    assert asked is not None
+    watch.mark(asked, Found({}, {}, {}, 0, [], (1, 2)))
+    assert watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 2))) == []
+    (told,) = watch.news(watch.marked(), Found({}, {}, {}, 0, [], (1, 3)))
+    assert told == ResourceUpdated(uri=RECALL)
+
+
 URIS = st.sampled_from(
     [
         LIST,
@@ -57,6 +71,7 @@ URIS = st.sampled_from(
         STATUS,
         *MAIN.values(),
         MAIN["messages"] + "?limit=5",
+        RECALL,
         uri_of("plan", "b"),
         uri_of_run("r"),
     ]

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from sqlalchemy import text
 
-from memstrata.storage import deletions, hits, messages, search
+from memstrata.storage import deletions, messages, search, search_rows
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.messages import Appended
-from memstrata.storage.records import ROLES, Draft, Json, Message, Role, Scope
+from memstrata.storage.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
 from memstrata.storage.transaction import Database, Row, Tx
 
 ANA = Scope("local", "agent", "ana")
@@ -57,7 +57,7 @@ def draft(
         said_at=said_at,
         tokens=tokens,
         encoding="o200k_base",
-        search_text=words_of(parts),
+        indexed=indexed(words_of(parts), metadata=metadata, name=name),
     )
 
 
@@ -75,8 +75,12 @@ def words_of(parts: Sequence[Json]) -> str:
     return " ".join(re.findall(r"\w+", " ".join(spoken).lower()))
 
 
-def search_text(message: Message) -> str:
-    return words_of(message.parts)
+def indexed(*chunks: str, metadata: Json | None = None, name: str | None = None) -> Indexed:
+    return Indexed(chunks, sum(map(len, chunks)), (metadata or {}).get("session"), name)
+
+
+def search_text(message: Message) -> Indexed:
+    return indexed(words_of(message.parts), metadata=message.metadata, name=message.name)
 
 
 async def say(
@@ -88,7 +92,14 @@ async def say(
     replace_known: bool = False,
 ) -> Appended:
     return await database.write(
-        messages.append, scope, thread_id, drafts, new_uid=uid(), replace_known=replace_known, now=now
+        messages.append,
+        scope,
+        thread_id,
+        drafts,
+        new_uid=uid(),
+        replace_known=replace_known,
+        now=now,
+        search_text=search_text,
     )
 
 
@@ -130,14 +141,15 @@ async def drop(
 async def index_of(
     database: Database, words: Collection[str], scope: Scope = ANA, *, most: int = 1000
 ) -> dict[str, list[Message]]:
-    """The visible messages that the index finds for each word, in the index's order."""
+    """The visible messages that the index finds for each word, the newest rows first."""
 
     async def look(tx: Tx) -> dict[str, list[Message]]:
         rows_of = await search.postings(tx, scope, list(words), most=most)
-        row_ids = list({row_id for found in rows_of.values() for row_id in found})
-        found = await hits.matching(tx, scope, row_ids, thread_id=None, since=None, until=None, roles=ROLES)
-        assert found.keys() == set(row_ids), "the index has rows of messages that nobody sees"
-        return {word: [found[row_id].message for row_id in rows_of[word]] for word in words}
+        row_ids = list({int(row_id) for found in rows_of.values() for row_id in found})
+        place = {row.row_id: (row.thread_uid, row.seq) for row in await search_rows.around(tx, scope, row_ids)}
+        found = await search_rows.messages_of(tx, scope, [place[row_id] for row_id in row_ids])
+        assert found.keys() == {place[row_id] for row_id in row_ids}, "the index has rows of messages that nobody sees"
+        return {word: [found[place[row_id]] for row_id in reversed(rows_of[word].tolist())] for word in words}
 
     return await database.read(look)
 

@@ -8,14 +8,16 @@ from memstrata.storage.postgres_database import PostgresDatabase
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Tx
 
-from .building import ANA, NOW, draft, everything, uid
+from .building import ANA, NOW, draft, everything, search_text, uid
 
 WRITERS = 16
 
 
 async def append_and_count(tx: Tx, /, thread_id: str, id_: str, new_uid: str) -> str:
     """An append that would be seen twice if it happened twice: a counter goes up with it."""
-    done = await messages.append(tx, ANA, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW)
+    done = await messages.append(
+        tx, ANA, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
+    )
     count = done.thread.metadata.get("count", 0) + 1
     await threads.describe(
         tx, ANA, thread_id, Description(None, {"count": count}), new_uid=new_uid, now=NOW, check=lambda _: None

@@ -2,10 +2,11 @@
 
 import pytest
 
-from memstrata.storage import deletions, hits, search, threads
+from memstrata.storage import deletions, search, search_rows, threads
 from memstrata.storage.deletions import Deleted
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import ROLES, Message, Scope
+from memstrata.storage.records import Message, Scope
+from memstrata.storage.search_rows import IndexedRow
 from memstrata.storage.transaction import Database, Tx
 
 from .building import (
@@ -129,17 +130,16 @@ async def test_deleted_messages_are_not_found_any_more(talk: Database, erase: bo
 
 
 async def test_a_row_id_from_before_the_delete_leads_nowhere(talk: Database) -> None:
-    async def rows(tx: Tx) -> list[int]:
-        return (await search.postings(tx, ANA, ["banana"], most=9))["banana"]
+    async def rows(tx: Tx) -> list[IndexedRow]:
+        row_ids = (await search.postings(tx, ANA, ["banana"], most=9))["banana"].tolist()
+        return [row for row in await search_rows.around(tx, ANA, row_ids) if row.row_id in row_ids]
 
-    async def message(tx: Tx, row_ids: list[int]) -> list[Message]:
-        found = await hits.matching(tx, ANA, row_ids, thread_id=None, since=None, until=None, roles=ROLES)
-        return [one.message for one in found.values()]
-
-    before = await talk.read(rows)
-    assert len(await talk.read(message, before)) == 1
+    (before,) = await talk.read(rows)
+    place = (before.thread_uid, before.seq)
+    assert list(await talk.read(search_rows.messages_of, ANA, [place])) == [place]
     await drop(talk, "main", "ids", ["u2"])
-    assert await talk.read(message, before) == []
+    assert await talk.read(search_rows.messages_of, ANA, [place]) == {}
+    assert before.row_id not in {row.row_id for row in await talk.read(search_rows.around, ANA, [before.row_id])}
 
 
 @BOTH

@@ -46,6 +46,7 @@ from .building import (
     tool_result,
     uid,
 )
+from .vectoring import embed_all
 
 pytestmark = pytest.mark.anyio
 
@@ -55,8 +56,8 @@ CATALOGUE = {
 }
 # The installation's own rows, no tenant's.
 NO_TENANTS = {"installation", "schema_migrations"}
-# FTS5's own pages and random names of transactions: compared by the words in them, not row by row.
-OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes"}
+# FTS5's own pages, random names of transactions, the counter of row ids: compared by the words, not row by row.
+OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes", "sqlite_sequence"}
 # What belongs to no thread and stays: a counter, what is known of the resource, what was spent.
 STAYING = {"resources", "user_profiles", "usage"}
 
@@ -98,6 +99,7 @@ async def fill(database: Database, words: Sequence[str]) -> None:
         return {"ids": ["u"]}
 
     await database.write(idempotency.once, ANA, Request(key, "hmac"), NOW, answer)
+    await embed_all(database)
     await drop(database, "main", "ids", ["t"])
 
 
@@ -264,6 +266,12 @@ async def test_a_half_in_one_delete_goes_with_its_other_half_in_another(database
     assert "numbat" in repr(stored)
 
 
+VECTORS = """
+    SELECT m.id, v.vector, v.code FROM search_vectors v JOIN search_rows USING (row_id)
+    JOIN messages m USING (tenant_id, agent_id, resource_id, thread_uid, seq)
+"""
+
+
 def bytes_on_disk(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in sorted(path.parent.iterdir()) if file.name.startswith(path.name))
 
@@ -286,6 +294,7 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         worked = secret_words(4)
         await database.write(log_work, ["main", *worked], "a")
         assert all(word.encode() in bytes_on_disk(path) for word in (*kept, *gone, *rest[:-1], *worked))
+        embedded = await database.read(rows, VECTORS)
         await drop(database, "main", "ids", [word[:8] for word in gone], erase=at_once)
         await drop(database, "main", "ids", ["u", "a"], erase=at_once)
         description = Description("", {rest[1]: None})
@@ -295,6 +304,14 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         left = bytes_on_disk(path)
         assert [word for word in (*gone, *rest, *worked) if word.encode() in left] == []
         assert all(word.encode() in left for word in kept)
+        assert {id_ for id_, *_ in embedded} >= {word[:8] for word in (*kept, *gone)}
+        kept_ids = {word[:8] for word in kept}
+        for id_, vector, code in embedded:
+            if id_ in kept_ids:
+                assert vector in left
+            elif id_ not in ("r", "t"):
+                assert vector not in left
+                assert code not in left
     finally:
         await database.close()
 

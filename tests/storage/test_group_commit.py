@@ -11,7 +11,7 @@ from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.transaction import StoreFunctionSuspended, Tx
 
-from .building import ANA, NOW, draft, execute, only, say, uid
+from .building import ANA, NOW, draft, execute, only, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -39,7 +39,9 @@ async def statements(sqlite: SqliteDatabase) -> list[str]:
 
 def appending(name: str) -> Function:
     async def append(tx: Tx) -> int:
-        done = await messages.append(tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW)
+        done = await messages.append(
+            tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
+        )
         return done.stored[0].seq
 
     return append
@@ -139,7 +141,9 @@ async def test_a_lost_transaction_alone_is_an_error_and_the_next_write_works(sql
 async def test_a_full_disk_fails_only_who_needs_the_room(sqlite: SqliteDatabase) -> None:
     async def large(tx: Tx) -> int:
         much = [draft("x" * 100_000) for _ in range(20)]
-        await messages.append(tx, ANA, "large", much, new_uid=uid(), replace_known=False, now=NOW)
+        await messages.append(
+            tx, ANA, "large", much, new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
+        )
         return 0
 
     await sqlite.write(appending("a"))

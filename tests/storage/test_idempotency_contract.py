@@ -10,7 +10,7 @@ from memstrata.storage.idempotency import Request
 from memstrata.storage.records import Draft, Json, Scope
 from memstrata.storage.transaction import Database, Tx
 
-from .building import ANA, BEN, NOW, draft, everything, only, say, uid
+from .building import ANA, BEN, NOW, draft, everything, only, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +22,9 @@ async def append_once(
 
     async def unit(tx: Tx) -> tuple[Json, bool]:
         async def write(tx: Tx) -> Json:
-            done = await messages.append(tx, scope, "main", [sent], new_uid=new_uid, replace_known=False, now=NOW)
+            done = await messages.append(
+                tx, scope, "main", [sent], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
+            )
             return {"ids": [one.id for one in done.stored], "seqs": [one.seq for one in done.stored]}
 
         return await idempotency.once(tx, scope, request, NOW, write)

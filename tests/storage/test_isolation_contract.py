@@ -18,18 +18,20 @@ from memstrata.storage import (
     counts,
     deletions,
     events,
-    hits,
     idempotency,
     messages,
     orphans,
     plans,
+    reindexing,
     restoration,
     run_listing,
     runs,
     search,
+    search_rows,
     steps,
     threads,
     usage,
+    vectors,
     working_memory,
 )
 from memstrata.storage.attempts import NewAttempt
@@ -43,7 +45,8 @@ from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Tx
 from memstrata.storage.usage import Line, Spent
 
-from .building import ANA, NOW, draft, drop, rows, say, search_text, tool_call, tool_result, uid
+from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
+from .vectoring import DIMENSION, MODEL, embed_all
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +54,7 @@ TABLES = (
     "threads",
     "messages",
     "search_rows",
+    "search_vectors",
     "deletions",
     "idempotency",
     "resources",
@@ -123,15 +127,16 @@ def calls(known: Known) -> dict[str, Call]:
         "events.record_of_resource, of a thread": lambda tx, who: events.record_of_resource(
             tx, who, NewEvent("e"), thread_uid=known.thread_uid, origin=_ORIGIN, now=NOW
         ),
-        "hits.matching": lambda tx, who: hits.matching(
-            tx, who, known.row_ids, thread_id=None, since=None, until=None, roles=ROLES
-        ),
-        "hits.matching, of the thread": lambda tx, who: hits.matching(
-            tx, who, known.row_ids, thread_id="main", since=None, until=None, roles=ROLES
-        ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
         "messages.append": lambda tx, who: messages.append(
-            tx, who, "main", [_A, _T], new_uid=known.thread_uid, replace_known=True, now=NOW
+            tx,
+            who,
+            "main",
+            [_A, _T],
+            new_uid=known.thread_uid,
+            replace_known=True,
+            now=NOW,
+            search_text=search_text,
         ),
         "messages.page": lambda tx, who: messages.page(tx, who, "main", roles=ROLES, limit=9),
         "messages.neighbours": lambda tx, who: messages.neighbours(
@@ -139,6 +144,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "plans.change": lambda tx, who: _plan(tx, who, known.thread_uid, {"goal": "new"}),
         "plans.kept": lambda tx, who: plans.kept(tx, who, "main", [1]),
+        "reindexing.rebuild": lambda tx, who: reindexing.rebuild(tx, who, known.thread_uid, [1, 2, 3], search_text),
         "restoration.listed": restoration.listed,
         "restoration.restore": lambda tx, who: restoration.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
@@ -160,9 +166,21 @@ def calls(known: Known) -> dict[str, Call]:
         "runs.suspend": lambda tx, who: runs.suspend(tx, who, _run(made), _CHECKPOINT, now=NOW),
         "search.postings": lambda tx, who: search.postings(tx, who, ["apple"], most=9),
         "search.size": search.size,
-        "search.put": lambda tx, who: search.put(tx, who, [search.Entry(known.thread_uid, 1, "apple")]),
+        "search.put": lambda tx, who: search.put(
+            tx, who, [search.Entry(known.thread_uid, 1, "user", NOW, indexed("apple"))]
+        ),
         "search.remove": lambda tx, who: search.remove(tx, who, known.thread_uid, [1, 2, 3]),
         "search.remove_thread": lambda tx, who: search.remove_thread(tx, who, known.thread_uid),
+        "search_rows.around": lambda tx, who: search_rows.around(tx, who, known.row_ids),
+        "search_rows.messages_of": lambda tx, who: search_rows.messages_of(
+            tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
+        ),
+        "search_rows.passing": lambda tx, who: search_rows.passing(
+            tx, who, thread_id=None, since=None, until=None, roles=ROLES
+        ),
+        "search_rows.passing, in the thread": lambda tx, who: search_rows.passing(
+            tx, who, thread_id="main", since=None, until=None, roles=ROLES
+        ),
         "steps.listed": lambda tx, who: steps.listed(tx, who, "main", operation_id="", after=0, limit=9),
         "steps.listed, of an operation": lambda tx, who: steps.listed(
             tx, who, "main", operation_id="op", after=0, limit=9
@@ -177,11 +195,18 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, metadata={}, order_by="title", descending=False, after=None, limit=9
         ),
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
+        "threads.lock_uid": lambda tx, who: threads.lock_uid(tx, who, known.thread_uid),
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
         "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "usage.by_thread": usage.by_thread,
         "usage.of_resource": usage.of_resource,
         "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
+        "vectors.nearest": lambda tx, who: vectors.nearest(tx, who, MODEL, bytes(DIMENSION // 8), most=9),
+        "vectors.nearest_among": lambda tx, who: vectors.nearest_among(
+            tx, who, MODEL, bytes(DIMENSION // 8), known.row_ids, most=9
+        ),
+        "vectors.of_rows": lambda tx, who: vectors.of_rows(tx, who, MODEL, known.row_ids),
+        "vectors.progress": lambda tx, who: vectors.progress(tx, who, MODEL),
         "working_memory.change": lambda tx, who: _keep(tx, who, "main", known.thread_uid, "new"),
         "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
         "working_memory.current": lambda tx, who: working_memory.current(tx, who, "main"),
@@ -307,6 +332,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     await database.write(_logged, made.thread)
     await database.write(_ran, made.thread)
     await database.write(_worked, made.thread)
+    await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"
     assert deleted.deletion_uid is not None

@@ -5,7 +5,19 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, Table
 
-from memstrata.storage import events, hits, messages, sqlite_driver, steps, tables, threads, usage, working_memory
+from memstrata.storage import (
+    events,
+    messages,
+    search_rows,
+    sqlite_driver,
+    steps,
+    tables,
+    threads,
+    usage,
+    vectors,
+    vectors_sqlite,
+    working_memory,
+)
 from memstrata.storage.migrations.runner import migrate_sqlite
 from memstrata.storage.statements import compiled
 
@@ -24,12 +36,56 @@ def plan(path: Path, statement: Executable) -> list[str]:
     return [row[3] for row in rows if "json_each" not in row[3] and row[3].startswith(("SCAN", "SEARCH"))]
 
 
-@pytest.mark.parametrize("statement", [hits._MATCHING, hits._IN_THREAD])
-def test_winners_of_a_recall_are_looked_up_by_their_row_ids(statement: Executable, tmp_path: Path) -> None:
-    first, winners, *others = plan(tmp_path / "memory.db", statement)
-    assert first == "SEARCH search_rows USING INTEGER PRIMARY KEY (rowid=?)"
-    assert winners == "SCAN winners"
-    assert all("thread_uid=?" in step for step in others), others
+ROWS = "SEARCH search_rows USING INTEGER PRIMARY KEY (rowid=?)"
+KEY = "tenant_id=? AND agent_id=? AND resource_id=?"
+
+
+def test_what_stands_around_rows_is_looked_up_by_whole_keys(tmp_path: Path) -> None:
+    steps = [step for step in plan(tmp_path / "memory.db", search_rows._AROUND) if not step.startswith("SCAN")]
+    near = f"SEARCH near USING COVERING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=? AND seq=? AND chunk=?)"
+    assert steps == [ROWS, ROWS, near]
+    scanned = [step for step in plan(tmp_path / "memory.db", search_rows._AROUND) if step.startswith("SCAN")]
+    assert {step.split()[1] for step in scanned} == {"asked", "distances", "CONSTANT"}
+
+
+def test_rows_that_pass_are_found_through_the_key_of_their_thread_or_scope(tmp_path: Path) -> None:
+    for times in (False, True):
+        in_thread, named = plan(tmp_path / "memory.db", search_rows._passing(True, times, times))
+        assert in_thread == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=?)"
+        assert "threads_live_name" in named
+        (in_scope,) = plan(tmp_path / "memory.db", search_rows._passing(False, times, times))
+        assert in_scope == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY})"
+
+
+def test_messages_at_places_are_looked_up_by_their_keys(tmp_path: Path) -> None:
+    first, *others = plan(tmp_path / "memory.db", search_rows._messages("sqlite"))
+    assert first == "SCAN keys"
+    assert sorted(others) == [
+        f"SEARCH messages USING INDEX sqlite_autoindex_messages_1 ({KEY} AND thread_uid=? AND seq=?)",
+        f"SEARCH threads USING INDEX sqlite_autoindex_threads_1 ({KEY} AND thread_uid=?)",
+    ]
+
+
+def test_nearest_codes_are_read_from_the_scopes_part_of_their_index_alone(tmp_path: Path) -> None:
+    index = "SEARCH search_vectors USING COVERING INDEX search_vectors_codes (scope_token=? AND model=?{})"
+    assert plan(tmp_path / "memory.db", vectors_sqlite.NEAREST) == [index.format("")]
+    assert plan(tmp_path / "memory.db", vectors_sqlite.NEAREST_AMONG) == [index.format(" AND row_id=?")]
+    assert plan(tmp_path / "memory.db", vectors._DONE) == [index.format("")]
+
+
+def test_vectors_are_looked_up_by_their_rows(tmp_path: Path) -> None:
+    by_key = "SEARCH search_vectors USING INDEX sqlite_autoindex_search_vectors_1 (row_id=? AND model=?)"
+    assert plan(tmp_path / "memory.db", vectors._OF_ROWS) == [by_key]
+    assert plan(tmp_path / "memory.db", vectors._LACKING) == [ROWS, by_key]
+    onwards, vector = plan(tmp_path / "memory.db", vectors._PENDING)
+    assert onwards.startswith("SEARCH search_rows USING INTEGER PRIMARY KEY (rowid>?")
+    assert vector == by_key
+
+
+def test_rows_of_older_rules_have_an_index_of_their_own(tmp_path: Path) -> None:
+    """It is made for one version: a new one needs a migration that makes it anew."""
+    (only,) = plan(tmp_path / "memory.db", vectors._STALE)
+    assert only == "SEARCH search_rows USING INDEX search_rows_stale (row_id>?)"
 
 
 @pytest.mark.parametrize("statement", [messages._BEFORE, messages._AFTER, messages._page(True, False)])

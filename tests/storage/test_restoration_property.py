@@ -24,6 +24,7 @@ from .building import (
     search_text,
     tool_call,
     tool_result,
+    words_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -83,8 +84,8 @@ async def check(database: Database, scope: Scope, told: Talk, whole: list[Messag
     thread = await database.read(threads.find, scope, "main")
     assert thread.message_count == len(shown)
     assert thread.token_count == sum(message.tokens for message in shown)
-    expected = {(word, message.seq) for message in shown for word in search_text(message).split()}
-    words = {word for message in whole for word in search_text(message).split()}
+    expected = {(word, message.seq) for message in shown for word in words_of(message.parts).split()}
+    words = {word for message in whole for word in words_of(message.parts).split()}
     index = await index_of(database, words, scope)
     assert {(word, message.seq) for word in words for message in index[word]} == expected, (
         "the index does not say what is shown"

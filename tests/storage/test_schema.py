@@ -11,7 +11,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from memstrata.storage import sqlite_driver
 from memstrata.storage.migrations.runner import migrate_postgres, migrate_sqlite
-from memstrata.storage.tables import metadata, search_rows
+from memstrata.storage.tables import metadata, search_rows, search_vectors
 
 pytestmark = pytest.mark.anyio
 
@@ -97,11 +97,16 @@ async def test_on_sqlite_the_migrations_make_what_the_tables_declare(tmp_path: P
         ours, expected = sqlite_catalogue(migrated), sqlite_catalogue(declared)
         rest = {name for name in ours.keys() - expected.keys() if not name.startswith("search_text")}
         assert {name: ours[name] for name in expected} == expected
-        assert rest == {"schema_migrations", "search_rows"}
-        columns = {row[0]: row[1] for row in ours["search_rows"] if row[0] in search_rows.c}
+        assert rest == {"schema_migrations", "search_rows", "search_vectors", "sqlite_sequence"}
         # An explicit INTEGER PRIMARY KEY is what the full-text index's row ids may hang on.
-        declared_types = {c.name: str(c.type.compile(sqlite.dialect())) for c in search_rows.c}
-        assert columns == {**declared_types, "row_id": "INTEGER"}
+        for table, different in ((search_rows, {"row_id": "INTEGER"}), (search_vectors, {})):
+            columns = {row[0]: (row[1], not row[2]) for row in ours[table.name] if row[0] in table.c and len(row) == 5}
+            assert {name: kind for name, (kind, _) in columns.items()} == {
+                **{c.name: str(c.type.compile(sqlite.dialect())) for c in table.c},
+                **different,
+            }
+            nullable = {name for name, (_, may) in columns.items() if may and name != "row_id"}
+            assert nullable == {c.name for c in table.c if c.nullable}
     finally:
         migrated.close()
         declared.close()
@@ -112,10 +117,15 @@ async def test_on_postgres_the_migrations_make_what_the_tables_declare(
 ) -> None:
     ours, expected = await both()
     assert {name: ours[name] for name in expected} == expected
-    assert ours.keys() - expected.keys() == {"schema_migrations", "search_rows", "last_writes"}
-    columns = {row[1]: row[2] for row in ours["search_rows"] if len(row) == 6}
-    declared = {column.name: str(column.type.compile(postgresql.dialect())).lower() for column in search_rows.c}  # type: ignore[no-untyped-call]
-    assert {name: kind for name, kind in columns.items() if name != "lexemes"} == declared
+    assert ours.keys() - expected.keys() == {"schema_migrations", "search_rows", "search_vectors", "last_writes"}
+    different = {"code": "bit varying", "vector": "bytea"}
+    for table in (search_rows, search_vectors):
+        columns = {row[1]: (row[2], not row[3]) for row in ours[table.name] if len(row) == 6 and row[1] != "lexemes"}
+        assert {name: kind for name, (kind, _) in columns.items()} == {
+            c.name: different.get(c.name, str(c.type.compile(postgresql.dialect())).lower())  # type: ignore[no-untyped-call]
+            for c in table.c
+        }
+        assert {name for name, (_, may) in columns.items() if may} == {c.name for c in table.c if c.nullable}
 
 
 def test_every_tenants_table_leads_its_key_with_the_scope() -> None:

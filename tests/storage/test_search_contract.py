@@ -1,16 +1,19 @@
-"""The lexical index: which rows of a scope have which word, and what becomes of them as hits."""
+"""The lexical index: which rows of a scope have which word."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.storage import hits, search
-from memstrata.storage.hits import Found
-from memstrata.storage.records import ROLES, Scope
+from memstrata.storage import messages, search
+from memstrata.storage.records import Indexed, Message, Scope
 from memstrata.storage.search import scope_token
 from memstrata.storage.transaction import Database, Tx
 
-from .building import ANA, BEN, NOW, draft, examples, having, index_of, new_scope, only, say
+from .building import ANA, BEN, NOW, draft, examples, having, index_of, indexed, new_scope, only, say
+from .building import rows as rows_of
 
 pytestmark = pytest.mark.anyio
 
@@ -21,34 +24,22 @@ words = st.text(
 
 
 async def postings(database: Database, *asked: str, scope: Scope = ANA, most: int = 100) -> dict[str, list[int]]:
-    return await database.read(search.postings, scope, list(asked), most=most)
+    found = await database.read(search.postings, scope, list(asked), most=most)
+    assert all(row_ids.dtype == np.int64 for row_ids in found.values())
+    return {word: row_ids.tolist() for word, row_ids in found.items()}
 
 
-async def found(
-    database: Database,
-    word: str,
-    *,
-    scope: Scope = ANA,
-    thread_id: str | None = None,
-    since: int | None = None,
-    until: int | None = None,
-    roles: tuple[str, ...] = ROLES,
-) -> list[str]:
-    """The ids of the messages that have the word and pass the filters."""
-
-    async def look(tx: Tx) -> dict[int, Found]:
-        row_ids = (await search.postings(tx, scope, [word], most=100))[word]
-        return await hits.matching(tx, scope, row_ids, thread_id=thread_id, since=since, until=until, roles=roles)
-
-    return sorted(one.message.id for one in (await database.read(look)).values())
+async def found(database: Database, word: str, *, scope: Scope = ANA) -> list[str]:
+    """The ids of the messages that have the word."""
+    return sorted(message.id for message in await having(database, word, scope))
 
 
-async def test_each_word_has_its_rows_the_newest_first(database: Database) -> None:
+async def test_each_word_has_its_rows_ascending(database: Database) -> None:
     await say(database, "one", draft("apple pear", id="a"), draft("pear", id="b"))
     await say(database, "two", draft("apple", id="c"))
     rows = await postings(database, "apple", "pear", "plum")
     assert [len(rows[word]) for word in ("apple", "pear", "plum")] == [2, 2, 0]
-    assert all(row_ids == sorted(row_ids, reverse=True) for row_ids in rows.values())
+    assert all(row_ids == sorted(row_ids) for row_ids in rows.values())
     index = await index_of(database, ["apple", "pear"])
     assert {word: [message.id for message in messages] for word, messages in index.items()} == {
         "apple": ["c", "a"],
@@ -102,7 +93,7 @@ async def test_every_word_in_any_script_is_found_by_itself_and_no_word_is_a_synt
     database: Database, stored: list[str], asked: str
 ) -> None:
     async def index(tx: Tx) -> None:
-        await search.put(tx, scope, [search.Entry(thread_uid, 1, " ".join(stored))])
+        await search.put(tx, scope, [search.Entry(thread_uid, 1, "user", NOW, indexed(" ".join(stored)))])
 
     scope = new_scope()
     made = await say(database, "main", draft(parts=[]), scope=scope)
@@ -150,50 +141,61 @@ async def test_a_cap_counts_only_rows_of_the_scope(database: Database) -> None:
     assert [message.id for message in await having(database, "apple", most=2)] == ["a"]
 
 
-async def test_hits_are_narrowed_by_thread_role_and_time(database: Database) -> None:
-    await say(
-        database,
-        "one",
-        draft("apple", id="a", said_at=NOW),
-        draft("apple", id="b", role="assistant", said_at=NOW + 10),
-        draft("apple", id="c", said_at=NOW + 20),
-    )
-    await say(database, "two", draft("apple", id="d", said_at=NOW + 30))
-    assert await found(database, "apple") == ["a", "b", "c", "d"]
-    assert await found(database, "apple", thread_id="one") == ["a", "b", "c"]
-    assert await found(database, "apple", thread_id="none") == []
-    assert await found(database, "apple", roles=("assistant",)) == ["b"]
-    assert await found(database, "apple", roles=("tool", "system")) == []
-    assert await found(database, "apple", since=NOW + 10) == ["b", "c", "d"]
-    assert await found(database, "apple", until=NOW + 10) == ["a", "b"]
-    assert await found(database, "apple", since=NOW + 10, until=NOW + 20, roles=("user",)) == ["c"]
-    assert await found(database, "apple", since=NOW + 20, until=NOW + 10) == []
-
-
-async def test_times_are_compared_with_what_was_said_not_with_what_was_stored(database: Database) -> None:
-    await say(database, "main", draft("pear", said_at=NOW), draft("apple", id="a", said_at=5_000))
-    assert await found(database, "apple", until=5_000) == ["a"]
-    assert await found(database, "apple", since=5_001) == []
-
-
-async def test_a_hit_is_the_whole_message_with_its_thread(database: Database) -> None:
-    made = await say(database, "main", draft("apple", id="a", metadata={"k": 1}))
-
-    async def look(tx: Tx) -> list[Found]:
-        row_ids = (await search.postings(tx, ANA, ["apple"], most=1))["apple"]
-        matching = await hits.matching(tx, ANA, row_ids, thread_id=None, since=None, until=None, roles=ROLES)
-        assert list(matching) == row_ids
-        return list(matching.values())
-
-    (one,) = await database.read(look)
-    assert one.thread_uid == made.thread.thread_uid
-    assert (one.message.thread_id, one.message.seq, one.message.id) == ("main", 1, "a")
-    assert (one.message.parts, one.message.metadata) == ([{"type": "text", "text": "apple"}], {"k": 1})
-
-
 async def test_the_size_counts_visible_messages_of_the_scope(database: Database) -> None:
     assert await database.read(search.size, ANA) == 0
     await say(database, "one", draft(), draft("!"))
     await say(database, "two", draft())
     await say(database, "one", draft(), scope=BEN)
     assert await database.read(search.size, ANA) == 3
+
+
+async def test_each_chunk_with_a_word_is_a_row_of_its_message(database: Database) -> None:
+    long = replace(draft(id="a"), indexed=indexed("apple pear", "", "apple"))
+    await say(database, "main", long, draft("pear", id="b"))
+    rows = await postings(database, "apple", "pear")
+    assert [len(rows[word]) for word in ("apple", "pear")] == [2, 2]
+    assert [message.id for message in await having(database, "apple")] == ["a", "a"]
+    chunks = "SELECT chunk, chars FROM search_rows WHERE seq = 1 ORDER BY chunk"
+    assert await database.read(rows_of, chunks) == [(0, 15), (2, 15)]
+
+
+async def test_a_replaced_message_is_found_by_its_new_words_only(database: Database) -> None:
+    await say(database, "main", draft("apple", id="a", said_at=NOW - 5))
+    await say(database, "main", draft("pear", id="a", role="assistant", name="Kim"), replace_known=True)
+    assert [await found(database, word) for word in ("apple", "pear")] == [[], ["a"]]
+    kept = await database.read(rows_of, "SELECT role, speaker, said_at FROM search_rows")
+    assert kept == [("assistant", "Kim", NOW - 5)], "the time it was said stays unless another is given"
+
+
+async def test_a_replaced_message_is_indexed_with_the_time_that_it_keeps(database: Database) -> None:
+    times: list[int] = []
+
+    def search_text(message: Message) -> Indexed:
+        times.append(message.said_at)
+        return indexed("pear")
+
+    await say(database, "main", draft("apple", id="a", said_at=NOW - 5))
+    for said_at in (None, NOW + 5):
+        changed = draft("pear", id="a", said_at=said_at, tokens=1, metadata={"n": said_at})
+        await database.write(
+            messages.append,
+            ANA,
+            "main",
+            [changed],
+            new_uid="u",
+            replace_known=True,
+            now=NOW + 10,
+            search_text=search_text,
+        )
+    assert times == [NOW - 5, NOW + 5]
+    assert await database.read(rows_of, "SELECT said_at FROM search_rows") == [(NOW + 5,)]
+
+
+async def test_a_row_id_is_never_given_again(database: Database) -> None:
+    """Else a vector computed for a message that was replaced meanwhile would be taken for the new one's."""
+    given: set[int] = set()
+    for n in range(5):
+        await say(database, "main", draft(f"apple {n}", id="a"), replace_known=True)
+        (row_id,) = (await postings(database, "apple"))["apple"]
+        assert row_id not in given
+        given.add(row_id)

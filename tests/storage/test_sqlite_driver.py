@@ -210,8 +210,22 @@ def test_the_standard_librarys_sqlite_serves_where_there_is_no_other(tmp_path: P
     assert json.loads(done.stdout) == {
         "module": "sqlite3",
         "found": [[2, 1], [1, 0], [2, 1]],
+        "nearest": [2, 1],
         "problems": [],
         "rewritten": True,
         "erased": True,
         "kept": True,
     }
+
+
+def test_the_stand_in_for_the_vector_extension_counts_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = [bytes(range(n, n + 64)) for n in range(0, 192, 7)]
+    sql = "SELECT vec_distance_hamming(vec_bit(?), vec_bit(?))"
+    monkeypatch.setattr(sqlite_driver, "load_vector_extension", lambda _: None)
+    connection = connect()
+    try:
+        for code in codes:
+            bits = (int.from_bytes(code) ^ int.from_bytes(codes[0])).bit_count()
+            assert connection.execute(sql, (code, codes[0])).fetchone() == (bits,)
+    finally:
+        connection.close()

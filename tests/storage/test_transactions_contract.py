@@ -14,7 +14,7 @@ from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Tx
 
-from .building import ANA, NOW, draft, everything, execute, only, say, seqs, uid
+from .building import ANA, NOW, draft, everything, execute, only, say, search_text, seqs, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,9 @@ async def test_transactions_that_read_and_then_write_at_once_all_survive(databas
 
 async def test_what_a_function_raises_reaches_its_caller_and_undoes_its_work(database: Database) -> None:
     async def fail(tx: Tx) -> None:
-        await messages.append(tx, ANA, "main", [draft()], new_uid=uid(), replace_known=False, now=NOW)
+        await messages.append(
+            tx, ANA, "main", [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
+        )
         raise Refused("no")
 
     with pytest.raises(Refused, match="no"):
@@ -61,7 +63,9 @@ async def test_what_a_function_raises_reaches_its_caller_and_undoes_its_work(dat
 
 async def test_an_error_in_one_of_many_at_once_does_not_touch_the_others(database: Database) -> None:
     async def fail(tx: Tx, /, name: str) -> int:
-        await messages.append(tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW)
+        await messages.append(
+            tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
+        )
         raise Refused(name)
 
     async def one(n: int) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memstrata.storage import idempotency, messages, threads
 from memstrata.storage.idempotency import Request
-from memstrata.storage.records import ROLES, Draft, Json, Scope
+from memstrata.storage.records import ROLES, Draft, Indexed, Json, Scope
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Tx
 
@@ -36,7 +36,7 @@ async def test_any_text_comes_back_the_same(
         {"type": "text", "text": text},
         {"type": "tool_call", "id": id_, "name": name, "arguments": metadata},
     ]
-    sent = Draft(id_, "assistant", name, parts, metadata, NOW, 1, "o200k_base", "")
+    sent = Draft(id_, "assistant", name, parts, metadata, NOW, 1, "o200k_base", Indexed((), 0))
     made = await say(database, thread_id, sent, scope=scope)
     assert (made.thread.thread_id, made.stored[0].id) == (thread_id, id_)
     (kept,) = await everything(database, thread_id, scope)
@@ -72,7 +72,7 @@ async def test_titles_keys_and_answers_come_back_the_same(
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**53 + 1, 2**62 - 1, -(2**62)])
 async def test_whole_numbers_of_time_keep_every_digit(database: Database, number: int) -> None:
-    sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", "")
+    sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", Indexed((), 0))
     await say(database, "main", sent)
     (kept,) = (await database.read(messages.page, ANA, "main", roles=ROLES, limit=1)).messages
     assert kept.said_at == number

@@ -13,6 +13,7 @@ from memstrata.server.settings import Settings, load_settings
 from .calling import Connect, Tools
 
 SettingsFor = Callable[..., Settings]
+NO_EMBEDDER = {"embedding": {"embedder": "none"}}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -29,8 +30,8 @@ def era(request: pytest.FixtureRequest, database_url: str) -> str:
 
 @pytest.fixture
 def settings_for(database_url: str) -> SettingsFor:
-    """Any settings, on the test's database."""
-    return lambda **flags: load_settings({"database": database_url, **flags}, environ={})
+    """Any settings, on the test's database; without an embedder where they name none, since loading one takes a second."""
+    return lambda **flags: load_settings({"database": database_url, **NO_EMBEDDER, **flags}, environ={})
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """recall_memory: how the answer looks, as text and as JSON, and how it keeps to its budget."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from .calling import Tools
 pytestmark = pytest.mark.anyio
 
 COUNTER = load_counter()
+SUMMED = ("lexical", "context", "semantic", "speaker", "role", "session")
 LONG = "violin " + "and so on and so forth " * 2000
 QUOTED = 'violin "' + '\\"\n' * 3000
 
@@ -26,33 +28,59 @@ async def text_and_json(tools: Tools, **arguments: Any) -> tuple[str, dict[str, 
     return text, answer, max(COUNTER.text(text), COUNTER.text(compact))
 
 
-async def test_the_text_begins_with_a_caution_and_ends_with_what_was_matched(tools: Tools) -> None:
-    await tools.say("main", "green tea", "a walk", "black tea")
-    text = await tools("recall_memory", query="tea")
+async def test_the_text_begins_with_a_caution_and_ends_with_the_signals(tools: Tools) -> None:
+    await tools.say("main", "green tea", "a walk", "black tea", "a nap")
+    text = await tools("recall_memory", query="tea", limit=2)
     lines = text.splitlines()
     assert lines[0] == PREAMBLE
-    assert lines[1].startswith("1. thread main, ")
-    assert lines[2:5] == ["   #1 user: green tea", "   #2 user: a walk", "   > #3 user: black tea"]
-    assert lines[-1] == "[2 of 2 matching messages; signals: lexical]"
+    assert lines[1].startswith("1, 2. thread main, ")
+    assert lines[2:6] == [
+        "   > #1 user: green tea",
+        "   #2 user: a walk",
+        "   > #3 user: black tea",
+        "   #4 user: a nap",
+    ]
+    assert lines[-1] == "[2 hits; signals: lexical]"
 
 
 async def test_json_has_the_same_hits_as_the_text(tools: Tools) -> None:
     await tools.say("main", *(f"tea number {number}" for number in range(7)))
     text, answer, _ = await text_and_json(tools, query="tea", limit=4)
-    assert (len(answer["hits"]), answer["matched"], answer["signals"]) == (4, 7, ["lexical"])
+    assert (len(answer["hits"]), answer["signals"]) == (4, ["lexical"])
     shown = [line.partition("> ")[2] for line in text.splitlines() if "   > " in line]
-    assert shown == [f"#{hit['seq']} {hit['role']}: {hit['text']}" for hit in answer["hits"]]
+    assert shown == sorted(f"#{hit['seq']} {hit['role']}: {hit['text']}" for hit in answer["hits"])
 
 
 async def test_explain_tells_the_words_and_scores(tools: Tools) -> None:
-    await tools.say("main", "green tea", "tea")
+    for thread, text in (("one", "green tea"), ("two", "tea"), ("three", "green")):
+        await tools.say(thread, text)
     text, answer, _ = await text_and_json(tools, query="any green tea?", explain=True)
     assert answer["words"] == ["green", "tea"]
-    first, second = answer["hits"]
-    assert (first["score"], first["words"]) == (1.0, ["green", "tea"])
-    assert 0 < second["score"] < 1
-    assert "score 1.00, has: green, tea" in text
-    assert "score" not in await tools("recall_memory", query="green tea")
+    first, second, third = answer["hits"]
+    parts = first["parts"]
+    assert (parts["words"], parts["context_words"], parts["lexical"], parts["cosine"]) == (
+        ["green", "tea"],
+        [],
+        1,
+        None,
+    )
+    assert parts["ranking"] == pytest.approx(sum(parts[name] for name in SUMMED), abs=1e-3)
+    assert first["score"] == parts["relevance"]
+    assert 0 < second["score"] == third["score"] < first["score"]
+    assert "lexical 1.00 (green, tea)" in text
+    assert "lexical" not in (await tools("recall_memory", query="green tea")).replace("signals: lexical", "")
+
+
+async def test_no_vector_is_in_an_answer(tools: Tools) -> None:
+    await tools.say("main", "green tea")
+    _, answer, _ = await text_and_json(tools, query="green tea", explain=True)
+    assert not [value for value in walked(answer) if isinstance(value, list) and len(value) > 20]
+
+
+def walked(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walked(inner)
 
 
 async def test_low_detail_shortens_hits_and_neighbours_and_marks_it(tools: Tools) -> None:
@@ -82,7 +110,7 @@ async def test_no_answer_is_larger_than_its_budget(tools: Tools, detail: str, ex
         assert tokens <= most
         assert "violin" in answer["hits"][0]["text"]
         assert "violin" in text
-        if len(answer["hits"]) < 10:
+        if len(answer["hits"]) + answer.get("held_back", 0) < 10:
             assert "cut" in answer
 
 
@@ -93,7 +121,7 @@ async def test_an_answer_that_had_to_be_cut_says_what_is_missing(tools: Tools) -
     shown = text.count("   > ")
     assert 0 < shown < 10
     assert text.endswith(
-        f"[{shown} of 10 matching messages; cut to max_tokens: {10 - shown} more do not fit; signals: lexical]"
+        f"[{shown} hit{'s' * (shown > 1)}; cut to max_tokens: {10 - shown} more do not fit; signals: lexical]"
     )
     assert answer["cut"] == "max_tokens=500 reached"
     text, answer, _ = await text_and_json(tools, max_tokens=5000, **asked)
@@ -117,7 +145,7 @@ async def test_a_single_hit_larger_than_the_budget_is_cut_with_a_mark(tools: Too
     await tools.say("main", LONG)
     text, answer, tokens = await text_and_json(tools, query="violin", detail="high", max_tokens=200)
     assert tokens <= 200
-    assert f"{CUT_MARK}\n[1 of 1 matching messages; cut to max_tokens: hit 1 is shortened;" in text
+    assert f"{CUT_MARK}\n[1 hit; cut to max_tokens: hit 1 is shortened;" in text
     assert answer["hits"][0]["text"].startswith("violin and so on")
     assert answer["hits"][0]["text"].endswith(CUT_MARK)
     assert "cut" in answer

@@ -167,6 +167,23 @@ async def test_a_resource_is_what_its_tool_answers(tools: Tools) -> None:
         assert await read_json(tools, f"{place}/messages{query}") == await tools.page("main", **arguments)
 
 
+async def test_a_recall_is_read_as_the_tool_answers_it_as_json(tools: Tools) -> None:
+    await tools.say("main", "green tea & cake", "a violin", "tea at noon")
+    uri = UriTemplate.parse(template_of("recall")).expand({"query": "tea & violin", "limit": "2"})
+    answer = await read_json(tools, uri)
+    assert answer == await tools("recall_memory", query="tea & violin", limit=2, format="json")
+    assert len(answer["hits"]) == 2
+    assert all(0 <= hit["score"] <= 1 for hit in answer["hits"])
+    assert (await read_json(tools, "memory://recall?query=submarine"))["hits"] == []
+
+
+async def test_a_recall_is_of_the_reader_only(connect: Connect) -> None:
+    async with connect() as tools, connect(resource="ben") as other:
+        await tools.say("main", "a secret garden")
+        assert (await read_json(tools, "memory://recall?query=garden"))["hits"]
+        assert (await read_json(other, "memory://recall?query=garden"))["hits"] == []
+
+
 async def test_what_an_agent_keeps_of_a_thread_is_read_as_its_tools_answer(connect: Connect) -> None:
     async with connect(toolsets=["all"]) as tools:
         for thread_id in ("main", "other"):
@@ -254,6 +271,9 @@ async def test_a_wrong_address_or_query_is_told_what_is_allowed(tools: Tools) ->
         (f"{place}/messages?limit=201", "limit: Input should be less than or equal to 200"),
         (f"{place}/messages?before=9999999999999999999", "before: 0 to 9223372036854775807 are allowed"),
         (f"{place}/messages?after=1", "unknown query 'after'; allowed: limit, before"),
+        ("memory://recall", "query: give a question or some words to look for"),
+        ("memory://recall?limit=5", "query: give a question or some words to look for"),
+        ("memory://recall?query=tea&limit=51", "limit: Input should be less than or equal to 50"),
         ("memory://status?x=1", "unknown query 'x'; this resource takes no query"),
         (f"memory://threads/{'x' * 256}", "thread_id: 256 characters; 255 are allowed"),
         ("memory://threads/x%00", "thread_id: character 1 is NUL"),
@@ -280,7 +300,7 @@ async def test_with_memory_off_only_the_status_is_there_and_says_so(connect: Con
         assert await uris(tools) == ["memory://status"]
         assert (await tools.client.list_resource_templates()).resource_templates == []
         assert (await read_json(tools, "memory://status"))["memory"] == "off"
-        for uri in ("memory://threads", "memory://profile", "memory://threads/main/plan"):
+        for uri in ("memory://threads", "memory://profile", "memory://recall?query=tea", "memory://threads/main/plan"):
             assert "memory is switched off" in await refused(tools, uri)
 
 

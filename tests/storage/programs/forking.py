@@ -21,10 +21,11 @@ import asyncpg
 from memstrata.storage import installation, messages, sqlite_driver
 from memstrata.storage.database import open_database
 from memstrata.storage.migrations import runner
-from memstrata.storage.records import Draft, Scope
+from memstrata.storage.records import Draft, Indexed, Scope
 from memstrata.storage.transaction import Database
 
 ANA = Scope("local", "agent", "ana")
+WORD = Indexed(("word",), 4)
 DEAD = 9
 
 
@@ -33,10 +34,17 @@ def say(line: dict[str, Any]) -> None:
 
 
 async def append(database: Database, thread_id: str, ids: list[str]) -> list[int]:
-    drafts = [Draft(id_, "user", None, [{"type": "text", "text": id_}], {}, None, 1, "none", "word") for id_ in ids]
+    drafts = [Draft(id_, "user", None, [{"type": "text", "text": id_}], {}, None, 1, "none", WORD) for id_ in ids]
     now = time.time_ns() // 1_000_000
     done = await database.write(
-        messages.append, ANA, thread_id, drafts, new_uid=uuid.uuid4().hex, replace_known=False, now=now
+        messages.append,
+        ANA,
+        thread_id,
+        drafts,
+        new_uid=uuid.uuid4().hex,
+        replace_known=False,
+        now=now,
+        search_text=lambda _: WORD,
     )
     return [stored.seq for stored in done.stored]
 

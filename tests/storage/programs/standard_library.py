@@ -9,15 +9,25 @@ from typing import Any
 sys.modules["pysqlite3"] = None  # type: ignore[assignment]  # as where it has no wheel
 
 # ruff: noqa: E402
-from memstrata.storage import deletions, messages, restoration, search, sqlite_driver
-from memstrata.storage.records import ROLES, Draft, Message, Scope
+from memstrata.storage import deletions, messages, restoration, search, sqlite_driver, vectors
+from memstrata.storage.records import ROLES, Draft, Indexed, Message, Scope
 from memstrata.storage.sqlite_database import SqliteDatabase
 
 ANA = Scope("local", "agent", "ana")
 
 
-def words(message: Message) -> str:
-    return str(message.parts[0]["text"])
+def words(message: Message) -> Indexed:
+    return Indexed((message.parts[0]["text"],), 9)
+
+
+async def nearest(database: SqliteDatabase) -> list[int]:
+    """The seqs, nearest first, of two codes that are put and one asked for."""
+    rows = await database.read(vectors.pending, "m", after=0, most=9)
+    codes = (b"\x00\xff", b"\xf0\xff")
+    news = [vectors.NewVector(row.row_id, code, bytes(4)) for row, code in zip(rows, codes, strict=True)]
+    await database.write(vectors.put, "m", 16, news)
+    seqs = {row.row_id: row.seq for row in rows}
+    return [seqs[row] for row in (await database.read(vectors.nearest, ANA, "m", b"\xff\xff", most=9)).tolist()]
 
 
 async def lengths(database: SqliteDatabase) -> list[int]:
@@ -27,11 +37,14 @@ async def lengths(database: SqliteDatabase) -> list[int]:
 
 async def live(database: SqliteDatabase) -> dict[str, Any]:
     drafts = [
-        Draft(f"m{n}", "user", None, [{"type": "text", "text": text}], {}, None, 1, "none", text)
+        Draft(f"m{n}", "user", None, [{"type": "text", "text": text}], {}, None, 1, "none", Indexed((text,), 9))
         for n, text in enumerate(["lamp café", "lamps"])
     ]
-    await database.write(messages.append, ANA, "main", drafts, new_uid="u", replace_known=False, now=5)
+    await database.write(
+        messages.append, ANA, "main", drafts, new_uid="u", replace_known=False, now=5, search_text=words
+    )
     found = [await lengths(database)]
+    near = await nearest(database)
     chosen: dict[str, Any] = {"ids": ["m0"], "roles": ROLES, "deletion_uid": "d", "now": 5, "search_text": words}
     await database.write(deletions.delete_messages, ANA, "main", "ids", erase=False, **chosen)
     found.append(await lengths(database))
@@ -41,6 +54,7 @@ async def live(database: SqliteDatabase) -> dict[str, Any]:
     return {
         "module": sqlite_driver.abilities().module,
         "found": found,
+        "nearest": near,
         "problems": await database.integrity_problems(),
         "rewritten": await database.rewrite(),
     }

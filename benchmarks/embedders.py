@@ -1,0 +1,21 @@
+"""The embedder that a benchmark names, in the benchmark's own process, and the floor that goes with it."""
+
+from memstrata.memory.embedding import choosing
+from memstrata.memory.embedding.port import Embedder
+from memstrata.memory.recall_rules import RecallRules
+from memstrata.server.settings import EmbeddingSettings
+
+# What --embedder takes, and the setting that tells the server, as a variable has it.
+EMBEDDERS = "none, use (built in), english (MiniLM), or a model's name as litellm has it"
+EMBEDDER_SETTING = "EMBEDDING__EMBEDDER"
+
+
+def chosen(name: str) -> Embedder | None:
+    """``none``, ``use``, ``english`` or a model's name, with the settings' defaults."""
+    return choosing.embedder(EmbeddingSettings(embedder=name))
+
+
+def default_floor(embedder: Embedder | None) -> float:
+    """What the server compares with by default, with such an embedder or none."""
+    rules = RecallRules()
+    return rules.lexical_floor if embedder is None or embedder.calibration is None else rules.floor

@@ -1,0 +1,62 @@
+"""What an embedder is: text in, one vector of unit length for each text out."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memstrata.memory.relevance import Calibration
+from memstrata.storage.errors import MemstrataError
+
+Vectors = NDArray[np.float32]
+
+
+class EmbeddingFailed(MemstrataError):
+    """No vectors, and why: fit for an answer, since it repeats neither texts nor keys.
+
+    ``refused``: the model was reached and did not accept what it was sent, so sending the same again is in vain.
+    """
+
+    def __init__(self, reason: str, *, refused: bool = False) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+class Embedder(Protocol):
+    """Safe from any thread; everything that takes time is in ``load`` and ``embed``, which block."""
+
+    @property
+    def name(self) -> str:
+        """What vectors are stored under: vectors of two names are never compared."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector; 0 while a remote model has not answered yet."""
+
+    @property
+    def languages(self) -> str:
+        """Which languages it serves, for people."""
+
+    @property
+    def local(self) -> bool:
+        """Whether texts stay on this machine, so that a vector takes milliseconds and costs nothing."""
+
+    @property
+    def weight(self) -> float:
+        """How much its cosine counts beside the words, when both are divided by their largest."""
+
+    @property
+    def squeezed(self) -> bool:
+        """Whether its cosines all lie close to 1, so that their place between least and largest counts instead."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What its cosines say of how relevant an answer is; None where nobody has measured it."""
+
+    def load(self) -> None:
+        """Make the first ``embed`` as fast as the others; a second time it does nothing. Raises EmbeddingFailed."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """[len(texts), dimension] in the order of the texts, each row of length 1. Any text will do: what is too long
+        counts with its beginning. Loads first if need be. Raises EmbeddingFailed."""

@@ -1,0 +1,142 @@
+"""Any embedding model that litellm can reach. Texts leave this machine: only a model that was named is used."""
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from memstrata.memory.embedding.fitting import fit, unit_rows
+from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
+from memstrata.memory.litellm_loading import load_litellm
+
+log = logging.getLogger(__name__)
+
+# Seconds before the second and the third try of a request that may succeed yet.
+RETRY_PAUSES = (0.5, 2.0)
+# Models take 512 tokens or more, and a chunk has 800 characters.
+MOST_CHARACTERS = 8000
+# Several providers refuse a text without characters.
+_BLANK = "-"
+
+# litellm's errors, the more special first: what to say, whether another try may help, whether the texts are at fault.
+_ERRORS: tuple[tuple[str, str, bool, bool], ...] = (
+    ("AuthenticationError", "its key is missing or was refused", False, False),
+    ("PermissionDeniedError", "its key may not use it", False, False),
+    ("NotFoundError", "no such model there", False, False),
+    ("LiteLLMUnknownProvider", "no such embedder: use, english, none, or PROVIDER/MODEL", False, False),
+    ("UnsupportedParamsError", "it does not support the settings (dimensions?)", False, False),
+    ("PaymentRequiredError", "the account there has no means left", False, False),
+    ("BadRequestError", "the request was refused", False, True),
+    ("UnprocessableEntityError", "the request was refused", False, True),
+    ("RateLimitError", "too many requests", True, False),
+    ("Timeout", "no answer in time", True, False),
+    ("InternalServerError", "no connection, or an error there", True, False),
+    ("ServiceUnavailableError", "unavailable", True, False),
+    ("BadGatewayError", "unavailable", True, False),
+    ("APIConnectionError", "no connection", True, False),
+)
+# What litellm has no class of its own for, by its words: it is sorted in under the class.
+_WORDS = (("Missing credentials", "AuthenticationError"), ("LLM Provider NOT provided", "LiteLLMUnknownProvider"))
+
+
+class RemoteEmbedder:
+    """A model by litellm's name (``openai/text-embedding-3-small``), with the keys in litellm's own variables."""
+
+    languages = "as the model's maker says"
+    local = False
+    weight = 0.7
+    calibration = None
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dimensions: int = 0,
+        api_base: str = "",
+        batch_size: int = 64,
+        timeout_seconds: float = 30.0,
+        retry_pauses: Sequence[float] = RETRY_PAUSES,
+    ) -> None:
+        """``dimensions`` 0: the model's own. ``batch_size``: texts in one request. ``timeout_seconds``: of one try."""
+        self.name = f"{model}@{dimensions}" if dimensions else model
+        self.dimension = dimensions
+        # e5 and its kind were trained with a low temperature, which leaves all cosines between 0.7 and 1.
+        self.squeezed = "e5" in model.lower().replace("/", "-").replace("_", "-").split("-")
+        self._options: dict[str, Any] = {"model": model, "timeout": timeout_seconds, "max_retries": 0, "num_retries": 0}
+        if dimensions:
+            self._options |= {"dimensions": dimensions, "allowed_openai_params": ["dimensions"]}
+        if api_base:
+            self._options["api_base"] = api_base
+        self._batch_size = batch_size
+        self._retry_pauses = retry_pauses
+        self._meeting = threading.Lock()
+
+    def load(self) -> None:
+        try:
+            load_litellm()
+        except Exception as error:
+            raise EmbeddingFailed(f"litellm cannot be loaded ({type(error).__name__})") from error
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.load()
+        found = [self._batch(batch) for batch in self._batches(texts)]
+        return np.concatenate(found) if found else np.zeros((0, self.dimension), dtype=np.float32)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        for first in range(0, len(texts), self._batch_size):
+            some = texts[first : first + self._batch_size]
+            yield [fit(text, MOST_CHARACTERS) if text.strip() else _BLANK for text in some]
+
+    def _batch(self, texts: list[str]) -> Vectors:
+        values = _in_order(self._answer(texts), len(texts))
+        with self._meeting:
+            vectors = unit_rows(values, len(texts), self.dimension)
+            # The first answer says how many dimensions the model has: others are an error from then on.
+            self.dimension = vectors.shape[1]
+        return vectors
+
+    def _answer(self, texts: list[str]) -> Any:
+        litellm = load_litellm()
+        for pause in (*self._retry_pauses, None):
+            try:
+                return litellm.embedding(input=texts, encoding_format="float", **self._options)
+            except Exception as error:  # noqa: BLE001 - litellm passes on what its providers' libraries raise
+                failed, again = self._failed(error)
+                if pause is None or not again:
+                    raise failed from None
+            time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _failed(self, error: Exception) -> tuple[EmbeddingFailed, bool]:
+        """What to raise, and whether another try may help. litellm's own text may repeat a key: it is only logged."""
+        log.warning("embedding with %s failed: %s: %.300s", self.name, type(error).__name__, error)
+        kinds = [kind for words, kind in _WORDS if words in str(error)] or [
+            kind.__name__ for kind in type(error).__mro__
+        ]
+        for kind, told, again, refused in _ERRORS:
+            if kind in kinds:
+                return EmbeddingFailed(f"{self.name}: {told}", refused=refused), again
+        return EmbeddingFailed(
+            f"{self.name}: {type(error).__name__} {getattr(error, 'status_code', '')}".rstrip()
+        ), False
+
+
+def _in_order(answer: Any, count: int) -> list[Any]:
+    """The vectors of an answer in the order of the texts. Raises EmbeddingFailed."""
+    try:
+        numbered = [(_field(item, "index"), _field(item, "embedding")) for item in answer.data]
+    except (AttributeError, KeyError, TypeError):
+        raise EmbeddingFailed("the model answered with something that holds no vectors") from None
+    if len(numbered) != count:
+        raise EmbeddingFailed(f"the model answered with {len(numbered)} vectors for {count} texts")
+    by_index = dict(numbered)
+    if sorted(by_index) != list(range(count)):
+        raise EmbeddingFailed("the model did not say which vector belongs to which text")
+    return [by_index[index] for index in range(count)]
+
+
+def _field(item: Any, name: str) -> Any:
+    return item[name] if isinstance(item, dict) else getattr(item, name)

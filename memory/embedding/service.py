@@ -1,0 +1,250 @@
+"""Embedding as memory uses it: what waits is bounded, and nothing that an embedder does can hurt.
+
+Two workers, one for queries and one for what is embedded in the background, so that a query never stands behind a
+batch. A query has a fixed time; after it recall goes on without a vector, while the vector is still made for the next
+time. What failed is left alone for a while, and queries learn that at once.
+"""
+
+import asyncio
+import functools
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+import anyio.to_thread
+
+from memstrata.memory.embedding.backoff import Backoff
+from memstrata.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
+from memstrata.memory.embedding.worker import Stopped, Worker
+
+log = logging.getLogger(__name__)
+
+CACHED_QUERIES = 256
+# At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
+SLICE_CHARACTERS = 2000
+SLICE_TEXTS = 64
+# Seconds that a slice of a local model makes way for queries, and that closing waits for what cannot be interrupted.
+_YIELD = 1.0
+_LINGER = 0.5
+# Requests to a remote model wait on the network: one that hangs leaves room for others.
+_REMOTE_QUERIES = 4
+# Seconds after which an embedder that hangs is not waited for by every new query as well.
+_STALLED = 3.0
+_PLAIN = "hello"
+
+State = Literal["loading", "ready", "failed", "closed"]
+CLOSED = "the embedder has been closed"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVector:
+    """A query's vector: float32 [dimension], of length 1, not to be written to; and the name it is compared under."""
+
+    model: str
+    vector: Vectors
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingStatus:
+    """``failed``: the last try was in vain, says ``reason``; it is tried again after a pause."""
+
+    model: str
+    dimension: int
+    languages: str
+    state: State
+    reason: str
+
+
+class Embedding:
+    """An embedder in use. Works with any event loop; ``close`` it at the end."""
+
+    def __init__(
+        self, embedder: Embedder, *, patience_ms: int = 300, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``patience_ms``: how long a query may take. ``now`` gives seconds that never go back."""
+        self.embedder = embedder
+        self._patience_ms = patience_ms
+        self._queries = Worker("embed-query", 1 if embedder.local else _REMOTE_QUERIES)
+        self._batches = Worker("embed-batch")
+        self._load_backoff, self._query_backoff, self._batch_backoff = Backoff(now), Backoff(now), Backoff(now)
+        self._loading = threading.Lock()
+        self._loaded = False
+        self._closed = False
+        self._cache: OrderedDict[tuple[str, str], QueryVector] = OrderedDict()
+        self._caching = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to load. What comes of it is in ``status``, and in what queries answer."""
+        self._queries.submit(self._load)
+
+    def status(self) -> EmbeddingStatus:
+        reason = self._load_backoff.reason or self._query_backoff.reason or self._batch_backoff.reason
+        state: State = "closed" if self._closed else "failed" if reason else "ready" if self._loaded else "loading"
+        return EmbeddingStatus(self.embedder.name, self.embedder.dimension, self.embedder.languages, state, reason)
+
+    async def query(self, text: str, *, at_hand: bool = False) -> tuple[QueryVector | None, str]:
+        """A query's vector, or None and why there is none, within the patience. It raises nothing but cancellation.
+
+        ``at_hand``: only what costs no request, a vector of a local model or one that was made before.
+        """
+        made = self._made_before(text)
+        if made is not None:
+            return made, ""
+        if at_hand and not self.embedder.local:
+            return None, "no vector of this query is at hand, and a remote embedder is not asked here"
+        barred = self._load_backoff.barred or self._query_backoff.barred
+        if barred:
+            return None, barred
+        if self._queries.stalled(_STALLED):
+            return None, self._too_long()
+        work = self._queries.submit(functools.partial(self._query, text))
+        with anyio.move_on_after(self._patience_ms / 1000):
+            try:
+                return await asyncio.wrap_future(work), ""
+            except (EmbeddingFailed, Stopped) as error:
+                return None, str(error) or CLOSED
+        return None, self._too_long()
+
+    async def embed(self, texts: Sequence[str]) -> list[Vectors | None]:
+        """In the background: a vector [dimension] for each text; None for one that the model refuses on its own.
+
+        Raises EmbeddingFailed, also at once while what failed before is left alone.
+        """
+        vectors: list[Vectors | None] = []
+        for some in self._slices(texts):
+            barred = self._load_backoff.barred or self._batch_backoff.barred
+            if barred:
+                raise EmbeddingFailed(barred)
+            work = self._batches.submit(functools.partial(self._batch, some))
+            try:
+                made = await asyncio.wrap_future(work)
+            except Stopped:
+                raise EmbeddingFailed(CLOSED) from None
+            vectors += made
+        return vectors
+
+    async def close(self) -> None:
+        """End the threads. One that is within a model or a request ends after it, and is not waited for long."""
+        self._closed = True
+        self._queries.stop()
+        self._batches.stop()
+        await anyio.to_thread.run_sync(self._join)
+
+    def _too_long(self) -> str:
+        return f"the embedder took longer than {self._patience_ms} ms" if self._loaded else "the embedder is loading"
+
+    def _join(self) -> None:
+        until = time.monotonic() + _LINGER
+        for worker in (self._queries, self._batches):
+            if not worker.join(max(0.0, until - time.monotonic())):
+                log.info("the embedder was left at work: it ends with what it does, or with the process")
+
+    def _load(self) -> None:
+        with self._loading:
+            if self._loaded:
+                return
+            if barred := self._load_backoff.barred:
+                raise EmbeddingFailed(barred)
+            try:
+                self.embedder.load()
+            except Exception as error:
+                raise _left_alone(self._load_backoff, error) from error
+            self._load_backoff.worked()
+            self._loaded = True
+
+    def _query(self, text: str) -> QueryVector:
+        made = self._made_before(text)
+        if made is not None:
+            return made
+        self._load()
+        if barred := self._query_backoff.barred:
+            raise EmbeddingFailed(barred)
+        try:
+            vector = self.embedder.embed([text])[0]
+        except Exception as error:
+            if isinstance(error, EmbeddingFailed) and error.refused:
+                raise
+            raise _left_alone(self._query_backoff, error) from error
+        self._query_backoff.worked()
+        vector.setflags(write=False)
+        made = QueryVector(self.embedder.name, vector)
+        with self._caching:
+            self._cache[made.model, text] = made
+            if len(self._cache) > CACHED_QUERIES:
+                self._cache.popitem(last=False)
+        return made
+
+    def _made_before(self, text: str) -> QueryVector | None:
+        key = (self.embedder.name, text)
+        with self._caching:
+            made = self._cache.get(key)
+            if made is not None:
+                self._cache.move_to_end(key)
+        return made
+
+    def _slices(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """Runs of texts that are embedded without a break: at least one, else no more than a slice may hold."""
+        some: list[str] = []
+        characters = 0
+        for text in texts:
+            full = self.embedder.local and characters + len(text) > SLICE_CHARACTERS
+            if some and (full or len(some) == SLICE_TEXTS):
+                yield some
+                some, characters = [], 0
+            some.append(text)
+            characters += len(text)
+        if some:
+            yield some
+
+    def _batch(self, texts: list[str]) -> list[Vectors | None]:
+        self._load()
+        if self.embedder.local:
+            self._queries.wait_idle(_YIELD)
+        try:
+            vectors = self._apart(texts)
+        except Exception as error:
+            raise _left_alone(self._batch_backoff, error) from error
+        self._batch_backoff.worked()
+        return vectors
+
+    def _apart(self, texts: list[str]) -> list[Vectors | None]:
+        """The vectors, those of texts that the model refuses left out."""
+        try:
+            return list(self.embedder.embed(texts))
+        except EmbeddingFailed as error:
+            if not error.refused:
+                raise
+        # Is it the texts? It is not if the model refuses this too, which raises.
+        self.embedder.embed([_PLAIN])
+        return self._halves(texts)
+
+    def _halves(self, texts: list[str]) -> list[Vectors | None]:
+        """Both halves on their own, and so on: too many at once, or one that is refused."""
+        if len(texts) == 1:
+            log.warning(
+                "%s refuses a text of %d characters: it is found by its words only", self.embedder.name, len(texts[0])
+            )
+            return [None]
+        vectors: list[Vectors | None] = []
+        for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
+            try:
+                vectors += list(self.embedder.embed(half))
+            except EmbeddingFailed as error:
+                if not error.refused:
+                    raise
+                vectors += self._halves(half)
+        return vectors
+
+
+def _left_alone(backoff: Backoff, error: Exception) -> EmbeddingFailed:
+    """Start the pause. The text of an error of ours fits an answer; any other's stays in the log."""
+    if not isinstance(error, EmbeddingFailed):
+        log.error("the embedder failed", exc_info=error)
+    reason = str(error) if isinstance(error, EmbeddingFailed) else f"the embedder failed ({type(error).__name__})"
+    backoff.failed(reason)
+    return EmbeddingFailed(reason)

@@ -1,0 +1,213 @@
+"""Writes the vectors of what is stored, behind it: text is committed first, and found by its words meanwhile.
+
+A row and its message are read in one snapshot, and a vector is stored only for a row that is still there. A message
+that changes gets new rows, with ids that no row had, so that a vector never stands for another text than its row's.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import anyio
+import numpy as np
+
+from memstrata.memory.ages import DAY_MS
+from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
+from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.engine import Engine
+from memstrata.memory.reindexing import rebuild_old
+from memstrata.storage import embedders, search_rows, vectors
+from memstrata.storage.errors import MemstrataError
+from memstrata.storage.records import Message, Scope
+from memstrata.storage.transaction import Tx
+from memstrata.storage.vectors import NewVector, PendingRow
+
+log = logging.getLogger(__name__)
+
+BATCH = 64
+"""Rows in one read, one call of the embedder and one transaction."""
+SPAN = 10_000
+"""Row ids that one read of a scan looks at."""
+OVERTAKEN = 1_000
+"""On Postgres row ids are given before they are committed: so many behind the newest one are looked at again."""
+GATHER_SECONDS = 0.05
+"""After a write, how long others are waited for that would fill the same batch."""
+SCAN_SECONDS = 600.0
+"""Between two scans for what other processes left behind."""
+AGAIN_SECONDS = 5.0
+LONGEST_PAUSE = 60.0
+"""How long after a failure it is tried again, and after many of them."""
+LEASE_MS = 300_000
+"""How long one process alone has a remote embedder make up for what is missing, unless it prolongs that."""
+UNUSED_DAYS = 7
+"""Vectors of an embedder that no process has used for so long are removed."""
+_FORGOTTEN = 500
+
+Done = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Rows without a vector and their messages: all such up to the id ``upto``. ``full``: more may be behind it."""
+
+    rows: list[PendingRow]
+    messages: dict[tuple[Scope, str, int], Message]
+    upto: int
+    full: bool
+
+
+class VectorWriter:
+    """Embeds what was written through the engine as soon as it is told, and what is missing elsewhere now and then.
+
+    ``holder`` names this process to others.
+    """
+
+    def __init__(self, engine: Engine, embedding: Embedding, holder: str) -> None:
+        self._engine = engine
+        self._embedding = embedding
+        self._model = embedding.embedder.name
+        self._holder = holder
+        self._slack = OVERTAKEN if engine.database.dialect == "postgres" else 0
+        self._seen: int | None = None
+        self._owed: set[Scope] = set()
+        self._refused: set[int] = set()
+        self._scan_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises nothing: what goes wrong is in the log or the embedder's status, and is tried
+        again; what was not embedded is still there without a vector, for the next try or process."""
+        pause = AGAIN_SECONDS
+        while True:
+            try:
+                await self._work()
+                pause = AGAIN_SECONDS
+                continue
+            except EmbeddingFailed as error:
+                log.info("vectors wait for the embedder: %s", error)
+            except MemstrataError as error:
+                log.warning("vectors could not be written, and are tried again: %s", error)
+            except Exception:
+                log.exception("vectors could not be written; it is tried again")
+            await anyio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _work(self) -> None:
+        if self._seen is None:
+            self._seen = await self._engine.database.read(vectors.last_row)
+        if time.monotonic() >= self._scan_at:
+            scanned = await self.scan()
+            self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else LEASE_MS / 1000)
+        if not self._owed:
+            with anyio.move_on_after(max(0.0, self._scan_at - time.monotonic())):
+                await self._engine.written.wait()
+                await anyio.sleep(GATHER_SECONDS)
+        await self._write_new()
+
+    async def scan(self, done: Done = lambda rows: None) -> bool:
+        """Bring text and vectors of all scopes up to date; ``done`` hears how many rows each batch brought. False if
+        another process is at it, with a remote embedder: no text is paid for twice.
+
+        Raises EmbeddingFailed, StorageUnavailable.
+        """
+        database, now = self._engine.database, self._engine.now
+        await database.write(embedders.note_use, self._model, now())
+        await rebuild_old(self._engine)
+        if not await self._alone():
+            return False
+        last, after = await database.read(vectors.last_row), 0
+        while after < last:
+            await self._write_new()
+            page = await database.read(_page, self._model, after=after, last=last)
+            done(await self._embed(page))
+            after = page.upto
+            if not await self._alone():
+                return False
+        if not self._embedding.embedder.local:
+            await database.write(embedders.return_lease, self._model, self._holder)
+        await self._forget_unused()
+        return True
+
+    async def _alone(self) -> bool:
+        if self._embedding.embedder.local:
+            return True
+        now = self._engine.now()
+        return await self._engine.database.write(
+            embedders.take_lease, self._model, self._holder, now=now, until=now + LEASE_MS
+        )
+
+    async def _write_new(self) -> None:
+        """Embed the newest rows of the scopes that were told of. Other processes embed what they write themselves."""
+        self._owed |= self._engine.written.take()
+        if not self._owed or self._seen is None:
+            return
+        after = max(0, self._seen - self._slack)
+        while True:
+            page = await self._engine.database.read(_page, self._model, after=after, scopes=self._owed)
+            await self._embed(page)
+            self._seen = max(self._seen, page.upto)
+            if not page.full:
+                break
+            after = page.upto
+        self._owed.clear()
+
+    async def _embed(self, page: _Page) -> int:
+        """Returns how many vectors were stored."""
+        rows, texts = await asyncio.to_thread(self._texts, page)
+        if not rows:
+            return 0
+        made = await self._embedding.embed(texts)
+        self._refused |= {row.row_id for row, vector in zip(rows, made, strict=True) if vector is None}
+        new = [_new(row, vector) for row, vector in zip(rows, made, strict=True) if vector is not None]
+        dimension = self._embedding.embedder.dimension
+        return await self._engine.database.write(vectors.put, self._model, dimension, new)
+
+    def _texts(self, page: _Page) -> tuple[list[PendingRow], list[str]]:
+        """The rows that have a text, and it."""
+        texts = {place: self._engine.embedded_texts_of(message) for place, message in page.messages.items()}
+        found = [
+            (row, chunks[row.chunk])
+            for row in page.rows
+            if row.row_id not in self._refused
+            and row.chunk < len(chunks := texts.get((row.scope, row.thread_uid, row.seq), []))
+        ]
+        return [row for row, _ in found], [text for _, text in found]
+
+    async def _forget_unused(self) -> None:
+        database = self._engine.database
+        used = await database.read(embedders.last_used)
+        before = self._engine.now() - UNUSED_DAYS * DAY_MS
+        unused = {model: at for model, at in used.items() if at < before and model != self._model}
+        if unused:
+            while await database.write(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
+                pass
+            await database.write(embedders.forget_use, unused)
+            log.info("removed the vectors of %s", ", ".join(sorted(unused)))
+
+
+async def _page(
+    tx: Tx, model: str, *, after: int, last: int | None = None, scopes: Collection[Scope] | None = None
+) -> _Page:
+    """The next rows without a vector, up to ``last`` and SPAN rows on, or all there are; with the messages of those in
+    ``scopes`` (None: in all)."""
+    if last is None:
+        upto = await vectors.last_row(tx)
+    else:
+        upto = min(last, await vectors.reach(tx, after=after, rows=SPAN))
+    rows = await vectors.pending(tx, model, after=after, upto=upto, most=BATCH)
+    wanted: dict[Scope, list[tuple[str, int]]] = {}
+    for row in rows:
+        if scopes is None or row.scope in scopes:
+            wanted.setdefault(row.scope, []).append((row.thread_uid, row.seq))
+    found = {
+        (scope, *place): message
+        for scope, places in wanted.items()
+        for place, message in (await search_rows.messages_of(tx, scope, places)).items()
+    }
+    full = len(rows) == BATCH
+    return _Page(rows, found, rows[-1].row_id if full else upto, full)
+
+
+def _new(row: PendingRow, vector: Vectors) -> NewVector:
+    return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())

@@ -1,0 +1,58 @@
+"""What the processes on one database agree on: which embedders are in use, and which process makes up for vectors
+that are missing."""
+
+from collections.abc import Mapping
+
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from memstrata.storage.tables import installation
+from memstrata.storage.transaction import Tx
+
+_IN_USE = "embedder:"
+_LEASE = "vectors-lease:"
+
+_put = insert(installation).values(name=bindparam("name"), value=bindparam("value"))
+_NOTE = _put.on_conflict_do_update(index_elements=["name"], set_={"value": _put.excluded.value})
+_ADD = _put.on_conflict_do_nothing()
+_named = installation.c.name == bindparam("name")
+_VALUE = select(installation.c.value).where(_named)
+_UNCHANGED = installation.c.value == bindparam("was")
+_CHANGE = update(installation).where(_named, _UNCHANGED).values(value=bindparam("value"))
+_DROP = delete(installation).where(_named, _UNCHANGED)
+_ALL = select(installation.c.name, installation.c.value).where(installation.c.name.startswith(_IN_USE))
+
+
+async def note_use(tx: Tx, model: str, now: int) -> None:
+    """Note that a process uses an embedder now: to be done before it writes vectors, and now and then while it runs."""
+    await tx.run(_NOTE, name=_IN_USE + model, value=str(now))
+
+
+async def last_used(tx: Tx) -> dict[str, int]:
+    """Every embedder that may have vectors, and when one was last noted to use it, in milliseconds since 1970."""
+    return {name.removeprefix(_IN_USE): int(value) for name, value in await tx.all(_ALL)}
+
+
+async def forget_use(tx: Tx, used: Mapping[str, int]) -> None:
+    """Forget embedders, but for those that were noted again since ``last_used`` answered this of them."""
+    for model, at in used.items():
+        await tx.run(_DROP, name=_IN_USE + model, was=str(at))
+
+
+async def take_lease(tx: Tx, model: str, holder: str, *, now: int, until: int) -> bool:
+    """Take, or prolong, the right to make up for a model's missing vectors. False while another process has it."""
+    name, value = _LEASE + model, f"{until} {holder}"
+    row = await tx.one(_VALUE, name=name)
+    if row is None:
+        return await tx.run(_ADD, name=name, value=value) == 1
+    expires, _, owner = row[0].partition(" ")
+    if owner != holder and int(expires) > now:
+        return False
+    return await tx.run(_CHANGE, name=name, value=value, was=row[0]) == 1
+
+
+async def return_lease(tx: Tx, model: str, holder: str) -> None:
+    """Let another process have it, if this one still does."""
+    row = await tx.one(_VALUE, name=_LEASE + model)
+    if row is not None and row[0].partition(" ")[2] == holder:
+        await tx.run(_DROP, name=_LEASE + model, was=row[0])

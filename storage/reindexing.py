@@ -1,0 +1,29 @@
+"""Index rows made anew from their messages, after the rules that make the indexed text have changed."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from memstrata.storage import orphans, threads
+from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.records import Scope, SearchText
+from memstrata.storage.scoping import in_thread, of_thread
+from memstrata.storage.statements import any_of
+from memstrata.storage.tables import messages
+from memstrata.storage.transaction import Tx
+
+_BY_SEQS = (
+    select(*COLUMNS)
+    .where(in_thread(messages), messages.c.deletion_uid.is_(None), any_of(messages.c.seq, "seqs"))
+    .order_by(messages.c.seq)
+)
+
+
+async def rebuild(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], search_text: SearchText) -> int:
+    """Index the visible messages at these places of a thread anew; counts them. 0 for a thread that is deleted."""
+    thread = await threads.lock_uid(tx, scope, thread_uid)
+    if thread is None:
+        return 0
+    rows = await tx.all(_BY_SEQS, **of_thread(scope, thread_uid), seqs=[int(seq) for seq in seqs])
+    await orphans.index_again(tx, scope, thread, [message_of(thread.thread_id, row) for row in rows], search_text)
+    return len(rows)

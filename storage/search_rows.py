@@ -1,0 +1,140 @@
+"""The rows of the index: what stands around them, which of them pass a recall's filters, and their messages."""
+
+from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    Select,
+    Text,
+    bindparam,
+    literal_column,
+    select,
+    text,
+    true,
+    union_all,
+)
+
+from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.records import Message, Scope
+from memstrata.storage.row_ids import Packed, RowIdArray, listed, unpacked
+from memstrata.storage.scoping import in_scope, named_in_scope, of_scope, same_thread
+from memstrata.storage.statements import Dialect, any_of, to_json
+from memstrata.storage.tables import SCOPE, THREAD, messages, search_rows, threads
+from memstrata.storage.transaction import Tx
+
+# How many messages before and after a row ``around`` brings.
+REACH = 3
+
+
+class IndexedRow(NamedTuple):
+    """A chunk of a message in the index. ``chars`` counts the whole message's text; ``session_seq`` names the session
+    in its thread. (A tuple: a recall makes a thousand of them.)"""
+
+    row_id: int
+    thread_uid: str
+    seq: int
+    chunk: int
+    role: str
+    speaker: str | None
+    said_at: int
+    chars: int
+    session_seq: int
+
+
+_asked = (
+    select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq)
+    .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"))
+    .cte("asked")
+    .prefix_with("MATERIALIZED")
+)
+_distances = union_all(
+    *(select(literal_column(str(distance), Integer).label("distance")) for distance in range(-REACH, REACH + 1))
+).subquery("distances")
+# Looked up one by one: joined, SQLite may choose to walk the scope instead.
+_near = search_rows.alias("near")
+_neighbour = (
+    select(_near.c.row_id)
+    .where(
+        in_scope(_near),
+        _near.c.thread_uid == _asked.c.thread_uid,
+        _near.c.seq == _asked.c.seq + _distances.c.distance,
+        _near.c.chunk == 0,
+    )
+    .correlate(_asked, _distances)
+    .scalar_subquery()
+)
+_AROUND = select(*(search_rows.c[name] for name in IndexedRow._fields)).where(
+    search_rows.c.row_id.in_(
+        union_all(select(_asked.c.row_id), select(_neighbour).join_from(_asked, _distances, true()))
+    )
+)
+_in_order = itemgetter(*(IndexedRow._fields.index(name) for name in ("thread_uid", "seq", "chunk")))
+
+
+async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> list[IndexedRow]:
+    """The rows, and the first chunks of the messages of the same thread at most REACH seqs before or after them; each
+    once, ordered by thread, seq and chunk. Rows that are gone, or of another scope, are left out."""
+    rows = await tx.all(_AROUND, **of_scope(scope), row_ids=listed(row_ids))
+    # Here, since databases do not agree on the order of texts.
+    return sorted((IndexedRow(*row) for row in rows), key=_in_order)
+
+
+@cache
+def _passing(in_thread: bool, since: bool, until: bool) -> Select[Any]:
+    query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.role, "roles"))
+    if in_thread:
+        named = select(threads.c.thread_uid).where(
+            in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
+        )
+        query = query.where(search_rows.c.thread_uid == named.scalar_subquery())
+    if since:
+        query = query.where(search_rows.c.said_at >= bindparam("since"))
+    return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
+
+
+async def passing(
+    tx: Tx, scope: Scope, *, thread_id: str | None, since: int | None, until: int | None, roles: Sequence[str]
+) -> RowIdArray:
+    """The row ids, ascending, of the messages of these roles that were said (``said_at``, milliseconds) from ``since``
+    to ``until``, both included, in the thread of that name, if one is given."""
+    given: dict[str, Any] = {"thread_id": thread_id, "since": since, "until": until}
+    statement = _passing(*(value is not None for value in given.values()))
+    filters = {name: value for name, value in given.items() if value is not None}
+    row = await tx.one(statement, **of_scope(scope), **filters, roles=list(roles))
+    return unpacked(row[0] if row else None)
+
+
+_KEYS = {
+    "sqlite": "json_extract(value, '$[0]') AS thread_uid, json_extract(value, '$[1]') AS seq FROM json_each(:keys)",
+    "postgres": "value ->> 0 AS thread_uid, CAST(value ->> 1 AS bigint) AS seq"
+    " FROM json_array_elements(CAST(:keys AS json))",
+}
+
+
+@cache
+def _messages(dialect: Dialect) -> Select[Any]:
+    scope = ", ".join(f"CAST(:{name} AS text) AS {name}" for name in SCOPE)
+    keys = (
+        text(f"SELECT {scope}, {_KEYS[dialect]}")
+        .columns(*(Column(name, Text) for name in THREAD), Column("seq", BigInteger))
+        .cte("keys")
+        .prefix_with("MATERIALIZED")
+    )
+    return (
+        select(threads.c.thread_uid, threads.c.thread_id, *COLUMNS)
+        .join_from(keys, threads, same_thread(keys, threads))
+        .join(messages, same_thread(keys, messages) & (messages.c.seq == keys.c.seq))
+        .where(threads.c.deletion_uid.is_(None), messages.c.deletion_uid.is_(None))
+    )
+
+
+async def messages_of(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
+    """The visible messages at these places (thread uid, seq), by place."""
+    distinct = [[thread_uid, int(seq)] for thread_uid, seq in dict.fromkeys(keys)]
+    rows = await tx.all(_messages(tx.dialect), **of_scope(scope), keys=to_json(distinct))
+    return {(row[0], row[2]): message_of(row[1], row[2:]) for row in rows}

@@ -1,0 +1,233 @@
+"""Vectors of the rows of the index, found by the bits of their codes and compared in float32.
+
+A code has one bit a dimension (``numpy.packbits(vector > 0)``); the Hamming distance of codes orders rows nearly as
+the cosine does, so a scan of the scope's codes gives the candidates, and their floats the exact order. A model's name
+stands for one dimension: vectors of another need another name. Vectors of different models are never compared.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import bindparam, delete, exists, func, literal_column, not_, select, tuple_
+
+from memstrata.storage import vectors_postgres, vectors_sqlite
+from memstrata.storage.records import Scope
+from memstrata.storage.row_ids import RowIdArray, listed
+from memstrata.storage.scoping import in_scope, of_scope
+from memstrata.storage.search import TEXT_VERSION, scope_token
+from memstrata.storage.statements import any_of
+from memstrata.storage.tables import SCOPE, search_rows, search_vectors
+from memstrata.storage.transaction import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """A row's vector: float32, little endian, of unit length; and its code."""
+
+    row_id: int
+    code: bytes
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many rows the index has, and how many of them have a vector of the model."""
+
+    total: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A row that lacks a vector: chunk ``chunk`` of the message at ``seq``."""
+
+    row_id: int
+    scope: Scope
+    thread_uid: str
+    seq: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRow:
+    """A row whose words were made by older rules."""
+
+    row_id: int
+    scope: Scope
+    thread_uid: str
+    seq: int
+
+
+class _Vectors(Protocol):
+    async def insert(
+        self, tx: Tx, *, row_id: int, model: str, scope_token: str, dimension: int, code: bytes, vector: bytes
+    ) -> int: ...
+
+    async def nearest(self, tx: Tx, *, scope_token: str, model: str, code: bytes, most: int) -> list[int]: ...
+
+    async def nearest_among(
+        self, tx: Tx, *, scope_token: str, model: str, code: bytes, most: int, row_ids: list[int]
+    ) -> list[int]: ...
+
+
+def _of(tx: Tx) -> _Vectors:
+    return vectors_sqlite if tx.dialect == "sqlite" else vectors_postgres
+
+
+_scope_columns = [search_rows.c[name] for name in SCOPE]
+_has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model"))
+
+# Locked, so that no row goes before its vector is there; one that somebody is deleting is as good as gone.
+_LACKING = (
+    select(search_rows.c.row_id, *_scope_columns)
+    .where(any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
+    .order_by(search_rows.c.row_id)
+    .with_for_update(read=True, key_share=True, skip_locked=True)
+)
+
+
+async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
+    """Store vectors of a model. Rows that are gone meanwhile, or have one, are skipped; counts what was stored."""
+    by_row = {vector.row_id: vector for vector in vectors}
+    stored = 0
+    for row_id, *names in await tx.all(_LACKING, row_ids=list(by_row), model=model):
+        stored += await _of(tx).insert(
+            tx,
+            row_id=row_id,
+            model=model,
+            scope_token=scope_token(Scope(*names)),
+            dimension=dimension,
+            code=by_row[row_id].code,
+            vector=by_row[row_id].vector,
+        )
+    return stored
+
+
+async def nearest(tx: Tx, scope: Scope, model: str, code: bytes, *, most: int) -> RowIdArray:
+    """The ids of the rows of the scope whose codes differ from ``code`` in the fewest bits, nearest first; of equally
+    near ones the oldest first."""
+    found = await _of(tx).nearest(tx, scope_token=scope_token(scope), model=model, code=code, most=most)
+    return np.array(found, np.int64)
+
+
+async def nearest_among(
+    tx: Tx, scope: Scope, model: str, code: bytes, row_ids: Sequence[int] | RowIdArray, *, most: int
+) -> RowIdArray:
+    """The same, among these rows only."""
+    found = await _of(tx).nearest_among(
+        tx, scope_token=scope_token(scope), model=model, code=code, most=most, row_ids=listed(row_ids)
+    )
+    return np.array(found, np.int64)
+
+
+# Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.
+_OF_ROWS = (
+    select(search_vectors.c.row_id, search_vectors.c.vector)
+    .where(
+        any_of(search_vectors.c.row_id, "row_ids"),
+        search_vectors.c.model == bindparam("model"),
+        search_vectors.c.scope_token.op("||")("") == bindparam("scope_token"),
+    )
+    .order_by(search_vectors.c.row_id)
+)
+
+
+async def of_rows(
+    tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
+) -> tuple[RowIdArray, NDArray[np.float32]]:
+    """The vectors that these rows have: row ids, ascending, and as many rows of float32."""
+    rows = await tx.all(_OF_ROWS, row_ids=listed(row_ids), model=model, scope_token=scope_token(scope))
+    if not rows:
+        return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+    floats = np.frombuffer(b"".join(row[1] for row in rows), "<f4").reshape(len(rows), -1)
+    return np.array([row[0] for row in rows], np.int64), floats.astype(np.float32, copy=False)
+
+
+_TOTAL_EVERYWHERE = select(func.count()).select_from(search_rows)
+_TOTAL = _TOTAL_EVERYWHERE.where(in_scope(search_rows))
+_DONE_EVERYWHERE = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
+_DONE = _DONE_EVERYWHERE.where(search_vectors.c.scope_token == bindparam("scope_token"))
+
+
+async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
+    """How far the rows of a scope have vectors of the model."""
+    total = await tx.one(_TOTAL, **of_scope(scope))
+    done = await tx.one(_DONE, model=model, scope_token=scope_token(scope))
+    return Progress(total[0] if total else 0, done[0] if done else 0)
+
+
+async def progress_everywhere(tx: Tx, model: str) -> Progress:
+    """The same of all scopes."""
+    total = await tx.one(_TOTAL_EVERYWHERE)
+    done = await tx.one(_DONE_EVERYWHERE, model=model)
+    return Progress(total[0] if total else 0, done[0] if done else 0)
+
+
+# Beyond the ids of both databases.
+_LAST_ID = 2**63 - 1
+_NEXT = select(search_rows.c.row_id).where(search_rows.c.row_id > bindparam("after")).order_by(search_rows.c.row_id)
+_REACH = _NEXT.limit(1).offset(bindparam("rows"))
+_LAST_ROW = select(func.coalesce(func.max(search_rows.c.row_id), 0))
+
+
+async def last_row(tx: Tx) -> int:
+    """The greatest id of a row; 0 where there is none."""
+    row = await tx.one(_LAST_ROW)
+    return row[0] if row else 0
+
+
+async def reach(tx: Tx, *, after: int, rows: int) -> int:
+    """An id that about so many rows behind ``after`` have not passed: for going through all of them in short reads."""
+    row = await tx.one(_REACH, after=after, rows=rows)
+    return row[0] if row else _LAST_ID
+
+
+_PENDING = (
+    select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq, search_rows.c.chunk)
+    .where(search_rows.c.row_id > bindparam("after"), search_rows.c.row_id <= bindparam("upto"), not_(_has_one))
+    .order_by(search_rows.c.row_id)
+    .limit(bindparam("most"))
+)
+
+
+async def pending(tx: Tx, model: str, *, after: int, most: int, upto: int | None = None) -> list[PendingRow]:
+    """The next rows of all scopes behind ``after``, up to ``upto``, that lack a vector of the model, ascending. Without
+    ``upto`` it looks at every row behind ``after`` until it has found ``most``.
+
+    Row ids are given before they are committed: a pass that found no more begins again at 0 to meet the late ones.
+    """
+    rows = await tx.all(_PENDING, model=model, after=after, upto=_LAST_ID if upto is None else upto, most=most)
+    return [PendingRow(row[0], Scope(*row[1:4]), *row[4:]) for row in rows]
+
+
+# The version is written out because the index on such rows serves no other form.
+_STALE = (
+    select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq)
+    .where(search_rows.c.text_version < literal_column(str(TEXT_VERSION)), search_rows.c.row_id > bindparam("after"))
+    .order_by(search_rows.c.row_id)
+    .limit(bindparam("most"))
+)
+
+
+async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
+    """The next rows of all scopes behind ``after`` that ``reindexing.rebuild`` has to make anew, ascending."""
+    rows = await tx.all(_STALE, after=after, most=most)
+    return [StaleRow(row[0], Scope(*row[1:4]), *row[4:]) for row in rows]
+
+
+_key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
+_FORGET = delete(search_vectors).where(
+    _key.in_(
+        select(search_vectors.c.row_id, search_vectors.c.model)
+        .where(not_(any_of(search_vectors.c.model, "keep")))
+        .limit(bindparam("most"))
+    )
+)
+
+
+async def forget_models(tx: Tx, keep: Collection[str], most: int) -> int:
+    """Remove at most ``most`` vectors of the models that are not among ``keep``; counts them. 0: there are no more."""
+    return await tx.run(_FORGET, keep=list(keep), most=most)

@@ -1,0 +1,254 @@
+"""Recall from end to end on both databases, with an embedder whose vectors a test can reckon with."""
+
+import hashlib
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import numpy as np
+import pytest
+
+from memstrata.memory import adding
+from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
+from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.limits import Limits
+from memstrata.memory.recall import NOT_ALL_EMBEDDED, Recalled, RecallRequest, recall
+from memstrata.memory.recall_rules import RecallRules
+from memstrata.memory.redaction import Redactor
+from memstrata.memory.relevance import USE_MULTILINGUAL, Calibration
+from memstrata.memory.search_text import words
+from memstrata.memory.tokens import load_counter
+from memstrata.storage import search_rows, vectors
+from memstrata.storage.records import Origin, Scope
+from memstrata.storage.transaction import Database
+from memstrata.storage.vectors import NewVector
+
+pytestmark = pytest.mark.anyio
+
+SCOPE = Scope("tenant", "agent", "resource")
+COUNTER = load_counter()
+# Words that mean the same.
+MEANINGS = (("dog", "hund", "puppy"), ("surgery", "operiert", "operation"), ("bakery", "bread"), ("rent", "miete"))
+DIMENSION = 512
+
+
+class StubEmbedder:
+    """A text is the sum of what its words mean; words without a meaning here are weak noise."""
+
+    name = "stub"
+    dimension = DIMENSION
+    languages = "some"
+    local = True
+    weight = 0.5
+    squeezed = False
+
+    def __init__(self, calibration: Calibration | None = USE_MULTILINGUAL) -> None:
+        self.calibration = calibration
+        self.failing = False
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def load(self) -> None:
+        self.gate.wait(10)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        if self.failing:
+            raise EmbeddingFailed("the stub is broken")
+        sums = np.array([np.sum([_meaning(word) for word in words(text)], axis=0) for text in texts], np.float32)
+        unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+        return unit
+
+
+def _meaning(word: str) -> Vectors:
+    shared = next((group[0] for group in MEANINGS if word in group), "")
+    seed = int.from_bytes(hashlib.sha256((shared or word).encode()).digest()[:4], "big")
+    vector = np.random.default_rng(seed).normal(size=DIMENSION).astype(np.float32)
+    return vector * (3 if shared else 0.3)
+
+
+@pytest.fixture
+def stub() -> StubEmbedder:
+    return StubEmbedder()
+
+
+@pytest.fixture
+async def embedding(stub: StubEmbedder) -> AsyncIterator[Embedding]:
+    opened = Embedding(stub, patience_ms=200)
+    yield opened
+    stub.gate.set()
+    await opened.close()
+
+
+MakeEngine = Callable[..., Engine]
+
+
+@pytest.fixture
+def engine_of(database: Database) -> MakeEngine:
+    ids = iter(f"{number:032}" for number in range(10_000))
+
+    def made(embedding: Embedding | None, rules: RecallRules | None = None) -> Engine:
+        return Engine(
+            database=database,
+            tokens=COUNTER,
+            redactor=Redactor(b"k" * 32),
+            hmac_key=b"k" * 32,
+            limits=Limits(),
+            redaction="off",
+            deleted_days=30,
+            now=lambda: 1_700_000_000_000,
+            new_id=lambda: next(ids),
+            recall=rules or RecallRules(),
+            embedding=embedding,
+        )
+
+    return made
+
+
+async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embedded: bool = True) -> None:
+    raw = [{"role": role, "content": text} for text in texts]
+    sent = Sent(Origin("test", "add_messages"))
+    await adding.add_messages(engine, SCOPE, thread, raw, replace=False, sent=sent)
+    if not embedded:
+        return
+    pending = await engine.database.read(vectors.pending, "stub", after=0, most=1000)
+    places = [(row.thread_uid, row.seq) for row in pending]
+    messages = await engine.database.read(search_rows.messages_of, SCOPE, places)
+    made = [
+        (row.row_id, StubEmbedder().embed([engine.embedded_texts_of(messages[place])[row.chunk]])[0])
+        for row, place in zip(pending, places, strict=True)
+    ]
+    new = [NewVector(row_id, np.packbits(each > 0).tobytes(), each.tobytes()) for row_id, each in made]
+    await engine.database.write(vectors.put, "stub", DIMENSION, new)
+
+
+TOLD = (
+    "our dog Biscuit had surgery on his leg",
+    "she opened a bakery in Lisbon",
+    "the landlord put up our rent",
+    "we watched a film about trains",
+    "the weather was awful all week",
+)
+
+
+async def asked(engine: Engine, query: str, **more: object) -> Recalled:
+    return await recall(engine, SCOPE, RecallRequest([query], **more))  # type: ignore[arg-type]
+
+
+def texts(found: Recalled) -> list[str]:
+    return [hit.message.parts[0]["text"] for hit in found.hits]
+
+
+async def told(engine: Engine, *, embedded: bool = True) -> None:
+    for number, text in enumerate(TOLD):
+        await say(engine, f"thread {number}", text, embedded=embedded)
+
+
+async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
+    engine_of: MakeEngine, embedding: Embedding
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    found = await asked(engine, "wann wurde unser hund operiert?")
+    assert texts(found)[0] == TOLD[0]
+    assert (found.signals, found.degraded) == (("lexical", "semantic"), ())
+    best = found.hits[0]
+    assert best.parts.words == ()
+    assert best.parts.cosine is not None
+    assert best.parts.cosine > 0.5
+    assert 0.3 < best.score <= 1
+    alone = await asked(engine_of(None), "wann wurde unser hund operiert?")
+    assert (alone.hits, alone.signals, alone.degraded) == ([], ("lexical",), ())
+
+
+async def test_what_was_never_said_is_held_back_and_counted(engine_of: MakeEngine, embedding: Embedding) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    found = await asked(engine, "quantum chromodynamics lecture schedule")
+    assert found.hits == []
+    assert 0 < found.held_back <= 5
+    open_to_all = engine_of(embedding, RecallRules(floor=0, lexical_floor=0, tail=0))
+    assert len((await asked(open_to_all, "quantum chromodynamics lecture schedule")).hits) == found.held_back
+
+
+async def test_an_embedder_that_fails_degrades_to_words_and_says_why(
+    engine_of: MakeEngine, embedding: Embedding, stub: StubEmbedder
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    stub.failing = True
+    found = await asked(engine, "the bakery in Lisbon")
+    assert texts(found)[0] == TOLD[1]
+    assert found.signals == ("lexical",)
+    assert found.degraded == ("the stub is broken",)
+
+
+async def test_an_embedder_that_loads_too_long_degrades_to_words(
+    engine_of: MakeEngine, embedding: Embedding, stub: StubEmbedder
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    stub.gate.clear()
+    found = await asked(engine, "the bakery in Lisbon")
+    assert (texts(found)[0], found.signals) == (TOLD[1], ("lexical",))
+    (reason,) = found.degraded
+    assert "loading" in reason
+
+
+async def test_messages_without_a_vector_yet_are_found_by_their_words(
+    engine_of: MakeEngine, embedding: Embedding
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    await say(engine, "new", "the violin lesson moved to Tuesday", embedded=False)
+    found = await asked(engine, "violin lesson")
+    assert texts(found)[0] == "the violin lesson moved to Tuesday"
+    assert found.hits[0].parts.cosine is None
+    assert found.degraded == (NOT_ALL_EMBEDDED,)
+
+
+async def test_nothing_embedded_yet_leaves_words_alone(engine_of: MakeEngine, embedding: Embedding) -> None:
+    engine = engine_of(embedding)
+    await told(engine, embedded=False)
+    found = await asked(engine, "the bakery in Lisbon")
+    assert (texts(found)[0], found.signals) == (TOLD[1], ("lexical",))
+    assert found.degraded == (NOT_ALL_EMBEDDED,)
+
+
+async def test_filters_narrow_what_is_near_as_they_do_what_has_the_words(
+    engine_of: MakeEngine, embedding: Embedding
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    await say(engine, "vet", "the puppy needs an operation", role="assistant")
+    query = "hund operiert"
+    assert set(texts(await asked(engine, query))[:2]) == {TOLD[0], "the puppy needs an operation"}
+    assert texts(await asked(engine, query, roles=["assistant"])) == ["the puppy needs an operation"]
+    assert TOLD[0] == texts(await asked(engine, query, thread_id="thread 0"))[0]
+    assert texts(await asked(engine, query, thread_id="nowhere")) == []
+    assert texts(await asked(engine, query, until=1)) == []
+
+
+async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine, embedding: Embedding) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    request = RecallRequest(["hund operiert", "quantum chromodynamics lecture", "miete"], limit=2)
+    found = await recall(engine, SCOPE, request)
+    assert sorted(texts(found)) == sorted([TOLD[0], TOLD[2]])
+    assert {hit.parts.query for hit in found.hits} == {0, 2}
+    assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
+
+
+async def test_as_many_hits_as_asked_for_however_few_candidates_the_settings_want(
+    engine_of: MakeEngine, embedding: Embedding
+) -> None:
+    engine = engine_of(embedding, RecallRules(candidates=1, rescored=1, floor=0, lexical_floor=0, tail=0))
+    for number in range(7):
+        await say(engine, f"thread {number}", f"the dog had surgery {number}")
+    assert len((await asked(engine, "dog surgery", limit=1)).hits) == 1
+    assert len((await asked(engine, "dog surgery", limit=5)).hits) == 5
+
+
+async def test_entries_alone_find_no_message(engine_of: MakeEngine) -> None:
+    engine = engine_of(None)
+    await told(engine, embedded=False)
+    assert await asked(engine, "bakery", kinds=["entry"]) == Recalled([], ("bakery",))

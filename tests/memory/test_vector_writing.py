@@ -1,0 +1,222 @@
+"""What makes up for missing vectors: scans, old text, one process at a time where vectors cost money."""
+
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy import text
+from told_embedder import ToldEmbedder
+
+from memstrata.memory import reindexing, vector_writing
+from memstrata.memory.adding import add_messages
+from memstrata.memory.ages import DAY_MS
+from memstrata.memory.deleting import delete_messages
+from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.vector_writing import LEASE_MS, UNUSED_DAYS, VectorWriter
+from memstrata.server.runtime import close_engine, open_engine
+from memstrata.server.settings import load_settings
+from memstrata.storage import embedders, vectors
+from memstrata.storage.records import ROLES, Origin, Scope
+from memstrata.storage.transaction import Tx
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+ANA, BEN = Scope("local", "agent", "ana"), Scope("local", "agent", "ben")
+SENT = Sent(Origin("test", "add_messages"))
+
+Opened = Callable[..., AbstractAsyncContextManager[Engine]]
+
+
+class Clock:
+    """Milliseconds since 1970, as the engines of a test see them."""
+
+    def __init__(self) -> None:
+        self.now = 1_750_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def opened(database_url: str, clock: Clock) -> Opened:
+    """Engines of processes on the test's database, each with its embedder."""
+    settings = load_settings({"database": database_url, "embedding": {"embedder": "none"}}, environ={})
+
+    @asynccontextmanager
+    async def engine(embedder: ToldEmbedder) -> AsyncIterator[Engine]:
+        plain = await open_engine(settings)
+        try:
+            async with _closing(dataclasses.replace(plain, now=clock, embedding=Embedding(embedder))) as made:
+                yield made
+        finally:
+            embedder.gate.set()
+
+    return engine
+
+
+@asynccontextmanager
+async def _closing(engine: Engine) -> AsyncIterator[Engine]:
+    try:
+        yield engine
+    finally:
+        await close_engine(engine)
+
+
+def writer(engine: Engine, holder: str = "one") -> VectorWriter:
+    assert engine.embedding is not None
+    return VectorWriter(engine, engine.embedding, holder)
+
+
+async def say(engine: Engine, *texts: str, scope: Scope = ANA, thread: str = "main") -> None:
+    raw = [{"role": "user", "content": each, "id": each} for each in texts]
+    await add_messages(engine, scope, thread, raw, replace=False, sent=SENT)
+
+
+async def execute(tx: Tx, sql: str) -> int:
+    return await tx.run(text(sql))
+
+
+async def made(engine: Engine, model: str = "told") -> vectors.Progress:
+    return await engine.database.read(vectors.progress_everywhere, model)
+
+
+async def test_a_scan_finds_what_is_missing_in_every_scope_page_by_page(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_writing, "BATCH", 3)
+    monkeypatch.setattr(vector_writing, "SPAN", 7)
+    embedder = ToldEmbedder()
+    async with opened(embedder) as engine:
+        for scope in (ANA, BEN):
+            await say(engine, *(f"text {n} of {scope.resource_id}" for n in range(20)), scope=scope)
+        await delete_messages(
+            engine, ANA, "main", "ids", ids=[f"text {n} of ana" for n in range(4, 15)], roles=ROLES, sent=SENT
+        )
+        batches: list[int] = []
+        assert await writer(engine).scan(batches.append)
+        assert await made(engine) == vectors.Progress(29, 29)
+        assert (sum(batches), max(batches)) == (29, 3)
+        assert len(embedder.texts) == 29
+        assert await writer(engine).scan()
+        assert len(embedder.texts) == 29
+
+
+async def test_what_older_rules_indexed_is_made_anew_with_vectors_of_the_new_text(opened: Opened) -> None:
+    async with opened(ToldEmbedder()) as engine:
+        await say(engine, "an apple", "a pear")
+        await engine.database.write(execute, "UPDATE search_rows SET text_version = 1 WHERE seq = 1")
+        before = await engine.database.read(vectors.last_row)
+        assert await writer(engine).scan()
+        assert await engine.database.read(vectors.stale, after=0, most=10) == []
+        assert await engine.database.read(vectors.last_row) == before + 1
+        assert await made(engine) == vectors.Progress(2, 2)
+
+
+async def test_everything_can_be_indexed_anew(opened: Opened) -> None:
+    async with opened(ToldEmbedder()) as engine:
+        for scope in (ANA, BEN):
+            for thread in ("one", "two"):
+                await say(engine, *(f"text {n}" for n in range(40)), scope=scope, thread=thread)
+        await writer(engine).scan()
+        await engine.database.write(execute, "DELETE FROM search_rows WHERE seq > 30")
+        batches: list[int] = []
+        assert await reindexing.rebuild_all(engine, batches.append) == 160
+        assert (sum(batches), max(batches)) == (160, reindexing.BATCH)
+        assert await made(engine) == vectors.Progress(160, 0)
+
+
+async def test_where_vectors_cost_money_one_process_makes_up_for_what_is_missing(opened: Opened) -> None:
+    slow, other = ToldEmbedder(local=False), ToldEmbedder(local=False)
+    async with opened(slow) as one, opened(other) as two:
+        await say(one, "an apple")
+        slow.hold()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer(one, "one").scan)
+            assert await anyio.to_thread.run_sync(slow.begun.wait, PATIENCE)
+            assert not await writer(two, "two").scan()
+            assert other.texts == []
+            slow.gate.set()
+        assert await made(one) == vectors.Progress(1, 1)
+        await say(one, "a pear")
+        assert await writer(two, "two").scan()
+        assert len(other.texts) == 1
+
+
+async def test_a_process_that_died_at_it_holds_others_up_no_longer_than_its_lease(opened: Opened, clock: Clock) -> None:
+    async with opened(ToldEmbedder(local=False)) as engine:
+        await say(engine, "an apple")
+        until = clock.now + LEASE_MS
+        await engine.database.write(embedders.take_lease, "told", "dead", now=clock.now, until=until)
+        assert not await writer(engine).scan()
+        clock.now = until
+        assert await writer(engine).scan()
+        assert await made(engine) == vectors.Progress(1, 1)
+
+
+async def test_each_process_embeds_what_it_writes_itself_and_only_that(opened: Opened) -> None:
+    mine, theirs = ToldEmbedder(local=False), ToldEmbedder(local=False)
+    async with opened(mine) as one, opened(theirs) as two, anyio.create_task_group() as tasks:
+        tasks.start_soon(writer(one, "one").run)
+        await until_all_have_one(one, 0)
+        await say(two, "a plum", scope=BEN)
+        await say(one, "an apple", scope=ANA)
+        await until_all_have_one(one, 1)
+        (only,) = mine.texts
+        assert only.endswith("an apple")
+        tasks.cancel_scope.cancel()
+
+
+async def until_all_have_one(engine: Engine, done: int) -> None:
+    with anyio.fail_after(PATIENCE):
+        while (await made(engine)).done < done or "told" not in await engine.database.read(embedders.last_used):
+            await anyio.sleep(0.01)
+
+
+async def test_vectors_that_nobody_has_used_for_a_week_go_and_no_others(opened: Opened, clock: Clock) -> None:
+    async def scanned(name: str) -> dict[str, int]:
+        async with opened(ToldEmbedder(name)) as engine:
+            assert await writer(engine).scan()
+            return {model: (await made(engine, model)).done for model in ("first", "second", "third")}
+
+    async with opened(ToldEmbedder("first")) as engine:
+        await say(engine, *(f"text {n}" for n in range(5)))
+    assert await scanned("first") == {"first": 5, "second": 0, "third": 0}
+    clock.now += 4 * DAY_MS
+    assert await scanned("second") == {"first": 5, "second": 5, "third": 0}
+    clock.now += (UNUSED_DAYS - 4) * DAY_MS + 1
+    assert await scanned("third") == {"first": 0, "second": 5, "third": 5}
+    assert await scanned("second") == {"first": 0, "second": 5, "third": 5}
+
+
+async def test_a_writer_that_cannot_work_tries_again_and_ends_when_told(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(vector_writing, "AGAIN_SECONDS", 0.01)
+    failures = 3
+    read = vectors.last_row
+
+    async def sometimes(tx: Tx) -> int:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise RuntimeError("not yet")
+        return await read(tx)
+
+    monkeypatch.setattr(vectors, "last_row", sometimes)
+    async with opened(ToldEmbedder()) as engine, anyio.create_task_group() as tasks:
+        await say(engine, "an apple")
+        tasks.start_soon(writer(engine).run)
+        await until_all_have_one(engine, 1)
+        tasks.cancel_scope.cancel()
+    told: list[Any] = [record for record in caplog.records if record.name == vector_writing.__name__]
+    assert [record.exc_info is not None for record in told] == [True] * 3
