@@ -23,9 +23,11 @@ from memstrata.server.local_key import key_file, read_or_make_key
 from memstrata.server.settings import Settings
 from memstrata.storage import sqlite_driver
 from memstrata.storage.database import open_database
+from memstrata.storage.migrations.runner import latest_version
 from memstrata.storage.postgres_database import PostgresDatabase
 
 Report = dict[tuple[str, str], dict[str, str]]
+VERSION = latest_version("sqlite")
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +90,7 @@ def test_a_database_that_nobody_uses_is_only_read(tmp_path: Path, capsys: Any) -
     before = contents(tmp_path)
     code, found = report(settings, capsys)
     assert code == 0
-    assert found["database", "tables"]["value"] == "up to date (version 1)"
+    assert found["database", "tables"]["value"] == f"up to date (version {VERSION})"
     assert found["database", "file"]["value"].endswith(" bytes, mode 0600")
     assert contents(tmp_path) == before
 
@@ -103,7 +105,7 @@ def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: A
         other.close()
     assert code == 1
     assert found["database", "tables"]["state"] == "failed"
-    assert found["database", "tables"]["value"] == "version 99, but this memstrata knows versions up to 1"
+    assert found["database", "tables"]["value"] == f"version 99, but this memstrata knows versions up to {VERSION}"
     assert "upgrade memstrata" in found["database", "tables"]["mend"]
 
 
@@ -119,7 +121,7 @@ def test_a_file_that_is_no_database_is_a_failure_unless_it_is_empty(tmp_path: Pa
     assert found["database", "reachable"]["state"] == ("ok" if kind == "empty" else "failed")
     assert code == (0 if kind == "empty" else 1)
     if kind == "empty":
-        assert found["database", "tables"]["value"].startswith("version 0 of 1")
+        assert found["database", "tables"]["value"].startswith(f"version 0 of {VERSION}")
 
 
 def test_a_database_in_memory_is_named_as_what_it_is(tmp_path: Path, capsys: Any) -> None:
@@ -205,12 +207,12 @@ async def test_a_postgres_database_is_looked_at_and_left_alone(postgres_url: str
         assert code == 0
         assert found["database", "kind"]["value"].startswith("postgres ")
         assert found["database", "where"]["value"].startswith("postgresql://app_")
-        assert found["database", "tables"]["value"].startswith("version 0 of 1")
+        assert found["database", "tables"]["value"].startswith(f"version 0 of {VERSION}")
         assert found["search", "vectors"]["value"].startswith("extension vector ")
         assert await connection.fetchval("SELECT to_regclass('schema_migrations')") is None
         await (await PostgresDatabase.open(postgres_url)).close()
         code, found = await look()
-        assert (code, found["database", "tables"]["value"]) == (0, "up to date (version 1)")
+        assert (code, found["database", "tables"]["value"]) == (0, f"up to date (version {VERSION})")
         await connection.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
         code, found = await look()
         assert (code, found["database", "tables"]["state"]) == (1, "failed")
