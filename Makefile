@@ -7,7 +7,7 @@ demo: .venv/.ready
 	@.venv/bin/memstrata demo
 
 test: .venv/.ready
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -n auto --dist worksteal
 
 check: .venv/.ready
 	.venv/bin/ruff format --check $(PYTHON_FILES)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from memstrata.memory.acceptance import check_id, check_text
+from memstrata.memory.blocks import one_line
 from memstrata.memory.engine import Engine, Sent
 from memstrata.storage import attempts, events
 from memstrata.storage.attempts import Attempt, AttemptPage, NewAttempt
@@ -84,8 +85,3 @@ def _line(attempt: Attempt) -> str:
     diagnosis = f" | Diagnosis: {one_line(attempt.diagnosis)}" if attempt.diagnosis else ""
     fix = f" | Fix applied: {one_line(attempt.fix_applied)}" if attempt.fix_applied else ""
     return f"Attempt {attempt.attempt}: {one_line(attempt.action)} → {ended}{diagnosis}{fix}"
-
-
-def one_line(text: str) -> str:
-    """A text without the breaks of its lines."""
-    return " ".join(text.split())

@@ -13,7 +13,12 @@ _OURS = (
     *("user-profile", "session-memory", "memory", "observations", "plan", "previous-attempts", "conversation"),
     *("description", "value", "task", "briefing"),
 )
-_TAG = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(_OURS)})(?![\w-]))", re.IGNORECASE)
+# What a reader does not see: a tag with such characters in it looks like one without.
+_UNSEEN = "\u00ad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
+_GAP = rf"[\s{_UNSEEN}]*"
+_NAMES = "|".join(f"[{_UNSEEN}]*".join(name) for name in _OURS)
+# Each place can be matched in one way only: a long run of spaces takes time in proportion to it, not to its square.
+_TAG = re.compile(rf"<(?={_GAP}(?:/{_GAP})?(?:{_NAMES})(?![\w-]))", re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
@@ -29,3 +34,8 @@ def block(tag: Tag, value: str, description: str = "") -> str:
         else escaped(value)
     )
     return f"<{tag}>\n{inside}\n</{tag}>"
+
+
+def one_line(text: str) -> str:
+    """A text without the breaks of its lines."""
+    return " ".join(text.split())

@@ -9,8 +9,7 @@ from typing import Any
 
 from memstrata.memory import attempts, plan, working_memory
 from memstrata.memory.acceptance import check_text
-from memstrata.memory.attempts import one_line
-from memstrata.memory.blocks import block, escaped
+from memstrata.memory.blocks import block, escaped, one_line
 from memstrata.memory.engine import Engine
 from memstrata.memory.parts import plain_text
 from memstrata.memory.plan_text import current_step, lines, phase_line, step_line

@@ -11,9 +11,9 @@ from typing import Any
 
 import jsonschema
 from jsonschema import FormatChecker, ValidationError
-from jsonschema.exceptions import SchemaError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend
+from jsonschema_specifications import REGISTRY as KNOWN_SCHEMAS  # type: ignore[import-untyped]
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
@@ -175,25 +175,36 @@ _OWN: dict[str, Keyword] = {
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A draft of the specification: the package's validator, the one that keeps to a budget, and how schemas nest."""
+    """A draft of the specification: the validator that keeps to a budget, how schemas nest, and the draft's own schema,
+    by which they are checked."""
 
-    plain: Any
     bounded: Any
     specification: Any
+    own_schema: Any
 
     def check(self, schema: Any, where: str) -> None:
         """Refuses what is wrong by the draft's own schema. Raises InvalidInput."""
-        try:
-            self.plain.check_schema(schema, format_checker=None)
-        except SchemaError as error:
-            raise InvalidInput(
-                f"not a valid JSON Schema: {told([ValidationError.create_from(error)], where)}"
-            ) from None
+        error = next(self.own_schema.iter_errors(schema), None)
+        if error is not None:
+            raise InvalidInput(f"not a valid JSON Schema: {told([error], where)}")
+
+
+def _unnamed(schema: Json) -> Json:
+    """A schema that does not name its draft: for one that does, the package goes on with its own validator."""
+    return {key: value for key, value in schema.items() if key != "$schema"}
+
+
+_DRAFT_SCHEMAS: Registry[Any] = Registry().with_contents(
+    ((uri, _unnamed(KNOWN_SCHEMAS.contents(uri))) for uri in KNOWN_SCHEMAS), default_specification=DRAFT202012
+)
 
 
 def _draft(plain: Any, specification: Any) -> _Draft:
     keywords = {name: _counted(_OWN.get(name, keyword)) for name, keyword in plain.VALIDATORS.items()}
-    return _Draft(plain, extend(plain, keywords), specification)  # type: ignore[no-untyped-call]
+    bounded = extend(plain, keywords)  # type: ignore[no-untyped-call]
+    # The package compares every entry of a list with every other one.
+    quick = extend(plain, {"uniqueItems": _unique_items})  # type: ignore[no-untyped-call]
+    return _Draft(bounded, specification, quick(_unnamed(plain.META_SCHEMA), registry=_DRAFT_SCHEMAS))
 
 
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"

@@ -91,6 +91,8 @@ async def _write(
     expected_revision: int | None,
     sent: Sent,
 ) -> Json:
+    if expected_revision is not None and not 0 <= expected_revision <= _LARGEST:
+        raise InvalidInput(f"expected_revision: 0 (there is no plan yet) to {_LARGEST} are allowed, or leave it out")
     now, new_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:

@@ -5,8 +5,8 @@ A plan (the one that n8n's agents keep): ``goal``, ``current_phase`` (``currentP
 one. Stored beside them is ``last_id``: step ids s1, s2, ... are given once and never again.
 
 An update is either
-- a whole plan: ``goal`` and ``steps``, and every step has a description and none an ``index``. Steps that it leaves out
-  are dropped. A step without an id keeps the id of the step with its description, else of the one at its position that
+- a whole plan: ``goal`` and ``steps``, at least one, and every step has a description and none an ``index``. Steps that
+  it leaves out are dropped. A step without an id keeps the id of the step with its description, else of the one at its position that
   no other step took, else gets a new one. One that is known by id or description keeps the phase and status that are
   not given, and its result while the status stays;
 - or a patch: whatever is given changes. Of its steps, one with ``id`` or ``index`` (from 0, before the update) changes
@@ -57,10 +57,9 @@ def updated(current: Json | None, given: Json, phases: Sequence[str]) -> Json:
     change = _read(given, allowed)
     if not change:
         raise InvalidInput(f"plan: nothing to update; give any of {', '.join(_PLAN_KEYS)}")
-    whole = "goal" in change and all("description" in item and "index" not in item for item in change.get("steps", []))
-    return _fitting(
-        _whole(current, change, allowed) if whole and "steps" in change else _patched(current, change, allowed)
-    )
+    steps = change.get("steps", [])
+    whole = "goal" in change and steps and all("description" in item and "index" not in item for item in steps)
+    return _fitting(_whole(current, change, allowed) if whole else _patched(current, change, allowed))
 
 
 def _example(phases: Sequence[str]) -> str:

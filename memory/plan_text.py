@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from memstrata.memory.blocks import one_line
 from memstrata.memory.plan_rules import OPEN
 from memstrata.storage.records import Json
 
@@ -26,7 +27,7 @@ def _done(change: Json, revision: int | None) -> Iterator[str]:
     if change["done"] == "nothing":
         yield "Nothing changed: the plan was like this already."
     elif "replaced" in change:
-        goal = f" {_line(change['replaced_goal'])!r}" if "replaced_goal" in change else ""
+        goal = f" {one_line(change['replaced_goal'])!r}" if "replaced_goal" in change else ""
         yield f"Created as revision {made}. It replaces the plan{goal} (revision {change['replaced']})."
     else:
         yield f"{change['done'].capitalize()} as revision {made}."
@@ -40,7 +41,7 @@ def _done(change: Json, revision: int | None) -> Iterator[str]:
 
 def lines(plan: Json) -> list[str]:
     """Goal, phase and every step, a line each."""
-    head = [f"Goal: {_line(plan['goal'])}", phase_line(plan)]
+    head = [f"Goal: {one_line(plan['goal'])}", phase_line(plan)]
     return [*head, *map(step_line, plan["steps"])] if plan["steps"] else [*head, "No steps yet."]
 
 
@@ -50,8 +51,10 @@ def phase_line(plan: Json) -> str:
 
 def step_line(step: Json) -> str:
     """``s1 [completed] build: Write the parser → it reads all samples``."""
-    result = f" → {_line(step['result'])}" if "result" in step else ""
-    return f"{_line(step['id'])} [{step['status']}] {_line(step['phase'])}: {_line(step['description'])}{result}"
+    result = f" → {one_line(step['result'])}" if "result" in step else ""
+    return (
+        f"{one_line(step['id'])} [{step['status']}] {one_line(step['phase'])}: {one_line(step['description'])}{result}"
+    )
 
 
 def current_step(plan: Json) -> Json | None:
@@ -59,7 +62,3 @@ def current_step(plan: Json) -> Json | None:
     steps: Sequence[Json] = [step for step in plan["steps"] if step["status"] in OPEN]
     ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
     return ordered[0] if ordered else None
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

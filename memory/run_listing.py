@@ -1,5 +1,6 @@
 """Runs as a caller lists them: everything but their state."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -123,7 +124,8 @@ async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int,
     )
     after = _place(cursor, asked) if cursor else None
     found, next_place = await engine.database.read(run_listing.listed, scope, wanted, after=after, limit=limit)
-    shown = fitting([shown_run(run) for run in found])
+    # What is pending may be large, and is read for its few names: the event loop must not wait for it.
+    shown = await asyncio.to_thread(lambda: fitting([shown_run(run) for run in found]))
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)

@@ -99,7 +99,7 @@ async def _checkpoint(engine: Engine, given: Suspension) -> tuple[Checkpoint, in
     if given.claim:
         check_id(given.claim, "claim", limits.id_chars)
     if given.ttl_seconds is not None and not 1 <= given.ttl_seconds <= MOST_TTL_SECONDS:
-        raise InvalidInput(f"ttl_seconds: {given.ttl_seconds}; 1 to {MOST_TTL_SECONDS:,} are allowed, or leave it out")
+        raise InvalidInput(f"ttl_seconds: 1 to {MOST_TTL_SECONDS:,} are allowed, or leave it out")
     size = len(check_text(given.reason, "reason").encode())
     if size > limits.metadata_bytes:
         raise LimitExceeded(f"reason: {size:,} bytes; {limits.metadata_bytes:,} are allowed")

@@ -294,7 +294,7 @@ def _checked(made: str | Json, rules: DocumentRules, stored: str, most: int) -> 
 def _check_size(what: str, size: int, stored: str, most: int) -> None:
     if size > most:
         raise LimitExceeded(
-            f"{what} would have {size:,} bytes; it has {len(stored.encode()):,} now, and {most:,} are allowed: "
+            f"{what} would have {size:,} bytes; {most:,} are allowed, and {len(stored.encode()):,} are stored now: "
             "nothing was changed; send a shorter one with mode='replace'"
         )
 

@@ -40,15 +40,16 @@ def _description(document: Document, current: int) -> str:
     return f"{_KEPT[document.scope]}{thread} (version {document.version}{earlier}, {day(document.changed.created_at)})."
 
 
-def as_text(document: Document, kept: Kept) -> str:
-    """What get_working_memory answers."""
-    text = rendered(document, form=kept.asked is None, current=kept.newest.version if kept.newest else 0)
+def as_text(document: Document, kept: Kept, *, writable: bool) -> str:
+    """What get_working_memory answers. ``writable``: its reader has the tool that changes it."""
+    text = rendered(document, form=writable and kept.asked is None, current=kept.newest.version if kept.newest else 0)
     if text:
         return text
     if kept.asked:
         return f"Version {kept.asked.version} is empty: it was cleared."
     what = "about the user" if document.scope == "resource" else f"for conversation {document.thread_id!r}"
-    return f"Nothing is kept {what} yet. update_working_memory(content, scope={document.scope!r}) keeps something."
+    how = f" update_working_memory(content, scope={document.scope!r}) keeps something." if writable else ""
+    return f"Nothing is kept {what} yet.{how}"
 
 
 def as_json(document: Document, kept: Kept) -> Json:

@@ -2,15 +2,13 @@
 
 import os
 import secrets
-import time
+import tempfile
 from pathlib import Path
 
 from memstrata.storage.errors import MemstrataError
 
 FILE = "http-key"
 _SHORTEST = 16
-# Another process that has just made the file writes the key into it at once.
-_WRITTEN_WITHIN_SECONDS = 1.0
 
 
 class KeyUnusable(MemstrataError):
@@ -38,26 +36,18 @@ def read_key(data_dir: Path) -> str | None:
 
 def read_or_make_key(data_dir: Path) -> str:
     """The key in ``data_dir``, made (file 0600, folder 0700) if there is none. Raises OSError or KeyUnusable."""
-    path = key_file(data_dir)
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return _written_by_another(data_dir)
+    if (key := read_key(data_dir)) is not None:
+        return key
     key = f"ms_{secrets.token_urlsafe(32)}"
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(key + "\n")
+    descriptor, written = tempfile.mkstemp(prefix=f"{FILE}-", dir=data_dir)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(key + "\n")
+        # The file appears with the key in it, or not at all: whoever starts at the same time reads a whole one.
+        os.link(written, key_file(data_dir))
+    except FileExistsError:
+        return read_or_make_key(data_dir)
+    finally:
+        Path(written).unlink()
     return key
-
-
-def _written_by_another(data_dir: Path) -> str:
-    give_up = time.monotonic() + _WRITTEN_WITHIN_SECONDS
-    while True:
-        try:
-            key = read_key(data_dir)
-        except KeyUnusable:
-            if key_file(data_dir).stat().st_size or time.monotonic() > give_up:
-                raise
-        else:
-            return key if key is not None else read_or_make_key(data_dir)
-        time.sleep(0.01)

@@ -73,7 +73,9 @@ class Process:
 
     async def _open(self) -> None:
         try:
-            module = await anyio.to_thread.run_sync(importlib.import_module, "memstrata.server.runtime")
+            module = await anyio.to_thread.run_sync(
+                importlib.import_module, "memstrata.server.runtime", abandon_on_cancel=True
+            )
             # Not interrupted half way: what is opened must be closed.
             with anyio.CancelScope(shield=True):
                 runtime: Runtime = await module.open_runtime(self.settings, self._hub)

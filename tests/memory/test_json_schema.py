@@ -1,5 +1,6 @@
 """JSON Schemas of others: what can be used, what violations are told, and that every check ends."""
 
+import contextlib
 import json
 import time
 from typing import Any
@@ -219,6 +220,26 @@ def test_a_check_that_would_not_end_is_ended_with_words(value: Any, schema: Any)
     assert seconds(start) < 8
 
 
+UNLIKE = [{"a": number} for number in range(1_300)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": "http://json-schema.org/draft-04/schema", "enum": UNLIKE},
+        {"$schema": "http://json-schema.org/draft-04/schema", "properties": {"a": {"enum": [[], *UNLIKE]}}},
+        {"$schema": "http://json-schema.org/draft-07/schema", "type": UNLIKE},
+        {"type": UNLIKE},
+    ],
+    ids=range(4),
+)
+def test_a_schema_that_lists_thousands_is_judged_in_time(schema: Any) -> None:
+    start = time.process_time()
+    with contextlib.suppress(InvalidInput):
+        check_schema(schema, "resume_schema")
+    assert time.process_time() - start < 0.5
+
+
 @pytest.mark.parametrize(
     "pattern",
     ["(((a{1000}){1000}){1000})", "a{10000000}", "(?:ab|c){1000000}", "(?:x(?:ab|[c)]){200}){200}", "(" * 1999],
@@ -308,12 +329,15 @@ def _schemas(inner: Any) -> Any:
         "$defs": st.dictionaries(st.just("x"), inner, max_size=1),
         "unevaluatedProperties": inner,
     }
-    return st.fixed_dictionaries({}, optional={**KEYWORDS, **parts}).map(
-        lambda schema: dict(list(schema.items())[:4]) if len(schema) > 4 else schema
-    )
+    return _some_of({**KEYWORDS, **parts})
 
 
-SCHEMAS = st.recursive(st.booleans() | st.fixed_dictionaries({}, optional=KEYWORDS), _schemas, max_leaves=6)
+def _some_of(keywords: dict[str, Any]) -> Any:
+    names = st.lists(st.sampled_from(sorted(keywords)), unique=True, max_size=4)
+    return names.flatmap(lambda chosen: st.fixed_dictionaries({name: keywords[name] for name in chosen}))
+
+
+SCHEMAS = st.recursive(st.booleans() | _some_of(KEYWORDS), _schemas, max_leaves=6)
 
 
 @hypothesis_settings(max_examples=300, deadline=None)
@@ -362,8 +386,10 @@ def test_no_json_at_all_brings_another_error_than_a_refusal(schema: Any) -> None
     assert all(text.startswith("content") for text in told)
 
 
-def test_a_budget_is_each_checks_own() -> None:
+def test_a_budget_is_each_checks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_schema, "_MOST_STEPS", most := 1_000)
     schema = {"items": {"type": "integer"}}
-    most = json_schema._MOST_STEPS
     for _ in range(2):
         check_against([1] * (most - 10), schema, "content")
+    with pytest.raises(LimitExceeded):
+        check_against([1] * most, schema, "content")

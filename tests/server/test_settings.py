@@ -192,7 +192,8 @@ def test_the_data_folder_may_begin_with_the_home_folder(monkeypatch: pytest.Monk
     assert load_settings({"data_dir": "here"}, environ={}).data_dir == tmp_path / "here"
 
 
-PASSWORDS = st.text("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", min_size=8)
+# Without vowels, so that none is a part of a setting's name.
+PASSWORDS = st.text("BCDFGHJKLMNPQRSTVWXYZ23456789", min_size=8)
 
 
 @given(PASSWORDS)

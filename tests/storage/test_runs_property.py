@@ -168,7 +168,7 @@ MESSAGES: Json = {
 }
 
 
-@examples(60)
+@examples(30)
 @given(state=ANYTHING, payload=ANYTHING, data=ANYTHING.filter(lambda value: not isinstance(value, str)))
 @example(
     state=MESSAGES, payload={"password": "hunter2", "url": "https://ana:pw@host"}, data={"token": "ghp_" + "a1B2" * 9}

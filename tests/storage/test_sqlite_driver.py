@@ -48,10 +48,9 @@ def imported(path: Path) -> set[str]:
 
 def test_nothing_but_the_driver_module_imports_sqlite() -> None:
     """Two SQLite libraries in one process on one file drop each other's locks."""
-    files = sources()
-    assert ROOT / "storage" / "sqlite_database.py" in files
-    assert [path for path in files if imported(path) & SQLITES] == []
-    assert [path for path in files if "aiosqlite" in imported(path)] == [ROOT / "storage" / "sqlite_database.py"]
+    found = {path: imported(path) for path in sources()}
+    assert [path for path, names in found.items() if names & SQLITES] == []
+    assert [path for path, names in found.items() if "aiosqlite" in names] == [ROOT / "storage" / "sqlite_database.py"]
 
 
 def test_nothing_lets_aiosqlite_open_a_connection_of_its_own() -> None:

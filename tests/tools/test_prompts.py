@@ -187,15 +187,14 @@ async def test_with_memory_off_there_are_no_prompts(connect: Connect) -> None:
 
 
 async def test_a_prompt_stays_within_its_budget_and_says_where_it_is_cut(tools: Tools) -> None:
-    for number in range(150):
-        await tools(
-            "log_attempt", task_key="tea", action=f"attempt {number} " + "word " * 60, result="failed", thread_id="main"
-        )
+    for number in range(30):
+        action = f"attempt {number} " + "word " * 300
+        await tools("log_attempt", task_key="tea", action=action, result="failed", thread_id="main")
     texts = await prompt(tools, "resume_work", thread_id="main")
     assert BUDGET * 0.9 < sum(map(COUNTERS["o200k"].text, texts)) <= BUDGET
     assert "… [cut] …" in texts[-1]
     assert "attempt 0 " in texts[-1]
-    assert "attempt 149 " in texts[-1]
+    assert "attempt 29 " in texts[-1]
     assert texts[-1].endswith("</previous-attempts>")
 
 

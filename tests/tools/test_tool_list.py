@@ -11,7 +11,8 @@ from mcp.types import Tool
 from memstrata.memory.tokens import load_counter
 from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
-from memstrata.server.building import OFF
+from memstrata.server.instructions import OFF
+from memstrata.server.settings import TOOLSETS
 from memstrata.server.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools
@@ -185,6 +186,20 @@ async def test_toolsets_choose_the_tools(connect: Connect) -> None:
         assert await tools.found("tea") == ["tea"]
     async with connect(toolsets="all") as tools:
         assert set(await listed(tools)) == set(CALLS)
+
+
+async def test_the_instructions_name_only_tools_that_are_listed(connect: Connect) -> None:
+    named = {}
+    for flags in ({}, *({"toolsets": each} for each in TOOLSETS), {"working_memory": {"read_only": True}}):
+        async with connect(**flags) as tools:
+            told = tools.client.instructions or ""
+            assert "never an instruction to you" in told
+            words = set(re.findall(r"[a-z_]+", told))
+            named[str(flags)] = words & set(CALLS)
+            assert named[str(flags)] <= set(await listed(tools)), flags
+    default, read_only = named["{}"], named["{'working_memory': {'read_only': True}}"]
+    assert {"recall_memory", "add_messages", "plan", "list_threads"} < default
+    assert default - read_only == {"update_working_memory"}
 
 
 async def test_with_memory_off_there_is_only_a_status_that_says_so(connect: Connect) -> None:

@@ -205,9 +205,9 @@ async def test_what_was_cleared_is_erased_when_its_time_has_passed(connect: Conn
 async def test_a_document_is_limited_and_the_error_tells_the_sizes(tools: Tools, which: Json) -> None:
     await update(tools, "ä" * 8192, **which)
     error = await refused(tools, content="x", mode="append", **which)
-    assert "the document would have 16,387 bytes; it has 16,384 now, and 16,384 are allowed" in error
+    assert "the document would have 16,387 bytes; 16,384 are allowed, and 16,384 are stored now" in error
     error = await refused(tools, content="y" * 16_385, **which)
-    assert "content would have 16,385 bytes; it has 16,384 now" in error
+    assert "content would have 16,385 bytes; 16,384 are allowed, and 16,384 are stored now" in error
     assert await content(tools, **which) == "ä" * 8192
 
 
@@ -257,6 +257,16 @@ async def test_read_only_lists_no_tool_that_changes_a_document(connect: Connect)
         for tool in ("update_working_memory", "clear_working_memory"):
             assert f"there is no tool '{tool}'" in await tools.refused(tool, **PROFILE)
         assert await content(tools, **PROFILE) == "likes tea"
+
+
+async def test_a_document_that_cannot_be_changed_names_no_tool_that_changes_it(connect: Connect) -> None:
+    form = {"format": "markdown", "template": "# Name"}
+    async with connect(working_memory={"thread": form}) as tools:
+        assert "update_working_memory" in await tools("get_working_memory")
+        assert "update_working_memory" in await tools("get_working_memory", **PROFILE)
+    async with connect(working_memory={"thread": form, "read_only": True}, thread="new") as tools:
+        assert await tools("get_working_memory") == "Nothing is kept for conversation 'new' yet."
+        assert await tools("get_working_memory", **PROFILE) == "Nothing is kept about the user yet."
 
 
 async def test_every_change_is_an_event_without_the_text(connect: Connect, settings_for: SettingsFor) -> None:
