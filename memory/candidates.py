@@ -12,7 +12,7 @@ from memstrata.memory import ranking
 from memstrata.memory.pool import Flags, Floats, Ints, Pool
 from memstrata.memory.ranking import Question
 from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.relevance import Calibration, Evidence, standing, unknown_share
+from memstrata.memory.relevance import Calibration, Evidence, standing, unknown_shares
 from memstrata.storage import counts, search, search_rows, vectors
 from memstrata.storage.records import Scope
 from memstrata.storage.search_rows import IndexedRow
@@ -94,7 +94,10 @@ async def gather(
         pool,
         candidates,
         tuple(_question(query, postings, weights, pool, compared, space) for query in queries),
-        tuple(_evidence(query, postings, cosines, reachable) for query, cosines in zip(queries, near, strict=True)),
+        tuple(
+            _evidence(query, postings, weights, cosines, reachable)
+            for query, cosines in zip(queries, near, strict=True)
+        ),
         compared.incomplete,
     )
 
@@ -157,12 +160,18 @@ def _question(
     return Question(query.words, of_words, has, cosines, space.weight, space.squeezed)
 
 
-def _evidence(query: Query, postings: Mapping[str, Ints], cosines: Floats, rows: int) -> Evidence:
+def _evidence(
+    query: Query, postings: Mapping[str, Ints], weights: Mapping[str, float], cosines: Floats, rows: int
+) -> Evidence:
     known = cosines[~np.isnan(cosines)]
+    unknown, unheard = unknown_shares(
+        [len(postings[word]) for word in query.words], [weights[word] for word in query.words]
+    )
     return Evidence(
         nearest=float(known.max(initial=0.0)),
         standing=standing(known),
-        unknown=unknown_share([len(postings[word]) for word in query.words]),
+        unknown=unknown,
+        unheard=unheard,
         rows=rows,
     )
 

@@ -32,7 +32,7 @@ class RecallRules:
     """Entries: the age at which one counts half (seed 004)."""
     recency_floor: float = 0.5
     """Entries: what an old one counts at least, so that an old but exact one stays ahead of new noise."""
-    floor: float = 0.3
+    floor: float = 0.25
     """Hits of a query that is less relevant than this are held back; 0: none are."""
     lexical_floor: float = 0.2
     """The same where no vectors, or vectors of a model without a calibration, serve."""

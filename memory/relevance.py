@@ -31,7 +31,7 @@ class Evidence:
     ``coverage``: the largest share of the query's words, by weight, that one of the leaders has (words of its context
     count in part); ``cosine``: the largest of a leader; ``nearest``: the largest in the scope; ``standing``: by how
     many standard deviations that one stands out from the others near it; ``unknown``: the share of the query's words
-    that no row has; ``rows``: how many rows could have been found.
+    that no row has; ``unheard``: the same share by weight; ``rows``: how many rows could have been found.
     """
 
     coverage: float = 0.0
@@ -39,6 +39,7 @@ class Evidence:
     nearest: float = 0.0
     standing: float = 0.0
     unknown: float = 0.0
+    unheard: float = 0.0
     rows: int = 0
 
     @property
@@ -57,6 +58,7 @@ class Term:
     nearest: float = 0.0
     standing: float = 0.0
     unknown: float = 0.0
+    unheard: float = 0.0
     foreign: float = 0.0
     chance: float = 0.0
 
@@ -69,6 +71,7 @@ class Term:
             + self.nearest * evidence.nearest
             + self.standing * evidence.standing
             + self.unknown * evidence.unknown
+            + self.unheard * evidence.unheard
             + self.foreign * evidence.unknown**2
             + self.chance * evidence.chance
         )
@@ -96,15 +99,14 @@ ANY_EMBEDDER = Calibration((_WORDS, Term(-0.5, standing=1.87, foreign=3.18, chan
 
 USE_MULTILINGUAL = Calibration(
     (
-        Term(3.13, coverage=3.14, cosine=13.16, unknown=-4.85, chance=-2.47),
-        Term(-9.84, nearest=17.9, foreign=5.68, chance=-0.4),
+        Term(5.22, coverage=4.22, cosine=6.88, unknown=-15.16, unheard=7.62, chance=-2.54),
+        Term(-4.89, nearest=14.94, standing=1.01, foreign=4.24, chance=-2.75),
     )
 )
-
 MINILM_ENGLISH = Calibration(
     (
-        Term(1.01, coverage=2.13, cosine=14.96, unknown=-4.89, chance=-2.19),
-        Term(-9.12, nearest=12.98, foreign=3.33),
+        Term(-0.57, coverage=3.06, cosine=15.67, unknown=-3.73, chance=-2.08),
+        Term(-8.16, nearest=13.01, foreign=3.16, chance=-0.30),
     )
 )
 
@@ -115,9 +117,13 @@ def standing(cosines: NDArray[np.float64]) -> float:
     return float(cosines.max() - cosines.mean()) / spread if spread > 1e-6 else 0.0
 
 
-def unknown_share(rows_with_word: Sequence[int]) -> float:
-    """The share of words that no row has; 0 where there is no word."""
-    return sum(not count for count in rows_with_word) / len(rows_with_word) if rows_with_word else 0.0
+def unknown_shares(rows_with_word: Sequence[int], weights: Sequence[float]) -> tuple[float, float]:
+    """The share of words that no row has, by number and by weight; 0 where there is no word."""
+    if not rows_with_word:
+        return 0.0, 0.0
+    unknown = [not count for count in rows_with_word]
+    heavy = sum(weight for weight, is_unknown in zip(weights, unknown, strict=True) if is_unknown)
+    return sum(unknown) / len(unknown), heavy / (sum(weights) or 1.0)
 
 
 def _logistic(value: float) -> float:

@@ -19,6 +19,6 @@ class RecallSettings(Section):
     session_weight: float = Field(default=0.3, ge=0, lt=1, description="Share of the best score in the session.")
     half_life_days: float = Field(default=180.0, gt=0, description="Age at which an entry counts half.")
     recency_floor: float = Field(default=0.5, ge=0, le=1, description="What an old entry counts at least.")
-    floor: float = Field(default=0.3, ge=0, le=1, description="Relevance below which nothing is answered; 0: never.")
+    floor: float = Field(default=0.25, ge=0, le=1, description="Relevance below which nothing is answered; 0: never.")
     lexical_floor: float = Field(default=0.2, ge=0, le=1, description="The same where words alone decide.")
     tail: float = Field(default=0.4, ge=0, le=1, description="Share of the best score below which hits are held back.")

@@ -81,7 +81,7 @@ async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> l
     once, ordered by thread, seq and chunk. Rows that are gone, or of another scope, are left out."""
     rows = await tx.all(_AROUND, **of_scope(scope), row_ids=listed(row_ids))
     # Here, since databases do not agree on the order of texts.
-    return sorted((IndexedRow(*row) for row in rows), key=_in_order)
+    return list(map(IndexedRow._make, sorted(rows, key=_in_order)))
 
 
 @cache

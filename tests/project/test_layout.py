@@ -23,7 +23,10 @@ ONLY_IN = {
     "mcp": ("server.",),
     "mcp_types": ("server.",),
     "aiosqlite": ("storage.sqlite_database",),
-    "asyncpg": ("storage.postgres_database", "storage.postgres_hints", "server.commands.database_check"),
+    "asyncpg": (
+        *("storage.postgres_database", "storage.postgres_hints", "storage.vectors_postgres"),
+        "server.commands.database_check",
+    ),
     "typer": ("server.command_line",),
     "rich": ("server.commands",),
 }
