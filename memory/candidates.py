@@ -19,9 +19,13 @@ from memstrata.storage.search_rows import IndexedRow
 from memstrata.storage.transaction import Tx
 
 Vector = NDArray[np.float32]
+Place = tuple[str, int]
+"""A message's thread uid and seq."""
 
 # A chunk of 800 characters has about so many: a long message is so many more rows.
 _TOKENS_OF_CHUNK = 200
+# Where a few long messages fill a list of candidates, so many times its length is looked through for others.
+_LOOKED_THROUGH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +80,18 @@ async def gather(
     weights = {word: ranking.idf(len(postings[word]), size) for word in words}
     passing = await _passing(tx, scope, filters)
     compared = _Compared(tx, scope, space)
-    lexical = [_lexical(query, postings, weights, passing, rules.candidates) for query in queries]
+    most = rules.candidates
+    lexical = [_lexical(query, postings, weights, passing, most * _LOOKED_THROUGH) for query in queries]
     scanned = [await compared.scan(query.vector, passing, rules.rescored) for query in queries]
-    await compared.read(np.concatenate([*lexical, *scanned]))
+    await compared.read(np.concatenate([*(by_words[:most] for by_words in lexical), *scanned]))
     near = [compared.cosines(query.vector, found) for query, found in zip(queries, scanned, strict=True)]
-    chosen = [
-        np.union1d(by_words, ranking.best(found, _known(cosines), rules.candidates))
-        for by_words, found, cosines in zip(lexical, scanned, near, strict=True)
-    ]
-    rows = await search_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+    semantic = [ranking.best(found, _known(cosines), len(found)) for found, cosines in zip(scanned, near, strict=True)]
+    chosen, rows = await _chosen(tx, scope, [*lexical, *semantic], most)
     pool = Pool.of(rows)
-    candidates = tuple(pool.reached(among(found, pool.row_ids)) & _passes(passing, pool) for found in chosen)
+    candidates = tuple(
+        pool.reached(among(np.union1d(by_words, by_meaning), pool.row_ids)) & _passes(passing, pool)
+        for by_words, by_meaning in zip(chosen[: len(queries)], chosen[len(queries) :], strict=True)
+    )
     await compared.read(pool.row_ids[np.logical_or.reduce(candidates)])
     reachable = size if passing is None else len(passing)
     return Gathered(
@@ -100,6 +105,32 @@ async def gather(
         ),
         compared.incomplete,
     )
+
+
+async def _chosen(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -> tuple[list[Ints], list[IndexedRow]]:
+    """Of each list, best first, the ``most`` best rows; where these are chunks of half as many messages or fewer, the
+    best row of further messages too. And the rows around them."""
+    chosen = [rows[:most] for rows in lists]
+    around = await search_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+    held = {row.row_id: (row.thread_uid, row.seq) for row in around}
+    if not any(len(rows) > most and 2 * len(_messages(rows[:most], held)) <= most for rows in lists):
+        return chosen, around
+    held = await search_rows.places(tx, scope, np.unique(np.concatenate(lists)))
+    chosen = [np.array(_spread(rows, held, most), np.int64) for rows in lists]
+    return chosen, await search_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+
+
+def _messages(rows: Ints, held: Mapping[int, Place]) -> dict[Place, int]:
+    """The best row of each message, best first."""
+    best: dict[Place, int] = {}
+    for row in rows.tolist():
+        if row in held:
+            best.setdefault(held[row], row)
+    return best
+
+
+def _spread(rows: Ints, held: Mapping[int, Place], most: int) -> list[int]:
+    return list(dict.fromkeys([*rows[:most].tolist(), *list(_messages(rows, held).values())[:most]]))
 
 
 def among(row_ids: Ints, asked: Ints) -> Flags:

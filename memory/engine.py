@@ -69,12 +69,13 @@ class Engine:
         return _masked_parts(self.redactor, parts) if self.redaction == "all" else (parts, 0)
 
     def search_text(self, name: str | None, parts: list[Json], metadata: Json, said_at: int) -> Indexed:
-        """What of a message is indexed."""
-        return search_text.indexed(*self._derived(name, parts, metadata), said_at)
+        """What of a message that enters is indexed."""
+        derived = (name, parts, metadata) if self.redaction == "all" else self._derived(name, parts, metadata)
+        return search_text.indexed(*derived, said_at)
 
     def search_text_of(self, message: Message) -> Indexed:
         """The same, of a stored message."""
-        return self.search_text(message.name, message.parts, message.metadata, message.said_at)
+        return search_text.indexed(*self._derived(message.name, message.parts, message.metadata), message.said_at)
 
     def embedded_texts_of(self, message: Message) -> list[str]:
         """The texts of a message's chunks that vectors are made of, in the order of the chunks' numbers."""
@@ -82,8 +83,9 @@ class Engine:
         return search_text.embedded_texts(parts)
 
     def _derived(self, name: str | None, parts: list[Json], metadata: Json) -> tuple[str | None, list[Json], Json]:
-        """What a message gives to what is made from it: masked, unless it was when it entered."""
-        if self.redaction != "derived":
+        """What a message gives to what is made from it: masked, since ``redaction`` may have been another when it was
+        stored."""
+        if self.redaction == "off":
             return name, parts, metadata
         masked_name = self.redactor.text(name)[0] if name else name
         return masked_name, _masked_parts(self.redactor, parts)[0], self.redactor.json(metadata)[0]

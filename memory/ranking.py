@@ -159,10 +159,13 @@ def _semantic(question: Question, candidates: Flags) -> Floats:
 
 
 def _named(pool: Pool, words: Collection[str]) -> Flags:
-    """The rows of the one speaker whom the query names; of none if it names several."""
+    """The rows of the one speaker whom the query names, however the name is written; of none if it names several."""
     sought = set(words)
-    named = [number for number, name in enumerate(pool.names) if sought & set(words_of(name))]
-    return pool.speakers == named[0] if len(named) == 1 else np.zeros(len(pool), np.bool_)
+    folded = [tuple(words_of(name)) for name in pool.names]
+    named = {name for name in folded if sought.intersection(name)}
+    if len(named) != 1:
+        return np.zeros(len(pool), np.bool_)
+    return np.isin(pool.speakers, [number for number, name in enumerate(folded) if name in named])
 
 
 def _best_of(groups: Ints, scores: Floats, counted: Flags) -> Floats:

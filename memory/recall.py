@@ -115,7 +115,8 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled
 def _checked(engine: Engine, asked: RecallRequest) -> list[str]:
     if asked.since is not None and asked.until is not None and asked.since > asked.until:
         raise InvalidInput("since: it is later than until, so nothing could be found")
-    queries = [query for query in asked.queries if query.strip()]
+    # Models like to give their question again among its wordings.
+    queries = list(dict.fromkeys(query for query in asked.queries if query.strip()))
     if not queries:
         raise InvalidInput("query: give a question or some words to look for")
     if len(queries) > MOST_QUERIES:

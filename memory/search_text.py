@@ -14,7 +14,7 @@ import regex
 from memstrata.memory.ages import DAY_MS
 from memstrata.memory.chunks import chunks
 from memstrata.memory.parts import searchable_text
-from memstrata.memory.stop_words import FUNCTION_WORDS
+from memstrata.memory.stop_words import FUNCTION_WORDS, NO_SIGN
 from memstrata.storage.records import Indexed, Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,6 +32,15 @@ _UNSPACED = regex.compile(
     r"\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+"
 )
 _IS_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]")
+_NAME = regex.compile(
+    r"\b(?:IT|US|WHO)\b|(?<=[\p{Ll}\p{N},;]\s)(?:Don|May|Will)\b(?!['’]t)|\b(?:Don|May|Will)(?=['’]s\b)"
+    r"|(?<=\d\s)may\b|\bmay(?=\s\d)"
+)
+# May 8th, the 8th of May: the index has the day's number.
+_ORDINAL = regex.compile(
+    rf"(?i)(?<=\b(?:{'|'.join(_MONTHS)})\s\d\d?)(?:st|nd|rd|th)\b"
+    rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(_MONTHS)})\b)"
+)
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 
 
@@ -62,14 +71,25 @@ def _stop_words() -> dict[str, frozenset[str]]:
 
 
 def stop_words_of(found: Collection[str]) -> frozenset[str]:
-    """The function words of the language that most of the words are function words of; of equal ones the first."""
-    return max(_stop_words().values(), key=lambda listed: sum(word in listed for word in found))
+    """The function words of the language that most of the words are function words of; of equal ones the first. None
+    where no word is a sign of a language."""
+    signs = [word for word in found if word not in NO_SIGN]
+    most = max(_stop_words().values(), key=lambda listed: sum(word in listed for word in signs))
+    return most if any(word in most for word in signs) else frozenset()
+
+
+def names(text: str) -> frozenset[str]:
+    """The words that are written as names though they are spelled like function words: *IT* and *US*, *Will's*, and
+    *Don* and *May* within a sentence or beside a number. None in a text of capitals."""
+    return frozenset() if text.isupper() else frozenset(word for name in _NAME.findall(text) for word in words(name))
 
 
 def query_words(text: str, *, most: int = 32) -> list[str]:
     """The words to look for, each once, without the function words of their language unless there is nothing else."""
+    text = _ORDINAL.sub("", text)
     found = list(dict.fromkeys(words(text)))
-    stop_words = stop_words_of(found)
+    kept = names(text)
+    stop_words = stop_words_of([word for word in found if word not in kept]) - kept
     telling = [word for word in found if word not in stop_words]
     return (telling or found)[:most]
 

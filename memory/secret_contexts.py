@@ -6,9 +6,11 @@ as in ``secret_patterns``.
 
 import base64
 import binascii
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+# Python's own re matches repeated possessive groups wrongly before 3.11.5.
+import regex as re
 
 from memstrata.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, WORD, mixed, scrambled, varied
 

@@ -2,8 +2,17 @@
 
 Short lists of our own: those of the packages hold words like *fire*, *bill* and *computer*, which people look for.
 A word of one language is a telling word in another (*die*, *war*, *son*), so only those of the question's own language
-are dropped: of the language that most of its words are function words of.
+are dropped: of the language that most of its words are function words of, and no word that is written as a name.
 """
+
+# As words are folded: of one language function words, and what people look for or whom they are called in another. They
+# are no sign of a question's language: *son school*, *shoe size*, *Sara's birthday*, *fur coat*.
+NO_SIGN = frozenset(
+    """
+    ad ai ale ate ben bin bo come dal dan die door dove due era fur go hat hem hoe jest kim man meme men mia nun os par
+    per pod pour reeds sans sara sea sen sim sin size sob son sue tan ten ton tout uber van var want war
+    """.split()  # noqa: SIM905
+)
 
 # By language, English first.
 FUNCTION_WORDS = {

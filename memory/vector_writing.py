@@ -5,6 +5,7 @@ that changes gets new rows, with ids that no row had, so that a vector never sta
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection
@@ -35,14 +36,19 @@ OVERTAKEN = 1_000
 GATHER_SECONDS = 0.05
 """After a write, how long others are waited for that would fill the same batch."""
 SCAN_SECONDS = 600.0
-"""Between two scans for what other processes left behind."""
+"""Between two scans of everything."""
+LOOK_SECONDS = 10.0
+"""Between two looks for new rows that other processes, such as a restore, left without a vector for that long."""
 AGAIN_SECONDS = 5.0
 LONGEST_PAUSE = 60.0
 """How long after a failure it is tried again, and after many of them."""
 LEASE_MS = 300_000
-"""How long one process alone has a remote embedder make up for what is missing, unless it prolongs that."""
+LOCAL_LEASE_MS = 30_000
+"""How long one process alone makes up for what is missing, with a remote or a local embedder, unless it prolongs that:
+others would pay, or compute, for the same texts."""
 UNUSED_DAYS = 7
 """Vectors of an embedder that no process has used for so long are removed."""
+GIVE_WAY_SECONDS = 0.5
 _FORGOTTEN = 500
 
 Done = Callable[[int], None]
@@ -69,11 +75,14 @@ class VectorWriter:
         self._embedding = embedding
         self._model = embedding.embedder.name
         self._holder = holder
+        self._lease_ms = LOCAL_LEASE_MS if embedding.embedder.local else LEASE_MS
+        self._lease_until = 0
         self._slack = OVERTAKEN if engine.database.dialect == "postgres" else 0
         self._seen: int | None = None
+        # Rows up to the first id were made up for; those up to the second were there at the last look.
+        self._looked = (0, 0)
         self._owed: set[Scope] = set()
-        self._refused: set[int] = set()
-        self._scan_at = time.monotonic()
+        self._scan_at = self._look_at = time.monotonic()
 
     async def run(self) -> None:
         """Work until cancelled. Raises nothing: what goes wrong is in the log or the embedder's status, and is tried
@@ -98,44 +107,70 @@ class VectorWriter:
             self._seen = await self._engine.database.read(vectors.last_row)
         if time.monotonic() >= self._scan_at:
             scanned = await self.scan()
-            self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else LEASE_MS / 1000)
+            self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else self._lease_ms / 1000)
+        elif time.monotonic() >= self._look_at:
+            await self._look()
+        self._look_at = time.monotonic() + LOOK_SECONDS
         if not self._owed:
-            with anyio.move_on_after(max(0.0, self._scan_at - time.monotonic())):
+            with anyio.move_on_after(max(0.0, min(self._scan_at, self._look_at) - time.monotonic())):
                 await self._engine.written.wait()
                 await anyio.sleep(GATHER_SECONDS)
         await self._write_new()
 
     async def scan(self, done: Done = lambda rows: None) -> bool:
         """Bring text and vectors of all scopes up to date; ``done`` hears how many rows each batch brought. False if
-        another process is at it, with a remote embedder: no text is paid for twice.
+        another process is at it: no text is embedded twice.
 
         Raises EmbeddingFailed, StorageUnavailable.
         """
         database, now = self._engine.database, self._engine.now
         await database.write(embedders.note_use, self._model, now())
         await rebuild_old(self._engine)
-        if not await self._alone():
+        last = await database.read(vectors.last_row)
+        if not await self._make_up(0, last, done):
             return False
-        last, after = await database.read(vectors.last_row), 0
-        while after < last:
-            await self._write_new()
-            page = await database.read(_page, self._model, after=after, last=last)
-            done(await self._embed(page))
-            after = page.upto
-            if not await self._alone():
-                return False
-        if not self._embedding.embedder.local:
-            await database.write(embedders.return_lease, self._model, self._holder)
+        self._looked = (last, last)
         await self._forget_unused()
         return True
 
-    async def _alone(self) -> bool:
-        if self._embedding.embedder.local:
+    async def _look(self) -> None:
+        """Make up for rows that were there at the last look already: others embed what they write themselves, sooner
+        than that."""
+        after, upto = self._looked
+        if upto == after or await self._make_up(max(0, after - self._slack), upto):
+            self._looked = (upto, await self._engine.database.read(vectors.last_row))
+
+    async def _make_up(self, after: int, last: int, done: Done = lambda rows: None) -> bool:
+        """Embed what is missing behind ``after``, up to ``last``. False if another process is at it."""
+        try:
+            while after < last:
+                await self._write_new()
+                page = await self._engine.database.read(_page, self._model, after=after, last=last)
+                if page.rows:
+                    if not await self._alone():
+                        return False
+                    done(await self._embed(page))
+                after = page.upto
             return True
+        finally:
+            await self._give_way()
+
+    async def _alone(self) -> bool:
         now = self._engine.now()
-        return await self._engine.database.write(
-            embedders.take_lease, self._model, self._holder, now=now, until=now + LEASE_MS
-        )
+        if self._lease_until - now > self._lease_ms // 2:
+            return True
+        until = now + self._lease_ms
+        alone = await self._engine.database.write(embedders.take_lease, self._model, self._holder, now=now, until=until)
+        self._lease_until = until if alone else 0
+        return alone
+
+    async def _give_way(self) -> None:
+        """Also when told to end: others would wait for the lease to run out."""
+        if not self._lease_until:
+            return
+        self._lease_until = 0
+        with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(MemstrataError):
+            await self._engine.database.write(embedders.return_lease, self._model, self._holder)
 
     async def _write_new(self) -> None:
         """Embed the newest rows of the scopes that were told of. Other processes embed what they write themselves."""
@@ -158,10 +193,18 @@ class VectorWriter:
         if not rows:
             return 0
         made = await self._embedding.embed(texts)
-        self._refused |= {row.row_id for row, vector in zip(rows, made, strict=True) if vector is None}
-        new = [_new(row, vector) for row, vector in zip(rows, made, strict=True) if vector is not None]
+        new = []
+        for row, vector in zip(rows, made, strict=True):
+            if vector is None:
+                self._embedding.refused.setdefault(row.scope, set()).add(row.row_id)
+            else:
+                new.append(_new(row, vector))
+        if not new:
+            return 0
         dimension = self._embedding.embedder.dimension
-        return await self._engine.database.write(vectors.put, self._model, dimension, new)
+        agreed, stored = await self._engine.database.write(_stored, self._model, dimension, new)
+        self._embedding.expect(agreed)
+        return stored
 
     def _texts(self, page: _Page) -> tuple[list[PendingRow], list[str]]:
         """The rows that have a text, and it."""
@@ -169,7 +212,7 @@ class VectorWriter:
         found = [
             (row, chunks[row.chunk])
             for row in page.rows
-            if row.row_id not in self._refused
+            if row.row_id not in self._embedding.refused.get(row.scope, ())
             and row.chunk < len(chunks := texts.get((row.scope, row.thread_uid, row.seq), []))
         ]
         return [row for row, _ in found], [text for _, text in found]
@@ -207,6 +250,12 @@ async def _page(
     }
     full = len(rows) == BATCH
     return _Page(rows, found, rows[-1].row_id if full else upto, full)
+
+
+async def _stored(tx: Tx, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
+    """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
+    agreed = await embedders.agree_on_dimension(tx, model, dimension)
+    return agreed, await vectors.put(tx, model, dimension, new) if agreed == dimension else 0
 
 
 def _new(row: PendingRow, vector: Vectors) -> NewVector:

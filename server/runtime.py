@@ -32,15 +32,17 @@ from memstrata.server.notifications import NotificationHub
 from memstrata.server.settings import Settings
 from memstrata.server.watching import Watcher
 from memstrata.storage.database import open_database
+from memstrata.storage.embedders import dimension_of
 from memstrata.storage.errors import MemstrataError
 from memstrata.storage.installation import hmac_key, rewrite_owed, rewritten
 from memstrata.storage.sqlite_database import SqliteDatabase
+from memstrata.storage.transaction import Database
 
 log = logging.getLogger(__name__)
 
 LOAD_AFTER_SECONDS = 1.0
-"""The first calls have the cores to themselves, and a process that serves only them never loads the embedder; whoever
-needs it sooner, a query or a message to embed, loads it then."""
+"""The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
+query needs it: what such a process writes is embedded by the next that stays."""
 
 
 class Runtime:
@@ -83,10 +85,10 @@ class Runtime:
         if self.engine.embedding is None:
             await self._rebuild_old()
             return
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(VectorWriter(self.engine, self.engine.embedding, self.engine.new_id()).run)
-            await anyio.sleep(LOAD_AFTER_SECONDS)
-            self.engine.embedding.start()
+        await anyio.sleep(LOAD_AFTER_SECONDS)
+        self.engine.embedding.start()
+        # It begins with all that lacks a vector, also what was written meanwhile.
+        await VectorWriter(self.engine, self.engine.embedding, self.engine.new_id()).run()
 
     async def _rebuild_old(self) -> None:
         try:
@@ -128,6 +130,7 @@ async def open_engine(settings: Settings) -> Engine:
     )
     try:
         key = await database.read(hmac_key)
+        embedding = await _embedding(settings, database)
         counter = await counting
     except BaseException:
         await database.close()
@@ -144,10 +147,14 @@ async def open_engine(settings: Settings) -> Engine:
         new_id=lambda: str(uuid_utils.uuid7()),
         working_memory=rules,
         recall=RecallRules(**settings.recall.model_dump()),
-        embedding=_embedding(settings),
+        embedding=embedding,
     )
 
 
-def _embedding(settings: Settings) -> Embedding | None:
+async def _embedding(settings: Settings, database: Database) -> Embedding | None:
     embedder = choosing.embedder(settings.embedding) if settings.memory == "on" else None
-    return Embedding(embedder, patience_ms=settings.embedding.query_patience_ms) if embedder else None
+    if embedder is None:
+        return None
+    embedding = Embedding(embedder, patience_ms=settings.embedding.query_patience_ms)
+    embedding.expect(await database.read(dimension_of, embedder.name))
+    return embedding

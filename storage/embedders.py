@@ -1,5 +1,5 @@
-"""What the processes on one database agree on: which embedders are in use, and which process makes up for vectors
-that are missing."""
+"""What the processes on one database agree on: which embedders are in use, how many dimensions the vectors under each
+name have, and which process makes up for vectors that are missing."""
 
 from collections.abc import Mapping
 
@@ -11,6 +11,7 @@ from memstrata.storage.transaction import Tx
 
 _IN_USE = "embedder:"
 _LEASE = "vectors-lease:"
+_DIMENSION = "dimension:"
 
 _put = insert(installation).values(name=bindparam("name"), value=bindparam("value"))
 _NOTE = _put.on_conflict_do_update(index_elements=["name"], set_={"value": _put.excluded.value})
@@ -20,6 +21,7 @@ _VALUE = select(installation.c.value).where(_named)
 _UNCHANGED = installation.c.value == bindparam("was")
 _CHANGE = update(installation).where(_named, _UNCHANGED).values(value=bindparam("value"))
 _DROP = delete(installation).where(_named, _UNCHANGED)
+_DROP_ANY = delete(installation).where(_named)
 _ALL = select(installation.c.name, installation.c.value).where(installation.c.name.startswith(_IN_USE))
 
 
@@ -36,7 +38,22 @@ async def last_used(tx: Tx) -> dict[str, int]:
 async def forget_use(tx: Tx, used: Mapping[str, int]) -> None:
     """Forget embedders, but for those that were noted again since ``last_used`` answered this of them."""
     for model, at in used.items():
-        await tx.run(_DROP, name=_IN_USE + model, was=str(at))
+        if await tx.run(_DROP, name=_IN_USE + model, was=str(at)):
+            await tx.run(_DROP_ANY, name=_DIMENSION + model)
+
+
+async def dimension_of(tx: Tx, model: str) -> int:
+    """How many dimensions the vectors stored under a name have; 0 where none were stored yet."""
+    row = await tx.one(_VALUE, name=_DIMENSION + model)
+    return int(row[0]) if row else 0
+
+
+async def agree_on_dimension(tx: Tx, model: str, dimension: int) -> int:
+    """The same, before vectors are stored: the first who asks decides."""
+    agreed = await dimension_of(tx, model)
+    if agreed or await tx.run(_ADD, name=_DIMENSION + model, value=str(dimension)):
+        return agreed or dimension
+    return await dimension_of(tx, model)
 
 
 async def take_lease(tx: Tx, model: str, holder: str, *, now: int, until: int) -> bool:

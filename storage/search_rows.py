@@ -84,6 +84,17 @@ async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> l
     return list(map(IndexedRow._make, sorted(rows, key=_in_order)))
 
 
+_PLACES = select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq).where(
+    named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids")
+)
+
+
+async def places(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> dict[int, tuple[str, int]]:
+    """Which message (thread uid, seq) each row is a chunk of. Rows that are gone, or of another scope, are left out."""
+    rows = await tx.all(_PLACES, **of_scope(scope), row_ids=listed(row_ids))
+    return {row_id: (thread_uid, seq) for row_id, thread_uid, seq in rows}
+
+
 @cache
 def _passing(in_thread: bool, since: bool, until: bool) -> Select[Any]:
     query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.role, "roles"))

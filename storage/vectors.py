@@ -159,6 +159,15 @@ async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
     return Progress(total[0] if total else 0, done[0] if done else 0)
 
 
+_THERE = select(func.count()).select_from(search_rows).where(in_scope(search_rows), any_of(search_rows.c.row_id, "ids"))
+
+
+async def count_there(tx: Tx, scope: Scope, row_ids: Collection[int]) -> int:
+    """How many of these rows of a scope are still there."""
+    row = await tx.one(_THERE, **of_scope(scope), ids=list(row_ids)) if row_ids else None
+    return row[0] if row else 0
+
+
 async def progress_everywhere(tx: Tx, model: str) -> Progress:
     """The same of all scopes."""
     total = await tx.one(_TOTAL_EVERYWHERE)

@@ -21,6 +21,7 @@ import anyio.to_thread
 from memstrata.memory.embedding.backoff import Backoff
 from memstrata.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
 from memstrata.memory.embedding.worker import Stopped, Worker
+from memstrata.storage.records import Scope
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,11 @@ CACHED_QUERIES = 256
 # At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
-# Seconds that a slice of a local model makes way for queries, and that closing waits for what cannot be interrupted.
+# Seconds that a slice of a local model makes way for queries, and that closing waits for what cannot be interrupted: a
+# local model is soon done, a request may take as long as it likes.
 _YIELD = 1.0
 _LINGER = 0.5
+_REMOTE_LINGER = 0.1
 # Requests to a remote model wait on the network: one that hangs leaves room for others.
 _REMOTE_QUERIES = 4
 # Seconds after which an embedder that hangs is not waited for by every new query as well.
@@ -77,6 +80,14 @@ class Embedding:
         self._closed = False
         self._cache: OrderedDict[tuple[str, str], QueryVector] = OrderedDict()
         self._caching = threading.Lock()
+        self._stored_dimension = 0
+        # Rows of the index whose text the model refuses, by scope: noted by who embeds them, for who counts.
+        self.refused: dict[Scope, set[int]] = {}
+
+    def expect(self, dimension: int) -> None:
+        """What is stored under the embedder's name has so many dimensions (0: nothing is): other vectors are an error
+        from now on, since they cannot be compared with it."""
+        self._stored_dimension = dimension
 
     def start(self) -> None:
         """Begin to load. What comes of it is in ``status``, and in what queries answer."""
@@ -139,7 +150,7 @@ class Embedding:
         return f"the embedder took longer than {self._patience_ms} ms" if self._loaded else "the embedder is loading"
 
     def _join(self) -> None:
-        until = time.monotonic() + _LINGER
+        until = time.monotonic() + (_LINGER if self.embedder.local else _REMOTE_LINGER)
         for worker in (self._queries, self._batches):
             if not worker.join(max(0.0, until - time.monotonic())):
                 log.info("the embedder was left at work: it ends with what it does, or with the process")
@@ -165,12 +176,12 @@ class Embedding:
         if barred := self._query_backoff.barred:
             raise EmbeddingFailed(barred)
         try:
-            vector = self.embedder.embed([text])[0]
+            vector = self._embedded([text])[0]
         except Exception as error:
             if isinstance(error, EmbeddingFailed) and error.refused:
                 raise
             raise _left_alone(self._query_backoff, error) from error
-        self._query_backoff.worked()
+        self._worked()
         vector.setflags(write=False)
         made = QueryVector(self.embedder.name, vector)
         with self._caching:
@@ -209,13 +220,28 @@ class Embedding:
             vectors = self._apart(texts)
         except Exception as error:
             raise _left_alone(self._batch_backoff, error) from error
+        self._worked()
+        return vectors
+
+    def _worked(self) -> None:
+        """The model is there again, for queries and for batches."""
+        self._query_backoff.worked()
         self._batch_backoff.worked()
+
+    def _embedded(self, texts: Sequence[str]) -> Vectors:
+        vectors = self.embedder.embed(texts)
+        made, stored = vectors.shape[1], self._stored_dimension
+        if stored and made != stored:
+            raise EmbeddingFailed(
+                f"{self.embedder.name} makes vectors of {made} dimensions, and those that are stored under its name have "
+                f"{stored}: embedding.dimensions = {made} stores them under a name of their own"
+            )
         return vectors
 
     def _apart(self, texts: list[str]) -> list[Vectors | None]:
         """The vectors, those of texts that the model refuses left out."""
         try:
-            return list(self.embedder.embed(texts))
+            return list(self._embedded(texts))
         except EmbeddingFailed as error:
             if not error.refused:
                 raise
@@ -233,7 +259,7 @@ class Embedding:
         vectors: list[Vectors | None] = []
         for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
             try:
-                vectors += list(self.embedder.embed(half))
+                vectors += list(self._embedded(half))
             except EmbeddingFailed as error:
                 if not error.refused:
                     raise

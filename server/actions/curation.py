@@ -51,13 +51,17 @@ async def _vectors(call: Call) -> Json:
         return {"model": "", "dimension": 0, "total": 0, "pending": 0, "state": "off"}
     status = embedding.status()
     progress = await call.engine.database.read(vectors.progress, call.scope, status.model)
+    refused = await call.engine.database.read(
+        vectors.count_there, call.scope, embedding.refused.get(call.scope, frozenset())
+    )
     return {
         "model": status.model,
         "dimension": status.dimension,
         "total": progress.total,
-        "pending": max(0, progress.total - progress.done),
+        "pending": max(0, progress.total - progress.done - refused),
         "state": status.state,
         "languages": status.languages,
+        **({"refused": refused} if refused else {}),
         **({"reason": status.reason} if status.reason else {}),
     }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from typing import Any
 
@@ -25,6 +26,9 @@ PATIENCE_MS = 20_000
 # As much as the tool gives in one answer.
 _MOST_TOKENS = 20_000
 _NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
+# What was said may hold any character: none of them is to move a terminal's cursor, or to colour what follows.
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+_SHOWN_FOR_CONTROL = "\ufffd"
 _PARTS = ("relevance", "ranking", "lexical", "context", "semantic", "cosine", "speaker", "role", "session", "recency")
 
 
@@ -39,7 +43,7 @@ def recall(settings: Settings, question: str, *, limit: int, thread_id: str, exp
     if explain and not as_json:
         forms.append({"format": "json", "explain": True, "neighbours": False})
     answer, *explained = asyncio.run(_answers(settings, [asked | form for form in forms]))
-    sys.stdout.write((json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
+    sys.stdout.write(_harmless(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
     for parts in explained:
         _show(Console(width=_NEVER_CUT, highlight=False, markup=False), parts["hits"])
     return 0
@@ -82,7 +86,11 @@ def _show(console: Console, hits: list[Json]) -> None:
         parts = hit["parts"]
         words = [*parts["words"], *(f"({word})" for word in parts["context_words"])]
         numbers = ["" if parts[name] is None else f"{parts[name]:.2f}" for name in _PARTS]
-        place = f"{hit['thread_id']} #{hit['seq']}"
+        place = f"{_harmless(hit['thread_id'])} #{hit['seq']}"
         table.add_row(str(number), place, f"{hit['score']:.2f}", *numbers, ", ".join(words))
     console.print(table)
     console.print("score = relevance x ranking / the best ranking; ranking = (lexical + ... + session) x recency")
+
+
+def _harmless(text: str) -> str:
+    return _CONTROL.sub(_SHOWN_FOR_CONTROL, text)

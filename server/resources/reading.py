@@ -17,6 +17,8 @@ from memstrata.storage.records import Json
 
 # Threads or runs in one resource.
 _MOST_LISTED = 100
+# In a resource that programs read: as much as the tool gives in one answer, since a URI cannot ask for more.
+_MOST_TOKENS = 20_000
 # Where a list of one holds what was asked for.
 _ROWS: Mapping[Kind, str] = {"thread": "threads", "run": "runs"}
 
@@ -64,7 +66,7 @@ def _call(address: Address, current: bool) -> tuple[str, Json]:
         case "status":
             return "memory_status", {}
         case "recall":
-            return "recall_memory", {**address.query, "format": "json"}
+            return "recall_memory", {**address.query, "format": "json", "max_tokens": _MOST_TOKENS}
         case "thread":
             return "list_threads", {"thread_id": address.thread_id}
         case "messages":

@@ -25,7 +25,7 @@ class UsageByModel(Usage):
     more_models: NotRequired[int]
 
 
-# How many pieces of text there are, and how many still lack a vector.
+# How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.
 class Vectors(TypedDict):
     model: str
     dimension: int
@@ -33,6 +33,7 @@ class Vectors(TypedDict):
     pending: int
     state: str
     languages: NotRequired[str]
+    refused: NotRequired[int]
     reason: NotRequired[str]
 
 

@@ -19,6 +19,9 @@ from memstrata.storage.statements import Dialect
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sqlite|postgres)\.sql")
 _LOCK = 0x6D656D73747261  # "memstra": the advisory lock of our migrations on a Postgres database
 
+MIGRATION_SECONDS = 86_400.0
+"""How long a step may take on Postgres, and others wait for it: in a large database it rewrites whole tables."""
+
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version INTEGER PRIMARY KEY,
@@ -117,10 +120,10 @@ async def migrate_postgres(connection: Any) -> int:
     if await _postgres_version(connection) == latest:
         return latest
     async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=MIGRATION_SECONDS)
         await connection.execute(_LEDGER)
         for step in _pending("postgres", await _postgres_version(connection)):
-            await connection.execute(step.sql)
+            await connection.execute(step.sql, timeout=MIGRATION_SECONDS)
             await connection.execute(
                 "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)",
                 step.version,

@@ -191,6 +191,7 @@ def test_a_list_that_cannot_be_read_leaves_everything_unpriced(
     if content is not None:
         (package / prices.PRICE_FILE).write_bytes(content)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "litellm", raising=False)
     with caplog.at_level(logging.WARNING):
         found = load_prices.__wrapped__()
     assert (len(found), found.cost("gpt-4o", THOUSAND)) == (0, None)

@@ -227,6 +227,15 @@ def test_what_the_one_named_speaker_said_comes_first_and_two_names_favour_nobody
     assert order([caroline, replace(melanie, speaker="Caroline Violin")]) == [2, 1]
 
 
+def test_a_speaker_whose_name_is_written_in_two_ways_is_one_speaker() -> None:
+    rows = [
+        Said(1, has("beach"), speaker="Caroline"),
+        Said(2, has("beach"), speaker="CAROLINE "),
+        Said(3, has("beach")),
+    ]
+    assert order(rows) == [2, 1, 3]
+
+
 def test_what_the_user_said_counts_more_than_the_assistant_and_only_there() -> None:
     user, assistant = Said(1, has("beach")), Said(9, has("beach"), role="assistant")
     assert order([user, assistant]) == [1, 9]

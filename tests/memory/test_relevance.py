@@ -70,8 +70,8 @@ def test_an_answer_with_all_the_words_is_relevant_and_one_with_a_stray_word_is_n
 @EMBEDDED
 def test_an_answer_that_shares_no_word_is_relevant_when_it_is_near_enough(calibration: Calibration) -> None:
     """The larger the store, the nearer: the best of many is near by chance."""
-    assert calibration.relevance(_evidence(0, 0.5, 3, 1, 1000)) > RULES.floor
-    assert calibration.relevance(_evidence(0, 0.05, 3, 1, 1000)) < RULES.floor
+    assert calibration.relevance(_evidence(0, 0.5, 6, 1, 1000)) > RULES.floor
+    assert calibration.relevance(_evidence(0, 0.05, 4, 1, 1000)) < RULES.floor
 
 
 def test_questions_in_another_language_pass_with_the_cosines_that_they_have() -> None:

@@ -115,6 +115,50 @@ def test_a_function_word_of_another_language_is_a_telling_word() -> None:
     assert query_words("When was Dan at the sea?") == ["dan", "sea"]
 
 
+@pytest.mark.parametrize(
+    ("question", "telling"),
+    [
+        ("son school", ["son", "school"]),
+        ("war memories", ["war", "memories"]),
+        ("shoe size", ["shoe", "size"]),
+        ("Sara birthday", ["sara", "birthday"]),
+        ("die Hochzeit von Anna", ["hochzeit", "anna"]),
+        ("Wer war Anna?", ["anna"]),
+    ],
+)
+def test_a_word_that_tells_in_another_language_is_no_sign_of_its_own(question: str, telling: list[str]) -> None:
+    assert query_words(question) == telling
+
+
+@pytest.mark.parametrize(
+    ("question", "telling"),
+    [
+        ("What did Will say?", ["will", "say"]),
+        ("Will he say what he will do?", ["say"]),
+        ("What will Don and Will's sister do in May?", ["will", "don", "sister", "may"]),
+        ("Don't you know what may happen? Don't!", ["know", "happen"]),
+        ("When did we move to the US?", ["move", "us"]),
+        ("Who told us about IT?", ["told", "it"]),
+        ("AI research", ["ai", "research"]),
+        ("Tell me about the US ONLY", ["us"]),
+        ("WHAT DID I SAY ABOUT IT?", ["say"]),
+    ],
+)
+def test_a_function_word_that_is_written_as_a_name_is_a_telling_word(question: str, telling: list[str]) -> None:
+    assert query_words(question) == telling
+
+
+@pytest.mark.parametrize(
+    "question", ["on May 8th?", "on the 8th of May", "the 8th may", "8 May", "may 8"], ids=lambda text: text
+)
+def test_a_day_is_asked_for_as_people_say_it(question: str) -> None:
+    assert sorted(query_words(f"What did I eat {question}")) == ["8", "eat", "may"]
+
+
+def test_an_ordinal_that_is_no_day_stays_a_word() -> None:
+    assert query_words("my 5th birthday") == ["5th", "birthday"]
+
+
 def test_a_query_of_function_words_keeps_them() -> None:
     assert query_words("to be or not to be") == ["to", "be", "or", "not"]
     assert query_words("?!") == []

@@ -135,8 +135,9 @@ async def test_everything_can_be_indexed_anew(opened: Opened) -> None:
         assert await made(engine) == vectors.Progress(160, 0)
 
 
-async def test_where_vectors_cost_money_one_process_makes_up_for_what_is_missing(opened: Opened) -> None:
-    slow, other = ToldEmbedder(local=False), ToldEmbedder(local=False)
+@pytest.mark.parametrize("local", [True, False])
+async def test_one_process_at_a_time_makes_up_for_what_is_missing(opened: Opened, local: bool) -> None:
+    slow, other = ToldEmbedder(local=local), ToldEmbedder(local=local)
     async with opened(slow) as one, opened(other) as two:
         await say(one, "an apple")
         slow.hold()
@@ -150,6 +151,19 @@ async def test_where_vectors_cost_money_one_process_makes_up_for_what_is_missing
         await say(one, "a pear")
         assert await writer(two, "two").scan()
         assert len(other.texts) == 1
+
+
+async def test_a_process_that_ends_in_the_middle_of_it_holds_nobody_up(opened: Opened) -> None:
+    slow, other = ToldEmbedder(), ToldEmbedder()
+    async with opened(slow) as one, opened(other) as two:
+        await say(one, "an apple")
+        slow.hold()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer(one, "one").run)
+            assert await anyio.to_thread.run_sync(slow.begun.wait, PATIENCE)
+            tasks.cancel_scope.cancel()
+        assert await writer(two, "two").scan()
+        assert await made(two) == vectors.Progress(1, 1)
 
 
 async def test_a_process_that_died_at_it_holds_others_up_no_longer_than_its_lease(opened: Opened, clock: Clock) -> None:

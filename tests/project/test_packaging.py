@@ -31,7 +31,8 @@ def test_the_wheel_holds_exactly_the_tracked_files_under_our_own_name(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("exported", "choice"), [("requirements.txt", ("--group", "dev")), ("requirements-server.txt", ("--no-dev",))]
+    ("exported", "choice"),
+    [("requirements.txt", ("--group", "dev", "--extra", "english")), ("requirements-server.txt", ("--no-dev",))],
 )
 def test_the_exported_requirements_equal_the_lock(exported: str, choice: tuple[str, ...]) -> None:
     fresh = run(

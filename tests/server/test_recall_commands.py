@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,13 @@ def test_recall_explains_each_hit_in_a_table(cli: Cli, folder: Path, embedder: T
     assert re.search(r"^\s+2\s+main #2 ", out, re.MULTILINE)
     (first, _) = json.loads(cli("recall", "--explain", "apple", "--format", "json")[1])["hits"]
     assert first["parts"]["words"] == ["apple"]
+
+
+def test_recall_prints_no_control_character_of_what_was_said(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+    say(folder, "an apple \x1b[2J\x07\x9b1m and more")
+    for arguments in ((), ("--explain",), ("--format", "json")):
+        code, out, _ = cli("recall", "apple", *arguments)
+        assert (code, [c for c in out if c != "\n" and unicodedata.category(c) == "Cc"]) == (0, [])
 
 
 def test_recall_looks_in_one_thread_only_if_asked(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:

@@ -49,6 +49,18 @@ async def test_an_embedder_that_is_used_again_meanwhile_is_not_forgotten(databas
     assert await database.read(embedders.last_used) == {"two": 2}
 
 
+async def test_a_models_first_vectors_decide_its_dimension_until_it_is_forgotten(database: Database) -> None:
+    assert await database.read(embedders.dimension_of, "one") == 0
+    await database.write(embedders.note_use, "one", 1)
+    assert await database.write(embedders.agree_on_dimension, "one", 8) == 8
+    assert await database.write(embedders.agree_on_dimension, "one", 16) == 8
+    assert await database.write(embedders.agree_on_dimension, "two", 16) == 16
+    assert await database.read(embedders.dimension_of, "one") == 8
+    await database.write(embedders.forget_use, await database.read(embedders.last_used))
+    assert await database.read(embedders.dimension_of, "one") == 0
+    assert await database.read(embedders.dimension_of, "two") == 16
+
+
 async def test_every_visible_message_of_every_scope_is_on_the_way(database: Database) -> None:
     for scope in (ANA, BEN):
         for thread in ("one", "two"):

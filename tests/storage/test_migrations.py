@@ -5,10 +5,11 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import asyncpg
 import pytest
 
-from memstrata.storage import sqlite_driver, threads
+from memstrata.storage import postgres_database, sqlite_driver, threads
 from memstrata.storage.database import open_database
 from memstrata.storage.errors import DatabaseTooNew
 from memstrata.storage.migrations import runner
@@ -150,6 +151,25 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     finally:
         for one in opened:
             await one.close()
+
+
+async def test_a_step_may_take_longer_than_any_other_statement_and_others_wait_for_it(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await reopened(postgres_url)).close()
+    with_another(monkeypatch, "SELECT pg_sleep(1);\nCREATE TABLE extra (a TEXT);\n")
+    monkeypatch.setattr(postgres_database, "STATEMENT_SECONDS", 0.5)
+    opened: list[Database] = []
+
+    async def open_one() -> None:
+        opened.append(await reopened(postgres_url))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(open_one)
+        tasks.start_soon(open_one)
+    for database in opened:
+        assert await database.read(rows, "SELECT count(*) FROM extra") == [(0,)]
+        await database.close()
 
 
 async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database: Database, database_url: str) -> None:

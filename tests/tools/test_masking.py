@@ -130,6 +130,22 @@ async def test_derived_keeps_the_text_and_leaves_the_secret_out_of_the_index(
             assert await tools.found(secret) == []
 
 
+async def test_what_was_kept_as_sent_stays_out_of_an_index_that_is_made_under_all(
+    connect: Connect, settings_for: Callable[..., Settings]
+) -> None:
+    async with connect(redaction="derived") as tools:
+        await tools.add("main", {"role": "user", "content": f"the deploy token is {ONE}", "id": "m1"})
+        deleted = await tools("delete_messages", which="all", thread_id="main")
+    engine = await open_engine(settings_for(redaction="all"))
+    await deleting.restore(
+        engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
+    )
+    await engine.database.close()
+    async with connect(redaction="derived") as tools:
+        assert await tools.found("deploy") == [f"the deploy token is {ONE}"]
+        assert await tools.found(ONE) == []
+
+
 async def test_off_masks_nothing(connect: Connect) -> None:
     async with connect(redaction="off") as tools:
         assert "masked" not in await tools.say("main", f"the deploy token is {ONE}")

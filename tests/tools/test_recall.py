@@ -200,6 +200,18 @@ async def test_several_queries_are_one_answer_with_each_hit_once(tools: Tools) -
     assert "at most 5" in error
 
 
+async def test_a_query_that_comes_again_among_the_queries_counts_once(tools: Tools) -> None:
+    await tools.say("main", "the violin")
+    assert await tools.found("violin", queries=["violin", "a1", "b2", "c3", "d4", "violin"]) == ["the violin"]
+
+
+async def test_people_whose_names_are_function_words_are_found(tools: Tools) -> None:
+    for number, text in enumerate(("Will bought a boat", "Don bought a car", "she bought a house")):
+        await tools.say(f"thread {number}", text)
+    assert (await tools.found("What has Will bought?"))[0] == "Will bought a boat"
+    assert (await tools.found("What had Don bought?"))[0] == "Don bought a car"
+
+
 async def test_a_query_is_needed_and_has_a_limit(tools: Tools) -> None:
     empties: list[Json] = [{}, {"query": ""}, {"query": "  \n"}, {"queries": []}, {"queries": [" "]}]
     for empty in empties:
@@ -233,3 +245,11 @@ async def test_every_text_can_be_said_and_asked(tools: Tools, said: str, asked: 
 async def test_every_word_said_is_found_by_itself(tools: Tools, word: str, thread: object) -> None:
     await tools.say(str(thread), f"zzz {word} yyy")
     assert (await tools.found(word, thread_id=str(thread)))[0] == f"zzz {word} yyy"
+
+
+async def test_a_long_message_leaves_room_for_others(tools: Tools) -> None:
+    await tools.say("main", "the violin is from Cremona", "a violin concert", "we sold a violin")
+    await tools.say("lessons", *["violin lessons with scales and etudes, twice a week. " * 700] * 2)
+    found = await tools.hits("violin", limit=5)
+    assert {hit["thread_id"] for hit in found} == {"main", "lessons"}
+    assert len(found) == 5

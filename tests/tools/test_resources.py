@@ -177,6 +177,12 @@ async def test_a_recall_is_read_as_the_tool_answers_it_as_json(tools: Tools) -> 
     assert (await read_json(tools, "memory://recall?query=submarine"))["hits"] == []
 
 
+async def test_a_recall_that_is_read_holds_as_many_hits_as_it_was_asked_for(tools: Tools) -> None:
+    await tools.say("main", *(f"violin lesson {number}: {'scales and arpeggios ' * 10}" for number in range(60)))
+    answer = await read_json(tools, "memory://recall?query=violin%20lesson&limit=50")
+    assert (len(answer["hits"]), answer.get("cut")) == (50, None)
+
+
 async def test_a_recall_is_of_the_reader_only(connect: Connect) -> None:
     async with connect() as tools, connect(resource="ben") as other:
         await tools.say("main", "a secret garden")

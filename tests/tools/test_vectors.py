@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 import anyio
 import anyio.to_thread
 import pytest
-from told_embedder import ToldEmbedder
+from told_embedder import WORDS, ToldEmbedder
 
+from memstrata.memory import deleting
 from memstrata.memory.embedding import choosing
 from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import Settings
 from memstrata.storage import vectors
+from memstrata.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -25,6 +27,7 @@ def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[ToldEmbedder]:
     """What every server of the test embeds with; it pauses shortly after a failure."""
     made = ToldEmbedder()
     monkeypatch.setattr(choosing, "embedder", lambda choice: made)
+    monkeypatch.setattr("memstrata.server.runtime.LOAD_AFTER_SECONDS", 0)
     monkeypatch.setattr("memstrata.memory.vector_writing.AGAIN_SECONDS", 0.01)
     monkeypatch.setattr("memstrata.memory.embedding.backoff.FIRST_PAUSE", 0.02)
     yield made
@@ -42,6 +45,12 @@ async def settled(tools: Tools, pending: int = 0) -> Json:
         while (found := await held(tools))["pending"] > pending:
             await anyio.sleep(0.01)
     return found
+
+
+async def refused(tools: Tools, count: int) -> None:
+    with anyio.fail_after(PATIENCE):
+        while (await held(tools)).get("refused") != count:
+            await anyio.sleep(0.01)
 
 
 async def begun(embedder: ToldEmbedder) -> None:
@@ -163,12 +172,68 @@ async def test_a_text_that_the_model_refuses_keeps_no_other_from_its_vector(
     tools: Tools, embedder: ToldEmbedder
 ) -> None:
     embedder.refused_word = "sloe"
-    await tools.say("main", "an apple", "a sloe", "a pear")
-    await settled(tools, pending=1)
+    await tools.say("main", "an apple", "a pear")
+    await tools.add("main", {"role": "user", "content": "a sloe", "id": "m"})
+    await refused(tools, 1)
     embedder.texts.clear()
     await tools.say("main", "a plum")
-    await settled(tools, pending=1)
+    found = await settled(tools)
+    assert (found["total"], found["pending"], found["refused"]) == (4, 0, 1)
     assert [text for text in embedder.texts if "sloe" in text] == []
+    await tools("delete_messages", which="ids", ids=["m"], thread_id="main")
+    found = await held(tools)
+    assert (found["total"], found["pending"], "refused" in found) == (3, 0, False)
+
+
+async def test_a_model_that_works_again_is_not_called_failed(tools: Tools, embedder: ToldEmbedder) -> None:
+    await tools.say("main", "an apple")
+    await settled(tools)
+    embedder.failure = "out of order"
+    await tools("recall_memory", query="plum")
+    assert (await held(tools))["state"] == "failed"
+    embedder.failure = ""
+    await tools.say("main", "a pear")
+    assert (await settled(tools))["state"] == "ready"
+
+
+async def test_vectors_of_another_dimension_are_refused_instead_of_compared(
+    connect: Connect, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect() as tools:
+        await tools.say("main", "an apple")
+        await settled(tools)
+    monkeypatch.setattr("told_embedder.WORDS", WORDS[:4])
+    embedder.dimension = 5
+    async with connect() as tools:
+        await tools.say("main", "an apple and a pear")
+        answer = await tools("recall_memory", query="apple", format="json")
+        assert len(answer["hits"]) == 2
+        assert answer["signals"] == ["lexical"]
+        assert "8: embedding.dimensions = 5 stores them under a name of their own" in answer["degraded"][0]
+        found = await held(tools)
+        assert (found["state"], found["pending"]) == ("failed", 1)
+    monkeypatch.undo()
+    embedder.dimension = 8
+
+
+async def test_what_another_process_restores_gets_its_vectors_again_soon(
+    connect: Connect, embedder: ToldEmbedder, settings_for: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memstrata.memory.vector_writing.LOOK_SECONDS", 0.05)
+    async with connect() as tools:
+        await tools.say("main", "an apple", "a pear")
+        await settled(tools)
+        deletion = (await tools("delete_messages", which="all", thread_id="main"))["deletion"]
+        assert (await held(tools))["total"] == 0
+        assert await stored(settings_for()) == 0
+        engine = await open_engine(settings_for())
+        try:
+            scope = Scope("local", settings_for().agent, settings_for().resource)
+            await deleting.restore(engine, scope, deletion, origin=Origin("test", "restore"))
+        finally:
+            await close_engine(engine)
+        found = await settled(tools)
+        assert (found["total"], found["pending"]) == (2, 0)
 
 
 async def test_another_embedder_makes_vectors_of_its_own_and_uses_no_other(

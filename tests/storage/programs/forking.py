@@ -111,9 +111,9 @@ class DyingSqlite(DyingConnection):
 
 
 class DyingPostgres(DyingConnection):
-    async def execute(self, *arguments: Any) -> Any:
+    async def execute(self, *arguments: Any, **options: Any) -> Any:
         self._count()
-        return await self._connection.execute(*arguments)
+        return await self._connection.execute(*arguments, **options)
 
     async def fetchval(self, *arguments: Any) -> Any:
         self._count()
