@@ -33,7 +33,7 @@ SPAN = 10_000
 """Row ids that one read of a scan looks at."""
 OVERTAKEN = 1_000
 """On Postgres row ids are given before they are committed: so many behind the newest one are looked at again."""
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.2
 """After a write, how long others are waited for that would fill the same batch."""
 SCAN_SECONDS = 600.0
 """Between two scans of everything."""
