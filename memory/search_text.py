@@ -41,6 +41,8 @@ _ORDINAL = regex.compile(
     rf"(?i)(?<=\b(?:{'|'.join(_MONTHS)})\s\d\d?)(?:st|nd|rd|th)\b"
     rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(_MONTHS)})\b)"
 )
+# 2023-05-08: the index has the day as people write it.
+_ISO_DAY = regex.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 
 
@@ -86,7 +88,7 @@ def names(text: str) -> frozenset[str]:
 
 def query_words(text: str, *, most: int = 32) -> list[str]:
     """The words to look for, each once, without the function words of their language unless there is nothing else."""
-    text = _ORDINAL.sub("", text)
+    text = _ORDINAL.sub("", _ISO_DAY.sub(lambda day: f"{day[0]} {int(day[2])} {_MONTHS[int(day[1]) - 1]}", text))
     found = list(dict.fromkeys(words(text)))
     kept = names(text)
     stop_words = stop_words_of([word for word in found if word not in kept]) - kept

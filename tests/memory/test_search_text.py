@@ -155,6 +155,11 @@ def test_a_day_is_asked_for_as_people_say_it(question: str) -> None:
     assert sorted(query_words(f"What did I eat {question}")) == ["8", "eat", "may"]
 
 
+def test_a_day_in_iso_form_is_also_asked_for_as_people_write_it() -> None:
+    assert query_words("food on 2023-05-08") == ["food", "2023", "05", "08", "8", "may"]
+    assert query_words("2023-15-08") == ["2023", "15", "08"]
+
+
 def test_an_ordinal_that_is_no_day_stays_a_word() -> None:
     assert query_words("my 5th birthday") == ["5th", "birthday"]
 

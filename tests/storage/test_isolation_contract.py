@@ -175,6 +175,7 @@ def calls(known: Known) -> dict[str, Call]:
         "search_rows.messages_of": lambda tx, who: search_rows.messages_of(
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
+        "search_rows.places": lambda tx, who: search_rows.places(tx, who, known.row_ids),
         "search_rows.passing": lambda tx, who: search_rows.passing(
             tx, who, thread_id=None, since=None, until=None, roles=ROLES
         ),
@@ -201,6 +202,7 @@ def calls(known: Known) -> dict[str, Call]:
         "usage.by_thread": usage.by_thread,
         "usage.of_resource": usage.of_resource,
         "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
+        "vectors.count_there": lambda tx, who: vectors.count_there(tx, who, known.row_ids),
         "vectors.nearest": lambda tx, who: vectors.nearest(tx, who, MODEL, bytes(DIMENSION // 8), most=9),
         "vectors.nearest_among": lambda tx, who: vectors.nearest_among(
             tx, who, MODEL, bytes(DIMENSION // 8), known.row_ids, most=9
