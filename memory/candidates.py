@@ -1,5 +1,8 @@
-"""What a recall looks at, read in its one transaction: the rows that have the rarest words of a query, those whose
-vectors are nearest to it, and the rows around both, with all that ranking them takes."""
+"""What a recall looks at: the rows that have the rarest words of a query, those whose vectors are nearest to it, and
+the rows around both, with all that ranking them takes.
+
+What the words match is read while the query is still being embedded, in a transaction of its own: a row that is gone by
+the second one is left out there, and one that is new is found by its vector at most."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -70,15 +73,30 @@ class Gathered:
     unembedded: bool
 
 
-async def gather(
-    tx: Tx, scope: Scope, queries: Sequence[Query], filters: Filters | None, space: Space | None, rules: RecallRules
-) -> Gathered:
-    """Everything that ranking needs. Without a ``space`` vectors are left alone."""
-    words = list(dict.fromkeys(word for query in queries for word in query.words))
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """For each word of all queries the rows that have it, ascending, and its idf; how many rows the scope has, about;
+    and the rows that pass the filters, ascending, where there are any filters."""
+
+    postings: Mapping[str, Ints]
+    weights: Mapping[str, float]
+    size: int
+    passing: Ints | None
+
+
+async def match(tx: Tx, scope: Scope, words: Sequence[str], filters: Filters | None, rules: RecallRules) -> Matches:
+    """What the words match."""
     postings = cast(Mapping[str, Ints], await search.postings(tx, scope, words, most=rules.rows_per_word))
     size = await _rows(tx, scope)
     weights = {word: ranking.idf(len(postings[word]), size) for word in words}
-    passing = await _passing(tx, scope, filters)
+    return Matches(postings, weights, size, await _passing(tx, scope, filters))
+
+
+async def gather(
+    tx: Tx, scope: Scope, queries: Sequence[Query], matches: Matches, space: Space | None, rules: RecallRules
+) -> Gathered:
+    """Everything that ranking needs. Without a ``space`` vectors are left alone."""
+    postings, weights, passing = matches.postings, matches.weights, matches.passing
     compared = _Compared(tx, scope, space)
     most = rules.candidates
     lexical = [_lexical(query, postings, weights, passing, most * _LOOKED_THROUGH) for query in queries]
@@ -93,7 +111,7 @@ async def gather(
         for by_words, by_meaning in zip(chosen[: len(queries)], chosen[len(queries) :], strict=True)
     )
     await compared.read(pool.row_ids[np.logical_or.reduce(candidates)])
-    reachable = size if passing is None else len(passing)
+    reachable = matches.size if passing is None else len(passing)
     return Gathered(
         rows,
         pool,

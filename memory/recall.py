@@ -1,7 +1,7 @@
 """Recall: a query over everything said in a scope, as ranked hits with what stood around them.
 
-The queries are embedded first; then one read transaction gathers candidates, ranks them, and reads the winners and
-their neighbours. ``recall`` is the one way in, for tools, resources and the command line.
+While the queries are embedded, what their words match is read; then one transaction gathers candidates, ranks them,
+and reads the winners and their neighbours. ``recall`` is the one way in, for tools, resources and the command line.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memstrata.memory.candidates import Filters, Gathered, Query, Space, Vector, gather
+from memstrata.memory.candidates import Filters, Gathered, Matches, Query, Space, Vector, gather, match
 from memstrata.memory.engine import Engine
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.search_text import query_words
@@ -105,10 +105,12 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     if "message" not in asked.kinds:
         return Recalled([], sought)
-    vectors, reasons = await _embedded(engine, texts, each)
-    queries = [Query(words, vector) for words, vector in zip(each, vectors, strict=True)]
     rules = engine.recall.for_limit(asked.limit)
-    recalled = await engine.database.read(_recall, scope, asked, queries, _space(engine, vectors), rules)
+    matches, (vectors, reasons) = await asyncio.gather(
+        engine.database.read(match, scope, sought, asked.filters, rules), _embedded(engine, texts, each)
+    )
+    queries = [Query(words, vector) for words, vector in zip(each, vectors, strict=True)]
+    recalled = await engine.database.read(_recall, scope, asked, queries, matches, _space(engine, vectors), rules)
     return replace(recalled, words=sought, degraded=(*reasons, *recalled.degraded))
 
 
@@ -154,9 +156,15 @@ def _space(engine: Engine, vectors: Sequence[Vector | None]) -> Space | None:
 
 
 async def _recall(
-    tx: Tx, scope: Scope, asked: RecallRequest, queries: Sequence[Query], space: Space | None, rules: RecallRules
+    tx: Tx,
+    scope: Scope,
+    asked: RecallRequest,
+    queries: Sequence[Query],
+    matches: Matches,
+    space: Space | None,
+    rules: RecallRules,
 ) -> Recalled:
-    gathered = await gather(tx, scope, queries, asked.filters, space, rules)
+    gathered = await gather(tx, scope, queries, matches, space, rules)
     verdicts = [judged(gathered, number, space, rules) for number in range(len(queries))]
     winners, wanted = winning(gathered, verdicts, asked.limit, rules.tail)
     hits = await _hits(tx, scope, asked, gathered, verdicts, winners)

@@ -47,6 +47,13 @@ async def settled(tools: Tools, pending: int = 0) -> Json:
     return found
 
 
+async def becomes(tools: Tools, state: str) -> None:
+    """The embedder's state, once it is this: a failure may be heard of after the query gave up waiting."""
+    with anyio.fail_after(PATIENCE):
+        while (await held(tools))["state"] != state:
+            await anyio.sleep(0.01)
+
+
 async def refused(tools: Tools, count: int) -> None:
     with anyio.fail_after(PATIENCE):
         while (await held(tools)).get("refused") != count:
@@ -190,10 +197,11 @@ async def test_a_model_that_works_again_is_not_called_failed(tools: Tools, embed
     await settled(tools)
     embedder.failure = "out of order"
     await tools("recall_memory", query="plum")
-    assert (await held(tools))["state"] == "failed"
+    await becomes(tools, "failed")
     embedder.failure = ""
     await tools.say("main", "a pear")
-    assert (await settled(tools))["state"] == "ready"
+    await settled(tools)
+    await becomes(tools, "ready")
 
 
 async def test_vectors_of_another_dimension_are_refused_instead_of_compared(
