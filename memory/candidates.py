@@ -161,8 +161,8 @@ def among(row_ids: Ints, asked: Ints) -> Flags:
 
 async def _rows(tx: Tx, scope: Scope) -> int:
     """How many rows the scope has, about: the N of inverse document frequency. Counting them costs a scan."""
-    held = await counts.of_scope_now(tx, scope)
-    return held.messages + held.tokens // _TOKENS_OF_CHUNK
+    _, messages, tokens = await counts.live(tx, scope)
+    return messages + tokens // _TOKENS_OF_CHUNK
 
 
 async def _passing(tx: Tx, scope: Scope, filters: Filters | None) -> Ints | None:

@@ -17,7 +17,6 @@ from memstrata.storage.statements import to_json
 
 Detail = Literal["low", "high"]
 
-LARGEST_PAGE = 200
 # What detail="low" shows of one message.
 LOW_TEXT_CHARS = 200
 CUT_MARK = "… [cut]"

@@ -8,7 +8,7 @@ language, whose nearness in meaning is all there is.
 
 The constants were fitted on five conversations each of LoCoMo, REALTALK and BEAM, whole and cut into stores of 15, 60
 and 250 messages, with questions of other conversations as the absent ones; the terms for other words also on questions
-in five languages about facts told in English. ``docs/decisions.md`` has the curve.
+in five languages about facts told in English. ``benchmarks/README.md`` has the curve.
 """
 
 import math

@@ -1,14 +1,14 @@
 """Runs as a caller lists them: everything but their state."""
 
 import asyncio
-import base64
 import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from memstrata.memory.acceptance import check_id, check_metadata, check_text, load_json
+from memstrata.memory.acceptance import check_id, check_metadata, check_text
 from memstrata.memory.ages import iso
+from memstrata.memory.cursors import cursor_of, opened
 from memstrata.memory.engine import Engine
 from memstrata.memory.json_equality import equality_key
 from memstrata.memory.pages import fitting
@@ -18,7 +18,6 @@ from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import Json, Scope
 from memstrata.storage.run_listing import Place, Wanted
 from memstrata.storage.runs import Content, Run, Status
-from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Tx
 
 # The databases' integers have 64 bits.
@@ -129,19 +128,12 @@ async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int,
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)
-    return {"runs": shown, **({"next_cursor": _cursor(next_place, asked)} if next_place else {})}
-
-
-def _cursor(place: Place, asked: Listing) -> str:
-    return base64.urlsafe_b64encode(to_json([asked.fingerprint(), *place]).encode()).decode()
+    return {"runs": shown, **({"next_cursor": cursor_of([asked.fingerprint(), *next_place])} if next_place else {})}
 
 
 def _place(cursor: str, asked: Listing) -> Place:
     unknown = InvalidInput("cursor: not one that list_runs gave; leave it out to begin at the first page")
-    try:
-        place: Any = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
-    except ValueError:
-        raise unknown from None
+    place: Any = opened(cursor, unknown)
     if not isinstance(place, list) or len(place) != 3:
         raise unknown
     made_for, time, run_id = place

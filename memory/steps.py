@@ -1,14 +1,14 @@
 """What an agent did, step by step: recorded as it happens, read in order across operations."""
 
 import asyncio
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from memstrata.memory import prices
-from memstrata.memory.acceptance import check_id, load_json
+from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import iso
+from memstrata.memory.cursors import cursor_of, opened
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.pages import fitting
 from memstrata.memory.step_shapes import Incoming, IncomingEvent, IncomingStep, parse_steps
@@ -156,7 +156,7 @@ async def list_steps(
     return {
         "thread_id": thread_id,
         "steps": shown,
-        **({"next_cursor": _cursor(page.thread.thread_uid, operation_id, shown)} if more else {}),
+        **({"next_cursor": cursor_of([page.thread.thread_uid, operation_id, shown[-1]["seq"]])} if more else {}),
     }
 
 
@@ -171,17 +171,9 @@ def shown_step(step: Step) -> Json:
     }
 
 
-def _cursor(uid: str, operation_id: str, shown: Sequence[Json]) -> str:
-    return base64.urlsafe_b64encode(to_json([uid, operation_id, shown[-1]["seq"]]).encode()).decode()
-
-
 def _place(cursor: str, operation_id: str) -> tuple[str, int]:
     unknown = InvalidInput("cursor: not one that list_steps gave; leave it out to begin at the first step")
-    try:
-        place = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
-    except ValueError:
-        raise unknown from None
-    match place:
+    match opened(cursor, unknown):
         case [str(uid), str(made_for), int(seq)] if uid and not isinstance(seq, bool) and 0 <= seq < _LARGEST:
             if made_for != operation_id:
                 raise InvalidInput("cursor: it belongs to a listing with another operation_id; repeat that one")

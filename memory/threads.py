@@ -1,20 +1,19 @@
 """Threads as a caller lists and describes them."""
 
-import base64
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from memstrata.memory.acceptance import check_metadata, check_text, load_json
+from memstrata.memory.acceptance import check_metadata, check_text
 from memstrata.memory.ages import iso
+from memstrata.memory.cursors import cursor_of, opened
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.usage import shown_spent
 from memstrata.storage import events, threads, usage
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.statements import to_json
 from memstrata.storage.threads import Description, OrderBy
 from memstrata.storage.transaction import Tx
 
@@ -78,20 +77,13 @@ async def list_threads(
     shown, after = await engine.database.read(read)
     return {
         "threads": shown,
-        **({"next_cursor": _cursor(after, order)} if after else {}),
+        **({"next_cursor": cursor_of([order, *after])} if after else {}),
     }
-
-
-def _cursor(after: tuple[Any, str], order: list[Any]) -> str:
-    return base64.urlsafe_b64encode(to_json([order, *after]).encode()).decode()
 
 
 def _place(cursor: str, order: list[Any]) -> tuple[Any, str]:
     unknown = InvalidInput("cursor: not one that list_threads gave; leave it out to begin at the first page")
-    try:
-        place = load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
-    except ValueError:
-        raise unknown from None
+    place = opened(cursor, unknown)
     if not isinstance(place, list) or len(place) != 3:
         raise unknown
     made_for, value, uid = place

@@ -26,10 +26,16 @@ _LIVE = select(
 _DELETES = select(func.count()).select_from(deletions).where(in_scope(deletions))
 
 
+async def live(tx: Tx, scope: Scope) -> tuple[int, int, int]:
+    """How many live threads there are, and their messages and tokens."""
+    row = await tx.one(_LIVE, **of_scope(scope))
+    assert row is not None
+    return int(row[0]), int(row[1]), int(row[2])
+
+
 async def of_scope_now(tx: Tx, scope: Scope) -> Counts:
     """Live threads, their messages and tokens, and the deletes that can be undone."""
-    live = await tx.one(_LIVE, **of_scope(scope))
+    held = await live(tx, scope)
     deletes = await tx.one(_DELETES, **of_scope(scope))
-    assert live is not None
     assert deletes is not None
-    return Counts(int(live[0]), int(live[1]), int(live[2]), int(deletes[0]))
+    return Counts(*held, int(deletes[0]))

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete
 
 from memstrata.storage import search_postgres, search_sqlite
 from memstrata.storage.records import Indexed, Role, Scope
 from memstrata.storage.row_ids import RowIdArray
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.statements import any_of
-from memstrata.storage.tables import search_rows, threads
+from memstrata.storage.tables import search_rows
 from memstrata.storage.transaction import Tx
 
 # Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
@@ -99,14 +99,3 @@ async def postings(tx: Tx, scope: Scope, words: Sequence[str], *, most: int) -> 
     """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
     ascending."""
     return await _index(tx).postings(tx, scope_token(scope), words, most)
-
-
-_SIZE = select(func.coalesce(func.sum(threads.c.message_count), 0)).where(
-    in_scope(threads), threads.c.deletion_uid.is_(None)
-)
-
-
-async def size(tx: Tx, scope: Scope) -> int:
-    """How many messages the scope has: the N of inverse document frequency."""
-    row = await tx.one(_SIZE, **of_scope(scope))
-    return int(row[0]) if row else 0

@@ -7,11 +7,11 @@ stands for one dimension: vectors of another need another name. Vectors of diffe
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import bindparam, delete, exists, func, literal_column, not_, select, tuple_
+from sqlalchemy import TextClause, bindparam, delete, exists, func, literal_column, not_, select, text, tuple_
 
 from memstrata.storage import vectors_postgres, vectors_sqlite
 from memstrata.storage.records import Scope
@@ -61,22 +61,23 @@ class StaleRow:
     seq: int
 
 
-class _Vectors(Protocol):
-    async def insert(
-        self, tx: Tx, *, row_id: int, model: str, scope_token: str, dimension: int, code: bytes, vector: bytes
-    ) -> int: ...
+class _Index(Protocol):
+    """What differs between the databases: the statements that find the nearest codes, and a code as they take it."""
 
-    async def nearest(self, tx: Tx, *, scope_token: str, model: str, code: bytes, most: int) -> list[int]: ...
+    NEAREST: TextClause
+    NEAREST_AMONG: TextClause
 
-    async def nearest_among(
-        self, tx: Tx, *, scope_token: str, model: str, code: bytes, most: int, row_ids: list[int]
-    ) -> list[int]: ...
+    def as_code(self, code: bytes) -> Any: ...
 
 
-def _of(tx: Tx) -> _Vectors:
+def _index(tx: Tx) -> _Index:
     return vectors_sqlite if tx.dialect == "sqlite" else vectors_postgres
 
 
+_INSERT = text(
+    "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
+    " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
+)
 _scope_columns = [search_rows.c[name] for name in SCOPE]
 _has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model"))
 
@@ -94,13 +95,13 @@ async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) 
     by_row = {vector.row_id: vector for vector in vectors}
     stored = 0
     for row_id, *names in await tx.all(_LACKING, row_ids=list(by_row), model=model):
-        stored += await _of(tx).insert(
-            tx,
+        stored += await tx.run(
+            _INSERT,
             row_id=row_id,
             model=model,
             scope_token=scope_token(Scope(*names)),
             dimension=dimension,
-            code=by_row[row_id].code,
+            code=_index(tx).as_code(by_row[row_id].code),
             vector=by_row[row_id].vector,
         )
     return stored
@@ -109,18 +110,19 @@ async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) 
 async def nearest(tx: Tx, scope: Scope, model: str, code: bytes, *, most: int) -> RowIdArray:
     """The ids of the rows of the scope whose codes differ from ``code`` in the fewest bits, nearest first; of equally
     near ones the oldest first."""
-    found = await _of(tx).nearest(tx, scope_token=scope_token(scope), model=model, code=code, most=most)
-    return np.array(found, np.int64)
+    return await _nearest(tx, _index(tx).NEAREST, scope, model, code, most=most)
 
 
 async def nearest_among(
     tx: Tx, scope: Scope, model: str, code: bytes, row_ids: Sequence[int] | RowIdArray, *, most: int
 ) -> RowIdArray:
     """The same, among these rows only."""
-    found = await _of(tx).nearest_among(
-        tx, scope_token=scope_token(scope), model=model, code=code, most=most, row_ids=listed(row_ids)
-    )
-    return np.array(found, np.int64)
+    return await _nearest(tx, _index(tx).NEAREST_AMONG, scope, model, code, most=most, row_ids=listed(row_ids))
+
+
+async def _nearest(tx: Tx, statement: TextClause, scope: Scope, model: str, code: bytes, **given: Any) -> RowIdArray:
+    rows = await tx.all(statement, scope_token=scope_token(scope), model=model, code=_index(tx).as_code(code), **given)
+    return np.array([row[0] for row in rows], np.int64)
 
 
 # Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.

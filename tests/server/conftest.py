@@ -2,11 +2,12 @@
 
 import contextlib
 import json
+import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import psutil
 import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
+
+from memstrata.server.command_line import run
 
 SAMPLE = Path(__file__).with_name("sample_server.py")
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
@@ -155,3 +158,27 @@ def sample(tmp_path: Path, bytecode: Path) -> Iterator[Sample]:
     yield Sample(tmp_path, bytecode)
     left = [child.cmdline() for child in psutil.Process().children() if str(SAMPLE) in child.cmdline()]
     assert not left, "a sample server is still running"
+
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    """Calls the command line in this process; answers with exit code, standard output and standard error. It sets up
+    logging, which is as before afterwards."""
+    for name in list(os.environ):
+        if name.startswith("MEMSTRATA_"):
+            monkeypatch.delenv(name)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["memstrata", *arguments])
+        capsys.readouterr()
+        code = run()
+        return (code, *capsys.readouterr())
+
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield call
+    root.handlers[:] = handlers
+    root.setLevel(level)

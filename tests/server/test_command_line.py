@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import logging
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from mcp import Client
 
 from memstrata.server.building import build_server
-from memstrata.server.command_line import run
 from memstrata.server.launch import FLAGS
 from memstrata.server.settings import load_settings
 from memstrata.storage import sqlite_driver
@@ -26,31 +24,6 @@ COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage", "recall", 
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]
 
 Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Calls the command line in this process; answers with exit code, standard output and standard error."""
-    for name in list(os.environ):
-        if name.startswith("MEMSTRATA_"):
-            monkeypatch.delenv(name)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["memstrata", *arguments])
-        capsys.readouterr()
-        code = run()
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 def program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -1,10 +1,8 @@
 """``memstrata recall`` and ``memstrata reindex``: what people see of what agents are told, and of the vectors."""
 
+import functools
 import json
-import logging
-import os
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,19 +17,9 @@ from memstrata.memory import vector_writing
 from memstrata.memory.embedding import choosing
 from memstrata.memory.embedding.use import UseEmbedder
 from memstrata.server.building import build_server
-from memstrata.server.command_line import run
 from memstrata.server.settings import load_settings
 
 Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.fixture
@@ -40,19 +28,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Calls the command line on the folder's memory; answers with exit code, standard output and standard error."""
-    for name in list(os.environ):
-        if name.startswith("MEMSTRATA_"):
-            monkeypatch.delenv(name)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["memstrata", "--data-dir", str(folder), *arguments])
-        capsys.readouterr()
-        code = run()
-        return (code, *capsys.readouterr())
-
-    return call
+def kept(cli: Cli, folder: Path) -> Cli:
+    """Calls the command line on the folder's memory."""
+    return functools.partial(cli, "--data-dir", str(folder))
 
 
 @pytest.fixture
@@ -79,25 +57,28 @@ def say(folder: Path, *texts: str, **flags: Any) -> None:
 
 
 def test_reindex_makes_the_missing_vectors_of_every_scope_and_then_has_nothing_to_do(
-    cli: Cli, folder: Path, embedder: ToldEmbedder
+    kept: Cli, folder: Path, embedder: ToldEmbedder
 ) -> None:
     say(folder, "an apple", "a pear")
     say(folder, "a plum", resource="ben")
-    code, out, err = cli("reindex")
+    code, out, err = kept("reindex")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert first == "words: up to date"
     assert re.fullmatch(r"vectors of told: 3 made, [\d,]+ a second; 3 of 3 texts have one", second)
-    assert cli("reindex")[1].splitlines() == ["words: up to date", "vectors of told: up to date; 3 of 3 texts have one"]
+    assert kept("reindex")[1].splitlines() == [
+        "words: up to date",
+        "vectors of told: up to date; 3 of 3 texts have one",
+    ]
     assert len(embedder.texts) == 3
 
 
 def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
-    cli: Cli, folder: Path, embedder: ToldEmbedder
+    kept: Cli, folder: Path, embedder: ToldEmbedder
 ) -> None:
     say(folder, "an apple", "a pear")
-    cli("reindex")
-    code, out, err = cli("reindex", "--rebuild")
+    kept("reindex")
+    code, out, err = kept("reindex", "--rebuild")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
     assert re.fullmatch(r"words: 2 messages indexed anew, [\d,]+ a second", first)
@@ -106,101 +87,103 @@ def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
 
 
 def test_reindex_says_how_far_it_is_where_there_is_no_terminal(
-    cli: Cli, folder: Path, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
+    kept: Cli, folder: Path, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memstrata.server.commands.reindex.LINE_SECONDS", 0.0)
     monkeypatch.setattr(vector_writing, "BATCH", 2)
     say(folder, *(f"text {n}" for n in range(5)))
-    lines = cli("reindex")[1].splitlines()
+    lines = kept("reindex")[1].splitlines()
     assert lines[:4] == ["words: up to date", "vectors: 2 of 5", "vectors: 4 of 5", "vectors: 5 of 5"]
 
 
-def test_reindex_without_an_embedder_sees_to_the_words(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reindex_without_an_embedder_sees_to_the_words(
+    kept: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MEMSTRATA_EMBEDDING__EMBEDDER", "none")
     say(folder, "an apple")
-    code, out, _ = cli("reindex", "--rebuild")
+    code, out, _ = kept("reindex", "--rebuild")
     assert code == 0
     assert re.search("words: 1 messages indexed anew", out)
     assert "vectors: none, since there is no embedder" in out
 
 
-def test_reindex_with_an_embedder_that_fails_says_why(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+def test_reindex_with_an_embedder_that_fails_says_why(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple")
     embedder.failure = "out of order"
-    code, _, err = cli("reindex")
+    code, _, err = kept("reindex")
     assert (code, err) == (1, "memstrata: out of order\n")
 
 
-def test_recall_shows_what_the_tool_answers_with_the_embedder(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+def test_recall_shows_what_the_tool_answers_with_the_embedder(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple", "a pear", "a violin")
-    cli("reindex")
-    code, out, err = cli("recall", "which apple?", "--limit", "1")
+    kept("reindex")
+    code, out, err = kept("recall", "which apple?", "--limit", "1")
     assert (code, err) == (0, "")
     assert "> #1 user: an apple" in out
     assert "signals: lexical, semantic" in out
-    code, out, _ = cli("recall", "which apple?", "--limit", "1", "--format", "json")
+    code, out, _ = kept("recall", "which apple?", "--limit", "1", "--format", "json")
     assert code == 0
     (hit,) = json.loads(out)["hits"]
     assert hit["text"] == "an apple"
     assert "parts" not in hit
 
 
-def test_recall_explains_each_hit_in_a_table(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+def test_recall_explains_each_hit_in_a_table(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple", "an apple and a pear")
-    cli("reindex")
-    code, out, _ = cli("recall", "--explain", "apple", "--limit", "2")
+    kept("reindex")
+    code, out, _ = kept("recall", "--explain", "apple", "--limit", "2")
     assert code == 0
     heading = next(line for line in out.splitlines() if "relevance" in line and "cosine" in line)
     assert heading.split()[:3] == ["hit", "message", "score"]
     assert re.search(r"^\s+1\s+main #1 .*\bapple\b", out, re.MULTILINE)
     assert re.search(r"^\s+2\s+main #2 ", out, re.MULTILINE)
-    (first, _) = json.loads(cli("recall", "--explain", "apple", "--format", "json")[1])["hits"]
+    (first, _) = json.loads(kept("recall", "--explain", "apple", "--format", "json")[1])["hits"]
     assert first["parts"]["words"] == ["apple"]
 
 
-def test_recall_prints_no_control_character_of_what_was_said(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+def test_recall_prints_no_control_character_of_what_was_said(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple \x1b[2J\x07\x9b1m and more")
     for arguments in ((), ("--explain",), ("--format", "json")):
-        code, out, _ = cli("recall", "apple", *arguments)
+        code, out, _ = kept("recall", "apple", *arguments)
         assert (code, [c for c in out if c != "\n" and unicodedata.category(c) == "Cc"]) == (0, [])
 
 
-def test_recall_looks_in_one_thread_only_if_asked(cli: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+def test_recall_looks_in_one_thread_only_if_asked(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple")
-    assert "an apple" in cli("recall", "apple")[1]
-    assert "an apple" in cli("recall", "apple", "--thread", "main")[1]
-    assert cli("recall", "apple", "--thread", "other")[1].startswith("Nothing relevant is remembered about this.")
+    assert "an apple" in kept("recall", "apple")[1]
+    assert "an apple" in kept("recall", "apple", "--thread", "main")[1]
+    assert kept("recall", "apple", "--thread", "other")[1].startswith("Nothing relevant is remembered about this.")
 
 
 def test_recall_goes_by_words_where_the_embedder_fails_and_says_so(
-    cli: Cli, folder: Path, embedder: ToldEmbedder
+    kept: Cli, folder: Path, embedder: ToldEmbedder
 ) -> None:
     say(folder, "an apple")
     embedder.failure = "out of order"
-    code, out, _ = cli("recall", "apple")
+    code, out, _ = kept("recall", "apple")
     assert code == 0
     assert "an apple" in out
     assert "degraded: out of order" in out
 
 
 def test_recall_finds_by_meaning_with_the_built_in_embedder(
-    cli: Cli, folder: Path, use: UseEmbedder, monkeypatch: pytest.MonkeyPatch
+    kept: Cli, folder: Path, use: UseEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(folder, "My sister plays the cello", "The ferry leaves at nine", "I am allergic to peanuts")
     monkeypatch.setattr(choosing, "embedder", lambda choice: use)
-    assert cli("reindex")[0] == 0
-    assert "> #2 user: The ferry leaves at nine" in cli("recall", "When does our boat depart?", "--limit", "1")[1]
+    assert kept("reindex")[0] == 0
+    assert "> #2 user: The ferry leaves at nine" in kept("recall", "When does our boat depart?", "--limit", "1")[1]
 
 
 @pytest.mark.parametrize("command", [("recall", "tea"), ("reindex",)])
-def test_without_a_database_or_with_memory_off_there_is_nothing_to_do(cli: Cli, command: tuple[str, ...]) -> None:
-    code, out, err = cli(*command)
+def test_without_a_database_or_with_memory_off_there_is_nothing_to_do(kept: Cli, command: tuple[str, ...]) -> None:
+    code, out, err = kept(*command)
     assert (code, out) == (1, "")
     assert re.fullmatch(r"memstrata: nothing is (remembered|stored): there is no database at .*\n", err)
-    assert "memory is off" in cli(*command, "--memory", "off")[2]
+    assert "memory is off" in kept(*command, "--memory", "off")[2]
 
 
-def test_recall_refuses_a_limit_that_the_tool_does_not_take(cli: Cli) -> None:
-    assert cli("recall", "tea", "--limit", "0")[0] == 2
-    assert cli("recall", "tea", "--limit", "51")[0] == 2
-    assert cli("recall")[0] == 2
+def test_recall_refuses_a_limit_that_the_tool_does_not_take(kept: Cli) -> None:
+    assert kept("recall", "tea", "--limit", "0")[0] == 2
+    assert kept("recall", "tea", "--limit", "51")[0] == 2
+    assert kept("recall")[0] == 2

@@ -165,7 +165,7 @@ def calls(known: Known) -> dict[str, Call]:
         "runs.lock": lambda tx, who: runs.lock(tx, who, "r"),
         "runs.suspend": lambda tx, who: runs.suspend(tx, who, _run(made), _CHECKPOINT, now=NOW),
         "search.postings": lambda tx, who: search.postings(tx, who, ["apple"], most=9),
-        "search.size": search.size,
+        "counts.live": counts.live,
         "search.put": lambda tx, who: search.put(
             tx, who, [search.Entry(known.thread_uid, 1, "user", NOW, indexed("apple"))]
         ),
