@@ -25,6 +25,7 @@ lock:
 
 docs: .venv/.ready
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
+	.venv/bin/python docs/generate_windows.py > docs/windows.md
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache dist

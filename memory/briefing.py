@@ -32,7 +32,7 @@ MESSAGE_CHARS = 600
 # What resume_work reads of a thread's log.
 MOST_RESUMED = 500
 # Set aside for tags or keys and for the line that says what was left out.
-_FRAME_TOKENS = 140
+_FRAME_TOKENS = 220
 _DESCRIPTION_TOKENS = 50
 _SHARE = 3  # Plan, attempts and profile take at most a third each of what the task leaves; messages the rest.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from memstrata.memory import search_text
 from memstrata.memory.acceptance import check_id
+from memstrata.memory.context.extracts import Extracts
 from memstrata.memory.document_rules import WorkingMemoryRules
 from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.limits import Limits
@@ -15,6 +16,7 @@ from memstrata.memory.parts import MEDIA
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor
 from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.window.choosing import WindowRules
 from memstrata.memory.written import Written
 from memstrata.storage.idempotency import Request, once
 from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
@@ -57,7 +59,9 @@ class Engine:
     new_id: Callable[[], str]
     working_memory: WorkingMemoryRules = field(default_factory=WorkingMemoryRules)
     recall: RecallRules = field(default_factory=RecallRules)
+    windows: WindowRules = field(default_factory=WindowRules)
     embedding: Embedding | None = None
+    extracts: Extracts = field(default_factory=Extracts)
     written: Written = field(default_factory=Written)
 
     def masked(self, value: Any) -> tuple[Any, int]:

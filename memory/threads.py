@@ -1,6 +1,7 @@
 """Threads as a caller lists and describes them."""
 
 import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ from memstrata.memory.ages import iso
 from memstrata.memory.cursors import cursor_of, opened
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.usage import shown_spent
+from memstrata.memory.window.setting import stored_policy
 from memstrata.storage import events, threads, usage
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.events import NewEvent
@@ -27,6 +29,7 @@ def shown_thread(thread: Thread) -> Json:
         "thread_id": thread.thread_id,
         **({"title": thread.title} if thread.title else {}),
         **({"metadata": thread.metadata} if thread.metadata else {}),
+        **({"window": json.loads(thread.window_policy)} if thread.window_policy else {}),
         "messages": thread.message_count,
         "tokens": thread.token_count,
         "created_at": iso(thread.created_at),
@@ -102,9 +105,11 @@ async def update_thread(
     *,
     title: str | None,
     metadata: Json | None,
+    window: Any = None,
     sent: Sent,
 ) -> Json:
-    """Set the title ("" removes it) and merge into the metadata (RFC 7396), making the thread if it is absent.
+    """Set the title ("" removes it), merge into the metadata (RFC 7396), and set the window's policy ("" removes it;
+    else as ``window.setting`` reads it), making the thread if it is absent. What is None stays.
 
     Returns the thread, and in ``masked`` how many secrets were masked.
 
@@ -119,7 +124,8 @@ async def update_thread(
         check_metadata(metadata, "metadata", limits)
     new_title, in_title = engine.masked(title)
     patch, in_metadata = engine.masked(metadata)
-    change, masked = Description(new_title, patch), in_title + in_metadata
+    policy, in_policy = stored_policy(engine, window) if window is not None else (None, 0)
+    change, masked = Description(new_title, patch, policy), in_title + in_metadata + in_policy
     now, new_uid = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
@@ -132,15 +138,17 @@ async def update_thread(
             now=now,
             check=lambda merged: check_metadata(merged, "metadata after merging", limits),
         )
-        changed = [name for name, given in (("title", title), ("metadata", metadata)) if given is not None]
+        given = (("title", title), ("metadata", metadata), ("window", policy))
+        changed = [name for name, value in given if value is not None]
         updated = NewEvent("thread_updated", {"changed": changed})
         await events.record(tx, scope, thread, [updated], origin=sent.origin, now=now)
         told = NewEvent("thread_updated", {"thread_id": thread_id, "changed": changed})
         await events.record_of_resource(tx, scope, told, thread_uid=thread.thread_uid, origin=sent.origin, now=now)
-        # What is kept for a repeated request holds no text: title and metadata are added to the answer below.
-        return {**shown_thread(replace(thread, title=None, metadata={})), **({"masked": masked} if masked else {})}
+        # What is kept for a repeated request holds no text: what was written is added to the answer below.
+        bare = replace(thread, title=None, metadata={}, window_policy=None)
+        return {**shown_thread(bare), **({"masked": masked} if masked else {})}
 
-    answer = await engine.write(scope, sent, [title, metadata], now, write)
+    answer = await engine.write(scope, sent, [title, metadata, window], now, write)
     with contextlib.suppress(NotFound):  # deleted since the first of the repeated requests
         answer = {**answer, **shown_thread(await engine.database.read(threads.find, scope, thread_id))}
     return answer

@@ -6,6 +6,7 @@ says that it is an estimate.
 """
 
 import contextlib
+import hashlib
 import importlib.util
 import logging
 import os
@@ -29,6 +30,9 @@ PER_MESSAGE = 4
 # An image is counted as OpenAI's high-detail rule counts one of 1024 x 1024: 85 + 4 tiles of 170.
 PER_IMAGE = 765
 
+# How many counts are remembered: some 200 KB.
+_REMEMBERED = 2048
+
 _CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
@@ -47,12 +51,24 @@ class TokenCounter:
     def __init__(self, encoding: tiktoken.Encoding | None) -> None:
         self._encoding = encoding
         self.name = encoding.name if encoding is not None else ESTIMATE
+        self._counted: dict[bytes, int] = {}
 
     def text(self, text: str) -> int:
         """Tokens of a text."""
         if self._encoding is None:
             return -(-len(text) // 4)
         return len(self._encoding.encode_ordinary(text))
+
+    def known(self, text: str) -> int:
+        """The same of a text that is likely to be counted again, unchanged: what was counted is remembered, by the
+        text's hash."""
+        key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        count = self._counted.get(key)
+        if count is None:
+            if len(self._counted) >= _REMEMBERED:
+                self._counted.clear()
+            count = self._counted[key] = self.text(text)
+        return count
 
     def cut(self, text: str, most: int) -> str:
         """The beginning of a text: its first tokens, at most that many, and no half of a character."""

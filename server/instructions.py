@@ -23,6 +23,7 @@ _LINES: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("update_working_memory",), "Keep both current with update_working_memory."),
     (("plan",), "Keep long work in plan, and review it when you come back to it."),
+    (("get_context",), "get_context gives all of this at once, for the next model call of an agent."),
     (("get_messages",), "get_messages reads a conversation back."),
     (("list_threads",), "list_threads shows which conversations there are."),
     (("delete_messages", "delete_thread"), "Delete only what the user asks you to delete."),

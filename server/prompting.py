@@ -23,6 +23,25 @@ PROMPTS: dict[str, Prompt] = {
     prompt.name: prompt
     for prompt in (
         Prompt(
+            name="load_memory",
+            title="Load memory",
+            description="Bring a conversation and what is remembered for a question into this one.",
+            arguments=[
+                PromptArgument(
+                    name="thread_id",
+                    title="Conversation",
+                    description="The conversation to load; left out: the current one.",
+                    required=False,
+                ),
+                PromptArgument(
+                    name="query",
+                    title="Question",
+                    description="What to remember; left out: what the conversation was about last.",
+                    required=False,
+                ),
+            ],
+        ),
+        Prompt(
             name="resume_work",
             title="Resume work",
             description="Continue a conversation's work where it stopped: its plan, what was tried, what it noted.",

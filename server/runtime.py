@@ -20,7 +20,7 @@ from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor, mask_without_key
 from memstrata.memory.reindexing import rebuild_old
 from memstrata.memory.runs import expire_runs
-from memstrata.memory.tokens import load_counter
+from memstrata.memory.tokens import TokenCounter, load_counter
 from memstrata.memory.vector_writing import VectorWriter
 from memstrata.server.actions.beside_tools import BESIDE_TOOLS
 from memstrata.server.actions.by_tool import ACTIONS
@@ -31,6 +31,7 @@ from memstrata.server.logs import mask_logs
 from memstrata.server.notifications import NotificationHub
 from memstrata.server.settings import Settings
 from memstrata.server.watching import Watcher
+from memstrata.server.window_rules import window_rules
 from memstrata.storage.database import open_database
 from memstrata.storage.embedders import dimension_of
 from memstrata.storage.errors import MemstrataError
@@ -119,6 +120,8 @@ async def open_engine(settings: Settings) -> Engine:
     """The engine that the settings describe; its database is open, its embedder not loaded. Raises MemstrataError."""
     mask_logs(mask_without_key)
     rules = working_memory_rules(settings.working_memory)
+    limits = Limits(**settings.limits.model_dump())
+    window_rules(settings, limits, TokenCounter(None))  # a mistake is told before a database is made
     url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
@@ -140,13 +143,14 @@ async def open_engine(settings: Settings) -> Engine:
         tokens=counter,
         redactor=Redactor(key),
         hmac_key=key,
-        limits=Limits(**settings.limits.model_dump()),
+        limits=limits,
         redaction=settings.redaction,
         deleted_days=settings.retention.deleted_days,
         now=lambda: time.time_ns() // 1_000_000,
         new_id=lambda: str(uuid_utils.uuid7()),
         working_memory=rules,
         recall=RecallRules(**settings.recall.model_dump()),
+        windows=window_rules(settings, limits, counter),
         embedding=embedding,
     )
 

@@ -29,6 +29,7 @@ from memstrata.server.database_url import check as check_url
 from memstrata.server.document_settings import check_format, read_schema
 from memstrata.server.recall_settings import RecallSettings
 from memstrata.server.settings_section import Section as _Section
+from memstrata.server.window_settings import Profiles, WindowSettings
 from memstrata.storage.errors import MemstrataError
 
 PREFIX = "MEMSTRATA_"
@@ -235,6 +236,8 @@ class Settings(BaseSettings):
     recall: RecallSettings = RecallSettings()
     working_memory: WorkingMemorySettings = WorkingMemorySettings()
     plan: PlanSettings = PlanSettings()
+    window: WindowSettings = WindowSettings()
+    windows: Profiles = Field(default={}, description="Named policies of the window.")
     embedding: EmbeddingSettings = EmbeddingSettings()
     limits: LimitSettings = LimitSettings()
 
@@ -350,9 +353,16 @@ def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[s
         path = [part for part in problem["loc"] if isinstance(part, str)]
         name, where = ".".join(path), _given_in(path, sources)
         if problem["type"] == "extra_forbidden":
-            yield f"{name}{where}: no such setting{_meant(name, setting_names())}"
+            yield f"{name}{where}: no such setting{_meant(name, _known_beside(path))}"
         else:
             yield f"{name}{where}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _known_beside(path: Sequence[str]) -> list[str]:
+    """The names that could have been meant: a profile's fields, or all settings."""
+    if path[0] == "windows" and len(path) == 3:
+        return [f"windows.{path[1]}.{field}" for field in WindowSettings.model_fields]
+    return setting_names()
 
 
 def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:

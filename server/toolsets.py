@@ -1,11 +1,23 @@
 """Which tools a server lists."""
 
 from memstrata.server.settings import Settings
-from memstrata.server.tools import attempts, curation, messages, plan, recall, runs, steps, threads, working_memory
+from memstrata.server.tools import (
+    attempts,
+    context,
+    curation,
+    messages,
+    plan,
+    recall,
+    runs,
+    steps,
+    threads,
+    working_memory,
+)
 from memstrata.server.tools.declaring import Declaration
 
 DECLARATIONS: tuple[Declaration, ...] = (
     *messages.TOOLS,
+    *context.TOOLS,
     *recall.TOOLS,
     *working_memory.TOOLS,
     *plan.TOOLS,

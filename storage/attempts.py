@@ -93,7 +93,11 @@ def _count(of_one_task: bool) -> Select[Any]:
 
 async def listed(tx: Tx, scope: Scope, thread_id: str, *, task_key: str, limit: int) -> AttemptPage:
     """The newest attempts at a task, or (empty ``task_key``) at all tasks of a thread. Raises NotFound."""
-    thread = await threads.find(tx, scope, thread_id)
+    return await newest(tx, scope, await threads.find(tx, scope, thread_id), task_key=task_key, limit=limit)
+
+
+async def newest(tx: Tx, scope: Scope, thread: Thread, *, task_key: str, limit: int) -> AttemptPage:
+    """The same, of a thread that was found in this transaction."""
     of = {**of_thread(scope, thread.thread_uid), **({"task_key": task_key} if task_key else {})}
     rows = await tx.all(_newest(bool(task_key)), **of, page_size=limit)
     total = await tx.one(_count(bool(task_key)), **of)

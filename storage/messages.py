@@ -116,7 +116,7 @@ def message_of(thread_id: str, row: Row) -> Message:
         role,
         name,
         shown,
-        json.loads(metadata),
+        {} if metadata == "{}" else json.loads(metadata),
         tokens,
         encoding,
         created_at,

@@ -111,6 +111,11 @@ async def kept(tx: Tx, scope: Scope, thread_id: str, revisions: Sequence[int] = 
     return Kept(newest, oldest[0], {found.revision: found for found in asked})
 
 
+async def newest(tx: Tx, scope: Scope, thread: Thread) -> Revision | None:
+    """The open plan of a thread that was found in this transaction."""
+    return _revision(await tx.one(_NEWEST, **of_thread(scope, thread.thread_uid)))
+
+
 def _revision(row: Row | None) -> Revision | None:
     if row is None:
         return None

@@ -69,7 +69,10 @@ SearchText = Callable[[Message], Indexed]
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One conversation. ``thread_uid`` is new when a thread is made again under the same name."""
+    """One conversation. ``thread_uid`` is new when a thread is made again under the same name.
+
+    ``window_policy`` is JSON, as ``memory.window.choosing`` writes and reads it; None: none was set.
+    """
 
     thread_uid: str
     thread_id: str
@@ -83,6 +86,7 @@ class Thread:
     token_count: int = 0
     next_event_seq: int = 1
     next_step_seq: int = 1
+    window_policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
+_from_user = text("role = 'user' AND deletion_uid IS NULL")
+
 
 def _scope_columns() -> tuple[Column[str], Column[str], Column[str]]:
     return (
@@ -56,6 +58,7 @@ threads = Table(
     Column("deletion_uid", Text),
     Column("next_event_seq", BigInteger, nullable=False, server_default=text("1")),
     Column("next_step_seq", BigInteger, nullable=False, server_default=text("1")),
+    Column("window_policy", Text),  # the name of a profile or a whole policy, as JSON; null: the server's default
     PrimaryKeyConstraint(*THREAD),
     Index(
         "threads_live_name",
@@ -90,6 +93,7 @@ messages = Table(
     PrimaryKeyConstraint(*THREAD, "seq"),
     ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
     Index("messages_by_id", *THREAD, "id", unique=True),
+    Index("messages_from_user", *THREAD, "seq", sqlite_where=_from_user, postgresql_where=_from_user),
 )
 
 # What is searched: a row for each chunk of a message's text. Its words are beside it, in each database's own way.

@@ -34,6 +34,7 @@ _COLUMNS = (
     threads.c.token_count,
     threads.c.next_event_seq,
     threads.c.next_step_seq,
+    threads.c.window_policy,
 )
 _live = threads.c.deletion_uid.is_(None)
 _FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
@@ -59,13 +60,18 @@ _MAKE = (
 _DESCRIBE = (
     update(threads)
     .where(in_thread(threads))
-    .values(title=bindparam("new_title"), metadata=bindparam("new_metadata"), updated_at=bindparam("now"))
+    .values(
+        title=bindparam("new_title"),
+        metadata=bindparam("new_metadata"),
+        window_policy=bindparam("new_window_policy"),
+        updated_at=bindparam("now"),
+    )
 )
 
 
 def _thread(row: Row) -> Thread:
-    uid, thread_id, title, metadata, *numbers = row
-    return Thread(uid, thread_id, title, json.loads(metadata), *numbers)
+    uid, thread_id, title, metadata, *rest = row
+    return Thread(uid, thread_id, title, json.loads(metadata), *rest)
 
 
 async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
@@ -105,10 +111,12 @@ async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What update_thread changes: a title (None leaves it, "" removes it), and a merge patch (RFC 7396) for metadata."""
+    """What update_thread changes: a title and a window's policy (None leaves each, "" removes it), and a merge patch
+    (RFC 7396) for metadata."""
 
     title: str | None
     metadata_patch: Json | None
+    window_policy: str | None = None
 
 
 async def describe(
@@ -121,16 +129,18 @@ async def describe(
     now: int,
     check: Callable[[Json], object],
 ) -> Thread:
-    """Change title and metadata, making the thread if it is absent; ``check`` refuses metadata that is too large."""
+    """Change what describes a thread, making it if it is absent; ``check`` refuses metadata that is too large."""
     thread = await lock_or_make(tx, scope, thread_id, new_uid, now)
     title = thread.title if change.title is None else change.title or None
     metadata = merged(thread.metadata, change.metadata_patch) if change.metadata_patch is not None else thread.metadata
     check(metadata)
+    window_policy = thread.window_policy if change.window_policy is None else change.window_policy or None
     await tx.run(
         _DESCRIBE,
         **of_thread(scope, thread.thread_uid),
         new_title=title,
         new_metadata=to_json(metadata),
+        new_window_policy=window_policy,
         now=now,
     )
     return await find(tx, scope, thread_id)

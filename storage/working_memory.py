@@ -187,7 +187,11 @@ async def kept(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0) -> Kep
 
 async def current(tx: Tx, scope: Scope, thread_id: str) -> Version | None:
     """The current version; None when nothing was written yet. Raises NotFound."""
-    thread = await threads.find(tx, scope, thread_id) if thread_id else None
+    return await newest(tx, scope, await threads.find(tx, scope, thread_id) if thread_id else None)
+
+
+async def newest(tx: Tx, scope: Scope, thread: Thread | None) -> Version | None:
+    """The same, of a thread that was found in this transaction, or (None) of the resource."""
     statements, of = _owner(scope, thread)
     return _version(await tx.one(statements.newest, **of))
 

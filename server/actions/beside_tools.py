@@ -5,5 +5,11 @@ from memstrata.server.actions.by_tool import Action
 
 BESIDE_TOOLS: dict[str, Action] = {
     action.__name__: action
-    for action in (completing.thread_ids, completing.run_ids, prompts.resume_work, prompts.review_memory)
+    for action in (
+        completing.thread_ids,
+        completing.run_ids,
+        prompts.load_memory,
+        prompts.resume_work,
+        prompts.review_memory,
+    )
 }

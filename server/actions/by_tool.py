@@ -3,7 +3,18 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.server.actions import attempts, curation, messages, plan, recall, runs, steps, threads, working_memory
+from memstrata.server.actions import (
+    attempts,
+    context,
+    curation,
+    messages,
+    plan,
+    recall,
+    runs,
+    steps,
+    threads,
+    working_memory,
+)
 
 Action = Callable[..., Awaitable[Any]]
 
@@ -13,6 +24,7 @@ ACTIONS: dict[str, Action] = {
         messages.add_messages,
         messages.get_messages,
         messages.delete_messages,
+        context.get_context,
         recall.recall_memory,
         working_memory.get_working_memory,
         working_memory.update_working_memory,

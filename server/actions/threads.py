@@ -1,5 +1,7 @@
 """What the tools about threads do."""
 
+from typing import Any
+
 from memstrata.memory import deleting, threads
 from memstrata.server.actions.call import Call
 from memstrata.storage.errors import InvalidInput
@@ -23,15 +25,17 @@ async def list_threads(
     )
 
 
-async def update_thread(call: Call, thread_id: str, title: str, metadata: Json) -> Json:
-    if not call.given & {"title", "metadata"}:
-        raise InvalidInput("nothing to update: give a title, metadata, or both")
+async def update_thread(call: Call, thread_id: str, title: str, metadata: Json, window: Any) -> Json:
+    if not call.given & {"title", "metadata", "window"}:
+        raise InvalidInput("nothing to update: give a title, metadata or a window")
     return await threads.update_thread(
         call.engine,
         call.scope,
         call.thread(thread_id),
         title=title if "title" in call.given else None,
         metadata=metadata if "metadata" in call.given else None,
+        # Null, sent, is another way to say "".
+        window=(window if window is not None else "") if "window" in call.given else None,
         sent=call.sent(thread_id),
     )
 

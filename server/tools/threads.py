@@ -2,16 +2,27 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from memstrata.server.tools.declaring import Declaration, ThreadId, Usage, annotations
+
+RawWindow = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "description": 'What the model sees of it: {"limit":"messages","max_messages":20}, or the name of a profile; '
+            '"" removes it.'
+        }
+    ),
+]
 
 
 class ThreadRow(TypedDict):
     thread_id: str
     title: NotRequired[str]
     metadata: NotRequired[dict[str, Any]]
+    window: NotRequired[str | dict[str, Any]]
     messages: int
     tokens: int
     created_at: str
@@ -53,8 +64,9 @@ def update_thread(
     thread_id: ThreadId = "",
     title: Annotated[str, Field(description='"" removes it.')] = "",
     metadata: Annotated[dict[str, Any], Field(description="Merged in; null removes a key.")] = {},  # noqa: B006
+    window: RawWindow = None,
 ) -> UpdatedThread:
-    """Set a conversation's title or metadata; it is made if absent. What is left out stays."""
+    """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
 
 
 def delete_thread(

@@ -2,29 +2,48 @@
 
 import re
 import time
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import Tag, block, escaped
+from memstrata.memory.blocks import MARK, TAGS, block, escaped, without_blocks
 
-TAGS = (*get_args(Tag), "description", "value", "task", "briefing")
+NAMES = (*TAGS, "description", "value", "task", "briefing")
 PIECES = st.lists(
-    st.sampled_from(["<", "/", ">", " ", "\n", "&lt;", "-", "x", *TAGS, *(tag.upper() for tag in TAGS)])
+    st.sampled_from(["<", "/", ">", " ", "\n", "&lt;", "-", "x", *NAMES, *(tag.upper() for tag in NAMES)])
     | st.text(max_size=3)
 )
 
 
 def test_a_block_has_a_description_and_a_value() -> None:
     assert block("user-profile", "likes tea", "About the user.") == (
-        "<user-profile>\n<description>\nAbout the user.\n</description>\n<value>\nlikes tea\n</value>\n</user-profile>"
+        f"<user-profile>\n<description>\n{MARK} About the user.\n</description>\n"
+        "<value>\nlikes tea\n</value>\n</user-profile>"
     )
-    assert block("plan", "Goal: tea") == "<plan>\nGoal: tea\n</plan>"
+    assert block("plan", "Goal: tea") == (
+        f"<plan>\n<description>\n{MARK}\n</description>\n<value>\nGoal: tea\n</value>\n</plan>"
+    )
 
 
-@pytest.mark.parametrize("tag", TAGS)
+@given(value=PIECES.map("".join), around=st.tuples(PIECES.map("".join), PIECES.map("".join)))
+def test_a_block_is_cut_out_of_a_text_again_and_nothing_else(value: str, around: tuple[str, str]) -> None:
+    before, after = around
+    for tag in TAGS:
+        text = f"{before}\n\n{block(tag, value, 'Ours.')}\n\n{after}"
+        assert without_blocks(text) == f"{before}\n\n\n\n{after}".strip()
+    assert without_blocks(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
+
+
+def test_what_only_begins_like_a_block_stays_and_takes_no_time() -> None:
+    head = block("plan", "x")[: -len("\n</value>\n</plan>")]
+    text = f"{head}\n" * 3000
+    began = time.process_time()
+    assert without_blocks(text) == text.strip()
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("tag", NAMES)
 @pytest.mark.parametrize("form", ["<{}>", "</{}>", "< / {} >", "<{} a='b'>", "<{}/>", "<{}", "<\n{}>"])
 def test_whatever_looks_like_a_tag_of_ours_is_escaped(tag: str, form: str) -> None:
     for name in (tag, tag.upper(), tag.title()):

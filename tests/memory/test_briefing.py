@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memstrata.memory.blocks import MARK
 from memstrata.memory.briefing import FEWEST_TOKENS, MESSAGE_CHARS, Briefing, as_json, as_text
 from memstrata.memory.document_rules import DocumentRules
 from memstrata.memory.reading import CUT_MARK
@@ -73,24 +74,39 @@ def test_everything_that_there_is_comes_in_its_block() -> None:
         "Pour the tea",
         "</task>",
         "<plan>",
+        "<description>",
+        MARK,
+        "</description>",
+        "<value>",
         "Goal: Serve tea",
         "Phase: build, iteration 2",
         "Current step: s2 [in_progress] build: Pour",
+        "</value>",
         "</plan>",
         "<user-profile>",
         "<description>",
-        "What is remembered about the user (version 3, 2025-06-15).",
+        f"{MARK} What is remembered about the user (version 3, 2025-06-15).",
         "</description>",
         "<value>",
         "Likes tea.",
         "</value>",
         "</user-profile>",
         "<conversation>",
+        "<description>",
+        MARK,
+        "</description>",
+        "<value>",
         "#1 user: hello there",
         "#2 user: more",
+        "</value>",
         "</conversation>",
         "<previous-attempts>",
+        "<description>",
+        MARK,
+        "</description>",
+        "<value>",
         "Attempt 1: cold water → ok",
+        "</value>",
         "</previous-attempts>",
     ]
     assert as_json(told, COUNTER, 2000) == {

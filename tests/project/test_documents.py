@@ -95,8 +95,11 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
-def test_the_tools_document_is_what_the_running_server_says() -> None:
+@pytest.mark.parametrize(
+    ("document", "program"), [("tools.md", "generate_tools.py"), ("windows.md", "generate_windows.py")]
+)
+def test_a_document_that_is_made_is_what_its_program_prints(document: str, program: str) -> None:
     made = subprocess.run(
-        [sys.executable, "docs/generate_tools.py"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, f"docs/{program}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
-    assert (ROOT / "docs" / "tools.md").read_text(encoding="utf-8") == made.stdout
+    assert (ROOT / "docs" / document).read_text(encoding="utf-8") == made.stdout

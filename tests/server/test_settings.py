@@ -254,7 +254,7 @@ def test_every_form_of_database_is_accepted(url: str) -> None:
 
 def names_in(table: dict[str, Any], section: str = "") -> Iterator[str]:
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield from names_in(value, f"{section}{key}.")
         else:
             yield section + key

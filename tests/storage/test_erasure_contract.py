@@ -92,7 +92,7 @@ async def fill(database: Database, words: Sequence[str]) -> None:
     ]
     await say(database, "main", *drafts)
     await say(database, "main", draft("other", id="r"), replace_known=True)
-    description = Description(title, {meta: meta})
+    description = Description(title, {meta: meta}, f'"{meta}"')
     await database.write(threads.describe, ANA, "main", description, new_uid=uid(), now=NOW, check=lambda _: None)
 
     async def answer(_: Tx) -> Json:
@@ -297,7 +297,7 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         embedded = await database.read(rows, VECTORS)
         await drop(database, "main", "ids", [word[:8] for word in gone], erase=at_once)
         await drop(database, "main", "ids", ["u", "a"], erase=at_once)
-        description = Description("", {rest[1]: None})
+        description = Description("", {rest[1]: None}, "")
         await database.write(threads.describe, ANA, "main", description, new_uid=uid(), now=NOW, check=lambda _: None)
         await expire(database)
         assert await database.rewrite()

@@ -3,7 +3,7 @@
 import inspect
 import pkgutil
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -32,6 +32,7 @@ from memstrata.storage import (
     threads,
     usage,
     vectors,
+    windows,
     working_memory,
 )
 from memstrata.storage.attempts import NewAttempt
@@ -86,6 +87,7 @@ class Known:
 def calls(known: Known) -> dict[str, Call]:
     """Every public function of the stores that takes a scope, with arguments that name ANA's things."""
     made = Thread(known.thread_uid, "main", None)
+    said = replace(made, next_seq=9)
 
     async def kept(_: Tx) -> Json:
         return {"answer": "new"}
@@ -104,6 +106,7 @@ def calls(known: Known) -> dict[str, Call]:
         "attempts.listed": lambda tx, who: attempts.listed(tx, who, "main", task_key="", limit=9),
         "attempts.listed, of a task": lambda tx, who: attempts.listed(tx, who, "main", task_key="k", limit=9),
         "attempts.log": lambda tx, who: attempts.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
+        "attempts.newest": lambda tx, who: attempts.newest(tx, who, said, task_key="", limit=9),
         "changes.look": lambda tx, who: changes.look(
             tx, who, changes.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
@@ -144,6 +147,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "plans.change": lambda tx, who: _plan(tx, who, known.thread_uid, {"goal": "new"}),
         "plans.kept": lambda tx, who: plans.kept(tx, who, "main", [1]),
+        "plans.newest": lambda tx, who: plans.newest(tx, who, said),
         "reindexing.rebuild": lambda tx, who: reindexing.rebuild(tx, who, known.thread_uid, [1, 2, 3], search_text),
         "restoration.listed": restoration.listed,
         "restoration.restore": lambda tx, who: restoration.restore(
@@ -209,12 +213,18 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "vectors.of_rows": lambda tx, who: vectors.of_rows(tx, who, MODEL, known.row_ids),
         "vectors.progress": lambda tx, who: vectors.progress(tx, who, MODEL),
+        "windows.between": lambda tx, who: windows.between(tx, who, said, after=0, before=9, first=1, newest=1),
+        "windows.first": lambda tx, who: windows.first(tx, who, said, most=9),
+        "windows.latest_from_user": lambda tx, who: windows.latest_from_user(tx, who, said),
+        "windows.newest": lambda tx, who: windows.newest(tx, who, said, most=9),
         "working_memory.change": lambda tx, who: _keep(tx, who, "main", known.thread_uid, "new"),
         "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
         "working_memory.current": lambda tx, who: working_memory.current(tx, who, "main"),
         "working_memory.current, of the resource": lambda tx, who: working_memory.current(tx, who, ""),
         "working_memory.kept": lambda tx, who: working_memory.kept(tx, who, "main", version=1),
         "working_memory.kept, of the resource": lambda tx, who: working_memory.kept(tx, who, "", version=1),
+        "working_memory.newest": lambda tx, who: working_memory.newest(tx, who, said),
+        "working_memory.newest, of the resource": lambda tx, who: working_memory.newest(tx, who, None),
         "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text),
         "orphans.index_again": lambda tx, who: orphans.index_again(tx, who, made, [], search_text),
     }
@@ -321,7 +331,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     known = Known(uid(), uid(), range(1, 50))
     empty = {name: await answer(database, call, ANA) for name, call in calls(known).items()}
 
-    made = await say(database, "main", _A, _T, draft("apple", id="b"))
+    made = await say(database, "main", _A, _T, draft("apple", id="b"), draft("pear", id="c"))
     deleted = await drop(database, "main", "ids", ["b"])
     await database.write(
         threads.describe, ANA, "main", Description("Old", {"k": 1}), new_uid=uid(), now=NOW, check=lambda _: None

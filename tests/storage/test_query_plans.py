@@ -16,6 +16,7 @@ from memstrata.storage import (
     usage,
     vectors,
     vectors_sqlite,
+    windows,
     working_memory,
 )
 from memstrata.storage.migrations.runner import migrate_sqlite
@@ -93,6 +94,19 @@ def test_messages_of_a_thread_are_read_in_the_order_of_its_key(statement: Execut
     (only,) = plan(tmp_path / "memory.db", statement)
     assert "sqlite_autoindex_messages_1" in only
     assert "seq" in only
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_messages_of_a_window_are_read_between_two_places_of_the_key(newest_first: bool, tmp_path: Path) -> None:
+    (only,) = plan(tmp_path / "memory.db", windows._span(newest_first))
+    assert (
+        only == f"SEARCH messages USING INDEX sqlite_autoindex_messages_1 ({KEY} AND thread_uid=? AND seq>? AND seq<?)"
+    )
+
+
+def test_the_newest_message_of_the_user_is_found_by_the_index_of_those_alone(tmp_path: Path) -> None:
+    (only,) = plan(tmp_path / "memory.db", windows._LATEST_FROM_USER)
+    assert only == f"SEARCH messages USING INDEX messages_from_user ({KEY} AND thread_uid=?)"
 
 
 def test_a_thread_and_a_message_are_found_by_their_ids(tmp_path: Path) -> None:

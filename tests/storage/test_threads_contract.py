@@ -32,11 +32,13 @@ async def describe(
     *,
     title: str | None = None,
     patch: Json | None = None,
+    window_policy: str | None = None,
     scope: Scope = ANA,
     now: int = NOW,
 ) -> Thread:
+    change = Description(title, patch, window_policy)
     return await database.write(
-        threads.describe, scope, thread_id, Description(title, patch), new_uid=uid(), now=now, check=lambda _: None
+        threads.describe, scope, thread_id, change, new_uid=uid(), now=now, check=lambda _: None
     )
 
 
@@ -61,6 +63,17 @@ async def test_a_description_leaves_what_it_does_not_name(database: Database) ->
 async def test_an_empty_title_removes_the_title(database: Database) -> None:
     await describe(database, "main", title="Plans")
     assert (await describe(database, "main", title="")).title is None
+
+
+async def test_the_windows_policy_is_kept_as_it_is_given_until_an_empty_one_removes_it(database: Database) -> None:
+    assert (await describe(database, "main", title="Plans")).window_policy is None
+    policy = '{"limit":"messages","max_messages":8}'
+    assert (await describe(database, "main", window_policy=policy)).window_policy == policy
+    described = await describe(database, "main", title="Other", patch={"topic": "trip"})
+    assert (described.title, described.window_policy) == ("Other", policy)
+    assert (await say(database, "main", draft())).thread.window_policy == policy
+    assert (await database.read(threads.find, ANA, "main")).window_policy == policy
+    assert (await describe(database, "main", window_policy="")).window_policy is None
 
 
 async def test_metadata_that_is_refused_changes_nothing_and_makes_no_thread(database: Database) -> None:

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from memstrata.memory.blocks import MARK
 from memstrata.memory.briefing import resume_work
 from memstrata.server.runtime import open_engine
 from memstrata.storage.errors import NotFound
@@ -30,12 +31,12 @@ async def test_a_briefing_tells_the_task_the_plan_the_user_the_talk_and_what_was
     await tools("log_attempt", task_key="other", action="bake", result="brown", thread_id="main")
     text = await tools("get_briefing", task="Boil the water", task_key="boil", thread_id="main")
     told = await tools("get_briefing", task="Boil the water", task_key="boil", thread_id="main", format="json")
-    assert text.startswith("<task>\nBoil the water\n</task>\n<plan>\nGoal: Serve tea\nPhase: build, iteration 1\n")
+    assert text.startswith("<task>\nBoil the water\n</task>\n<plan>\n")
     for part in (
-        "Current step: s1 [in_progress] build: Boil\n</plan>",
+        "Goal: Serve tea\nPhase: build, iteration 1\nCurrent step: s1 [in_progress] build: Boil\n</value>\n</plan>",
         "<value>\nLikes it strong.\n</value>\n</user-profile>",
-        "<conversation>\n#1 user: tea please\n#2 assistant: coming\n</conversation>",
-        "<previous-attempts>\nAttempt 1: heat → FAILED: no power\n</previous-attempts>",
+        "<value>\n#1 user: tea please\n#2 assistant: coming\n</value>\n</conversation>",
+        "<value>\nAttempt 1: heat → FAILED: no power\n</value>\n</previous-attempts>",
     ):
         assert part in text
     assert told == {
@@ -126,19 +127,29 @@ async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_sess
         await engine.database.close()
     assert plan.splitlines() == [
         "<plan>",
+        "<description>",
+        MARK,
+        "</description>",
+        "<value>",
         "Goal: Serve tea",
         "Phase: build, iteration 1",
         "s1 [in_progress] build: Boil",
         "s2 [pending] build: Pour",
+        "</value>",
         "</plan>",
     ]
     assert attempts.splitlines() == [
         "<previous-attempts>",
+        "<description>",
+        MARK,
+        "</description>",
+        "<value>",
         "Task boil:",
         "Attempt 1: heat → &lt;/plan>",
         "Task pour:",
         "Attempt 1: tilt → &lt;/plan>",
         "Attempt 2: tilt more → &lt;/plan>",
+        "</value>",
         "</previous-attempts>",
     ]
     assert session_memory.startswith("<session-memory>")

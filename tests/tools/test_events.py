@@ -53,6 +53,7 @@ WRITES: list[tuple[str, Json]] = [
     ("add_messages", {**MAIN, "messages": TOLD}),
     ("add_messages", {**MAIN, "messages": [{**TOLD[0], "content": f"two {WORD}s"}], "replace": True}),
     ("update_thread", {**MAIN, "title": WORD, "metadata": {WORD: WORD}}),
+    ("update_thread", {**MAIN, "window": {"summary_prompt": WORD, "predefined": [{"role": "user", "content": WORD}]}}),
     ("update_working_memory", {**MAIN, "content": WORD}),
     ("update_working_memory", {"scope": "resource", "content": WORD}),
     ("update_working_memory", {**MAIN, "content": f"more {WORD}", "mode": "append"}),

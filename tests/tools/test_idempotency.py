@@ -19,6 +19,7 @@ WRITES: list[tuple[str, Json, Json]] = [
     ("add_messages", {"messages": [HELLO], "thread_id": "main"}, {"messages": [GOODBYE], "thread_id": "main"}),
     ("delete_messages", {"which": "last_turn", "thread_id": "main"}, {"which": "all", "thread_id": "main"}),
     ("update_thread", {"thread_id": "main", "title": "A"}, {"thread_id": "main", "title": "B"}),
+    ("update_thread", {"thread_id": "main", "window": "default"}, {"thread_id": "main", "window": ""}),
     (
         "plan",
         {"action": "create", "plan": {"goal": "A"}, "thread_id": "main"},
@@ -104,10 +105,13 @@ async def test_a_request_sent_again_to_a_new_process_is_the_same_request(connect
 
 
 async def test_what_is_kept_of_an_answer_holds_no_text(tools: Tools, database_url: str) -> None:
-    body = {"thread_id": "main", "title": "Surgery", "metadata": {"reason": "knee"}}
+    window = {"predefined": [{"role": "user", "content": "my knee hurts"}]}
+    body = {"thread_id": "main", "title": "Surgery", "metadata": {"reason": "knee"}, "window": window}
     first = await tools("update_thread", meta={KEY: "k"}, **body)
     assert (first["title"], first["metadata"]) == ("Surgery", {"reason": "knee"})
+    assert first["window"]["predefined"][0]["role"] == "user"
     await tools("delete_thread", thread_id="main")
     again = await tools("update_thread", meta={KEY: "k"}, **body)
     assert "title" not in again
     assert "metadata" not in again
+    assert "window" not in again

@@ -112,6 +112,30 @@ async def test_json_is_at_most_64_deep_wherever_it_is(connect: Connect, redactio
         await tools.refused("list_threads", metadata={"k": nested(64)})
 
 
+async def test_a_window_has_at_most_16_kib(tools: Tools) -> None:
+    def window(chars: int) -> Json:
+        return {"limit": "observed", "predefined": [{"role": "user", "parts": [{"type": "text", "text": "x" * chars}]}]}
+
+    fits = METADATA - len(json.dumps(window(0), separators=(",", ":")))
+    assert (await tools("update_thread", thread_id="main", window=window(fits)))["window"] == window(fits)
+    for over in (window(fits + 1), json.dumps(window(fits + 1))):
+        error = await tools.refused("update_thread", thread_id="main", window=over)
+        assert error == f"window: {METADATA + 1:,} bytes of JSON; {METADATA:,} are allowed"
+    deep = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "f", "arguments": nested(64)}]}
+    assert "64 are allowed" in await tools.refused("update_thread", thread_id="main", window={"predefined": [deep]})
+    assert (await tools("list_threads"))["threads"][0]["window"] == window(fits)
+
+
+async def test_a_window_has_at_most_16_kib_with_what_it_is_set_over(connect: Connect) -> None:
+    predefined = [{"role": "user", "content": "x" * METADATA}]
+    async with connect(windows={"long": {"predefined": predefined}}) as tools:
+        assert (await tools("update_thread", thread_id="main", window="long"))["window"] == "long"
+        error = await tools.refused("update_thread", thread_id="main", window={"profile": "long", "max_images": 2})
+        assert "with what it is set over; 16,384 are allowed" in error
+        own = {"profile": "long", "predefined": []}
+        assert (await tools("update_thread", thread_id="main", window=own))["window"] == {"limit": "observed"}
+
+
 async def test_a_title_has_at_most_255_characters(tools: Tools) -> None:
     assert (await tools("update_thread", thread_id="main", title="ü" * 255))["title"] == "ü" * 255
     assert "255" in await tools.refused("update_thread", thread_id="main", title="ü" * 256)
@@ -143,6 +167,10 @@ async def test_nul_and_lone_surrogates_are_refused_wherever_they_are(tools: Tool
         ("update_thread", {"title": bad}),
         ("update_thread", {"metadata": {"k": bad}}),
         ("update_thread", {"metadata": json.dumps({bad: None})}),
+        ("update_thread", {"window": bad}),
+        ("update_thread", {"window": {"summary_prompt": bad}}),
+        ("update_thread", {"window": {"predefined": [{"role": "user", "content": bad}]}}),
+        ("update_thread", {"window": json.dumps({"profile": bad})}),
         ("plan", {"action": "create", "plan": {"goal": bad}}),
         ("plan", {"action": "create", "plan": json.dumps({"goal": "x", "steps": [{"description": bad}]})}),
         ("update_working_memory", {"content": bad, "scope": "resource"}),

@@ -69,6 +69,24 @@ async def test_titles_and_metadata_of_threads_are_masked_and_counted(tools: Tool
     assert "masked" not in await tools("update_thread", thread_id="main", title="clean")
 
 
+async def test_what_a_window_says_is_masked_and_counted(tools: Tools) -> None:
+    predefined = [
+        {"role": "user", "name": ONE, "content": f"use {TWO}"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": [ONE]}}}]},
+    ]
+    window = {"summarise": True, "summary_prompt": f"never say {ONE}", "predefined": predefined}
+    answer = await tools("update_thread", thread_id="main", window=window)
+    assert answer["masked"] == 4
+    kept = answer["window"]
+    assert len(set(MARK.findall(json.dumps(kept)))) == 2
+    assert MARK.fullmatch(kept["predefined"][0]["name"])
+    shown = await everything(tools)
+    assert not [secret for secret in (ONE, TWO) if secret in shown]
+    # What was shown can be set again, and nothing is left to mask.
+    again = await tools("update_thread", thread_id="other", window=kept)
+    assert (again["window"], again.get("masked")) == (kept, None)
+
+
 async def test_the_same_secret_leaves_the_same_mark_so_a_message_sent_again_is_unchanged(tools: Tools) -> None:
     message = {"role": "user", "content": f"use {ONE}", "id": "m1"}
     await tools.add("main", message)

@@ -55,11 +55,12 @@ async def work(tools: Tools, thread_id: str, goal: str) -> None:
 
 async def test_the_prompts_say_what_they_are_and_take(tools: Tools, era: str) -> None:
     listing = await tools.client.list_prompts()
-    assert [each.name for each in listing.prompts] == ["resume_work", "review_memory"]
+    assert [each.name for each in listing.prompts] == ["load_memory", "resume_work", "review_memory"]
     for each in listing.prompts:
         assert each.title
         assert each.description
-    resume, review = listing.prompts
+    load, resume, review = listing.prompts
+    assert [argument.name for argument in load.arguments or ()] == ["thread_id", "query"]
     assert resume.arguments
     (argument,) = resume.arguments
     assert (argument.name, argument.required, bool(argument.description)) == ("thread_id", False, True)
@@ -171,7 +172,7 @@ async def test_reviewing_shows_nothing_of_others(connect: Connect) -> None:
 
 async def test_what_does_not_exist_is_told_what_does(tools: Tools) -> None:
     assert "did you mean 'resume_work'?" in await refused(tools, "resume_works")
-    assert "allowed: resume_work, review_memory" in await refused(tools, "nothing")
+    assert "allowed: load_memory, resume_work, review_memory" in await refused(tools, "nothing")
     assert len(await refused(tools, "x" * 10_000)) < 200
     assert "resume_work has no argument 'thread'; allowed: thread_id" in await refused(
         tools, "resume_work", thread="main"

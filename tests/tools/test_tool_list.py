@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 BOTH_ERAS_ON_BOTH = True
 
 MOST_TOKENS = 3000
-TEXT_TOOLS = {"recall_memory", "get_working_memory", "plan", "get_briefing"}
+TEXT_TOOLS = {"get_context", "recall_memory", "get_working_memory", "plan", "get_briefing"}
 KEYED = {
     "update_working_memory",
     "clear_working_memory",
@@ -112,6 +112,8 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("get_messages", {"thread_id": "main", "limit": 1, "offset": 0}),
     ("get_messages", {"thread_id": "main", "limit": 1, "after": 0, "max_tokens": 1, "detail": "low"}),
     ("update_thread", {"thread_id": "other", "title": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "metadata": {"k": [1]}}),
+    ("update_thread", {"thread_id": "other", "window": {"limit": "tokens"}}),
+    ("update_thread", {"thread_id": "named", "window": "default"}),
     ("list_threads", {"limit": 1}),
     ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
     ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
@@ -178,7 +180,7 @@ async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
 
 async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
-        core = {"add_messages", "get_messages", "delete_messages", "recall_memory", "plan"}
+        core = {"add_messages", "get_messages", "delete_messages", "get_context", "recall_memory", "plan"}
         core |= {"get_working_memory", "update_working_memory", "clear_working_memory"}
         assert set(await listed(tools)) == core
         assert "no tool 'list_threads'" in await tools.refused("list_threads")

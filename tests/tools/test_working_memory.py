@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from memstrata.memory.blocks import MARK
 from memstrata.memory.deleting import erase_expired
 from memstrata.server.runtime import open_engine
 
@@ -38,12 +39,12 @@ async def test_a_document_is_read_as_a_block(tools: Tools) -> None:
     await update(tools, "step 2", **MAIN)
     day = (await get(tools, **MAIN))["changed_at"][:10]
     assert await tools("get_working_memory", **PROFILE) == (
-        f"<user-profile>\n<description>\nWhat is remembered about the user (version 1, {day}).\n</description>\n"
+        f"<user-profile>\n<description>\n{MARK} What is remembered about the user (version 1, {day}).\n</description>\n"
         "<value>\nlikes tea\n</value>\n</user-profile>"
     )
     assert await tools("get_working_memory", **MAIN) == (
         "<session-memory>\n<description>\n"
-        f"What is kept in mind for this conversation 'main' (version 1, {day}).\n</description>\n"
+        f"{MARK} What is kept in mind for this conversation 'main' (version 1, {day}).\n</description>\n"
         "<value>\nstep 2\n</value>\n</session-memory>"
     )
 

@@ -1,0 +1,215 @@
+"""Prints docs/windows.md: what each option of a window's policy means, and what it does to one sample thread."""
+
+import sys
+from typing import Any
+
+from sample_thread import sample_thread
+
+from memstrata.memory.limits import Limits
+from memstrata.memory.parts import plain_text
+from memstrata.memory.tokens import load_counter
+from memstrata.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, policy_from
+from memstrata.memory.window.view import Window, window_of
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Message
+
+COUNTER = load_counter()
+
+HEAD = """\
+# Windows
+
+Made by `make docs` by running each policy; a test holds it equal.
+
+The window is the part of a thread's messages that goes to the model. It is a view: what is not in it stays in the
+thread, and the same thread and policy give the same window, byte for byte. The server's policy is `[window]` in its
+configuration; `[windows.NAME]` are profiles with a name; a thread has its own by `update_thread(window=...)`: the name
+of a profile, or an object of the options below.
+
+Whatever the policy:
+
+- The newest message of the user is in. Where the limit is a number of messages, it takes the place of another.
+- A tool call and its result are in together or not at all; a window never starts with a result. What else is in a
+  message stays.
+- What stands on the two sides of a gap is no pair, even if a model has used the same id twice.
+- A message that is larger than the whole budget is cut, with the mark `… [cut]`, and so is one that does not fit while
+  half of the budget is free. Texts are cut, the longest first; reasoning goes as a whole before that; ids, names and
+  roles stay.
+
+## Options
+"""
+
+MEANS = {
+    "limit": "`observed`: everything that is not yet observed, and never fewer than `last_messages`. `messages`: a "
+    "number of messages. `tokens`: a budget.",
+    "last_messages": "`observed`: how many of the newest are in whatever is observed.",
+    "trim": "`messages`: `continuous` keeps the newest `max_messages`. `threshold` lets the window grow until it would "
+    "hold `threshold` messages, cuts it to `target`, and lets it grow again: between two cuts it starts at the same "
+    "message.",
+    "max_messages": "`continuous`.",
+    "threshold": "`threshold`: how many the window never holds.",
+    "target": "`threshold`: what a cut leaves.",
+    "max_tokens": "`tokens`: the budget.",
+    "min_messages": "`tokens`: so many of the newest are in, and whole, even beyond the budget.",
+    "drop": "`oldest`: the newest stay. `middle`: the first `keep_first`, too.",
+    "keep_first": "`middle`: how many of the first stay. With `tokens` each gets at most its share of half the room that "
+    "the newest message leaves, more only where all others fit.",
+    "blank_tool_results": "Results become empty before anything is counted; calls, arguments and errors stay.",
+    "spare_tool_results": "The newest so many keep their content.",
+    "max_images": "The newest so many stay, those in tool results included; the others become a note with the URL. 0: "
+    "none stays.",
+    "predefined": "Messages in front of the thread's, as add_messages takes them, at most 50. They are counted and "
+    "trimmed like the thread's first; `observed` never trims them.",
+    "summarise": "What was trimmed is replaced by a summary.",
+    "summary_prompt": f"What the summary is asked for with: “{SUMMARY_PROMPT}”",
+    "summary_tokens": "How long it may be.",
+}
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"limit": "messages", "trim": "threshold", "threshold": 100, "target": 100},
+    {"limit": "messages", "drop": "middle", "max_messages": 5, "keep_first": 6},
+    {"limit": "messages", "trim": "threshold", "drop": "middle", "target": 5, "threshold": 50, "keep_first": 6},
+    {"limit": "tokens", "trim": "threshold"},
+    {"limit": "tokens", "max_tokens": 200, "summarise": True},
+    {"limit": "messages", "max_messages": -1},
+]
+
+CACHES = """\
+## Prompt caches
+
+A provider's prompt cache serves as far as a request begins like an earlier one. Continuous trimming, by messages or by
+tokens, moves the window's start in every turn, so that nothing after it is ever served from the cache. Where a prompt
+cache matters, take `observed`, or `trim="threshold"`: they start at the same message for many turns. The same goes for
+what changes inside: with `max_images` and `spare_tool_results` a message changes when a newer image or result comes.
+
+## A sample thread
+
+| | role | tokens | |
+|---|---|---|---|
+"""
+
+ROWS: list[tuple[dict[str, Any], int, int]] = [
+    ({"limit": "messages", "max_messages": 20}, 15, 0),
+    ({"limit": "messages", "max_messages": 7}, 15, 0),
+    ({"limit": "messages", "max_messages": 3}, 14, 0),
+    ({"limit": "messages", "max_messages": 11}, 15, 0),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 11, 0),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 13, 0),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 15, 0),
+    ({"limit": "messages", "max_messages": 6, "drop": "middle"}, 15, 0),
+    ({"limit": "messages", "max_messages": 8, "drop": "middle", "keep_first": 4}, 15, 0),
+    ({"limit": "tokens", "max_tokens": 90}, 15, 0),
+    ({"limit": "tokens", "max_tokens": 90, "drop": "middle", "keep_first": 1}, 15, 0),
+    ({"limit": "tokens", "max_tokens": 60, "min_messages": 5}, 15, 0),
+    ({"limit": "tokens", "max_tokens": 250}, 7, 0),
+    ({"limit": "tokens", "max_tokens": 1300, "max_images": 1}, 15, 0),
+    ({"limit": "tokens", "max_tokens": 1300, "max_images": 0}, 15, 0),
+    ({"limit": "messages", "blank_tool_results": True}, 15, 0),
+    ({"limit": "messages", "blank_tool_results": True, "spare_tool_results": 1}, 15, 0),
+    ({"limit": "messages", "max_images": 2}, 15, 0),
+    ({"limit": "messages", "max_images": 1}, 15, 0),
+    ({"limit": "messages", "max_images": 0}, 15, 0),
+    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 7, 0),
+    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 8, 0),
+    ({"limit": "messages", "max_messages": 6, "drop": "middle", "predefined": "EXAMPLES"}, 15, 0),
+    ({"limit": "observed", "last_messages": 5}, 15, 0),
+    ({"limit": "observed", "last_messages": 5}, 15, 8),
+    ({"limit": "observed", "last_messages": 5}, 15, 14),
+    ({"limit": "observed", "last_messages": 5, "predefined": "EXAMPLES"}, 15, 14),
+]
+
+EXAMPLES = [
+    {"role": "user", "content": "How do I get from Faro to Lagos?"},
+    {"role": "assistant", "content": "By train, 1 h 40 min."},
+]
+
+
+def policy(given: dict[str, Any]) -> WindowPolicy:
+    whole = {**given, "predefined": EXAMPLES} if "predefined" in given else given
+    return policy_from(whole, "window", WindowPolicy(), COUNTER, Limits(), lambda parts: (parts, 0))
+
+
+def options() -> str:
+    assert set(MEANS) == set(NAMES)
+    lines = ["| option | default | |", "|---|---|---|"]
+    for name in NAMES:
+        default = getattr(WindowPolicy(), name)
+        spelled = {"predefined": "none", "summary_prompt": "this"}.get(name, str(default).lower())
+        lines.append(f"| `{name}` | {spelled} | {MEANS[name]} |")
+    return "\n".join(lines)
+
+
+def refusals() -> str:
+    lines = ["| together | the error |", "|---|---|"]
+    for given in IMPOSSIBLE:
+        try:
+            policy(given)
+        except InvalidInput as error:
+            lines.append(f"| {spelled(given)} | {error} |")
+    assert len(lines) == len(IMPOSSIBLE) + 2
+    return "\n".join(lines)
+
+
+def spelled(given: dict[str, Any]) -> str:
+    return " ".join(
+        f"`{name}={value if name != 'predefined' else '[P1, P2]'}`".replace("True", "true")
+        for name, value in given.items()
+    )
+
+
+def called(message: Message) -> str:
+    return f"#{message.seq}" if message.seq > 0 else f"P{message.id.removeprefix('predefined-')}"
+
+
+def sample_row(message: Message) -> str:
+    text = " ".join(plain_text(message.parts).split()).replace("|", "\\|")
+    return (
+        f"| {called(message)} | {message.role} | {message.tokens} | {text if len(text) <= 90 else text[:90] + ' …'} |"
+    )
+
+
+def result_row(given: dict[str, Any], length: int, cursor: int) -> str:
+    thread = sample_thread(COUNTER)[:length]
+    window = window_of(thread, policy(given), COUNTER, cursor=cursor)
+    when = f"#{length}" + (f", cursor at #{cursor}" if cursor else "")
+    done = "; ".join(changes(thread, window)) or "–"
+    tokens = sum(message.tokens for message in window.messages)
+    return f"| {spelled(given)} | {when} | {' '.join(map(called, window.messages))} | {tokens} | {done} |"
+
+
+def changes(thread: list[Message], window: Window) -> list[str]:
+    """What was done to the messages that are in, and to those that are not for want of their other half."""
+    found: list[str] = []
+    stored = {message.seq: message for message in thread}
+    inside = {message.seq: message for message in window.messages}
+    for message in window.messages:
+        whole = stored.get(message.seq, message)
+        if message.seq in window.shortened:
+            found.append(f"{called(message)} cut from {whole.tokens} tokens to {message.tokens}")
+        elif len(message.parts) < len(whole.parts):
+            found.append(f"{called(message)} without its call")
+        else:
+            for before, after in zip(whole.parts, message.parts, strict=True):
+                if before != after:
+                    what = "result blank" if after["type"] == "tool_result" else "a note for the image"
+                    found.append(f"{called(message)}: {what}")
+    for message in thread:
+        if message.role == "tool" and message.seq not in inside and message.seq + 1 in inside:
+            found.append(f"{called(message)} left with its call")
+    return found
+
+
+def main() -> None:
+    thread = [sample_row(message) for message in sample_thread(COUNTER)]
+    rows = [result_row(*row) for row in ROWS]
+    sys.stdout.write(
+        f"{HEAD}\n{options()}\n\nWhat cannot be had together is refused when it is set:\n\n{refusals()}\n\n{CACHES}"
+        + "\n".join(thread)
+        + "\n\n## What each policy shows of it\n\n"
+        "The thread is looked at when the message in the second column is its newest. P1 and P2 are predefined: a\n"
+        "question and its answer. Images count 765 tokens.\n\n"
+        "| policy | newest | window | tokens | what was done |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

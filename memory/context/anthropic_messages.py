@@ -1,0 +1,183 @@
+"""A context as the system blocks and the messages that Anthropic's API takes: the opposite of
+``memory.anthropic_shape``.
+
+What the API asks for (its reference, the request models in the `anthropic` package, and its refusals): the first
+message is a user's; the results of a message's calls begin the next one, all together; no id of a call twice; no text
+without a visible character; no white space at the end of what an assistant says last; thinking only as it was signed,
+and never as the end of a message.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from memstrata.memory.blocks import escaped
+from memstrata.memory.context.exchanges import Step, told
+from memstrata.memory.context.layout import Laid
+from memstrata.memory.context.provider_media import PDF, image_type, is_base64, is_pdf, media_note
+from memstrata.memory.context.provider_names import CallIds, tool_name
+from memstrata.memory.context.tool_answers import answer_texts
+from memstrata.memory.parts import result_parts
+from memstrata.storage.records import Json
+
+BEGAN_EARLIER = "[the conversation began earlier]"
+
+_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]+")
+_TOOL_NAME_CHARS = 128
+_TITLE_CHARS = 500
+_THINKING = ("thinking", "redacted_thinking")
+_FENCE = re.compile(r"<(?=\s*/?\s*system-message\b)", re.IGNORECASE)
+
+
+class _Said(NamedTuple):
+    """A content block and whose it is."""
+
+    role: str
+    block: Json
+
+
+def as_anthropic(laid: Laid) -> Json:
+    """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
+
+    Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
+    volatile blocks stand in front of the newest user message's own content if it is the last message, and else at the
+    very end. A cache breakpoint is on the last system block, on the last block before the turn, and, where messages
+    follow the newest user message, on the last one before the volatile blocks.
+    """
+    tale = told(laid, CallIds(_CALL_IDS))
+    spoken = (_text(_spoken(step)) for step in tale.predefined if step.role == "system")
+    system = [block for block in (*spoken, *map(_text, laid.stable)) if _is_visible(block)]
+    examples = (step for step in tale.predefined if step.role != "system")
+    before = [said for step in (*examples, *tale.before) for said in _of_step(step)]
+    turn = [said for step in tale.turn for said in _of_step(step)]
+    recalled = _text("\n\n".join(filter(None, laid.volatile)))
+    volatile = [_Said("user", recalled)] if _is_visible(recalled) else []
+    _mark(system)
+    _mark([said.block for said in before])
+    if tale.ends_with_question:
+        thread = [*before, *volatile, *turn]
+    else:
+        _mark([said.block for said in turn])
+        thread = [*before, *turn, *volatile]
+    messages = _merged(_without_last_thoughts(thread))
+    if messages and messages[0]["role"] != "user":
+        messages.insert(0, {"role": "user", "content": [_text(BEGAN_EARLIER)]})
+    return {**({"system": system} if system else {}), "messages": messages}
+
+
+def _mark(blocks: Sequence[Json]) -> None:
+    """A breakpoint on the last block that may carry one."""
+    for block in reversed(blocks):
+        if block["type"] not in _THINKING:
+            block["cache_control"] = {"type": "ephemeral"}
+            return
+
+
+def _without_last_thoughts(thread: Sequence[_Said]) -> list[_Said]:
+    """Less the thinking at the end of what an assistant says at once: a message cannot end with it."""
+    kept: list[_Said] = []
+    for said in reversed(thread):
+        if said.block["type"] in _THINKING and (not kept or kept[-1].role == "user"):
+            continue
+        kept.append(said)
+    return kept[::-1]
+
+
+def _merged(thread: Iterable[_Said]) -> list[Json]:
+    messages: list[Json] = []
+    for role, block in thread:
+        if not messages or messages[-1]["role"] != role:
+            messages.append({"role": role, "content": []})
+        messages[-1]["content"].append(block)
+    return messages
+
+
+def _of_step(step: Step) -> Iterator[_Said]:
+    if step.role == "system":
+        spoken = escaped(_spoken(step))
+        if spoken.strip():
+            yield _Said("user", _text(f"<system-message>\n{spoken}\n</system-message>"))
+        return
+    named = step.name
+    for part in step.said:
+        block = _block(part, step.role)
+        if block is None or not _is_visible(block):
+            continue
+        if named and block["type"] == "text":
+            block["text"], named = f"{named}: {block['text']}", None
+        yield _Said(step.role, block)
+    for call in step.calls:
+        name = tool_name(call["name"], _TOOL_NAME_CHARS)
+        yield _Said("assistant", {"type": "tool_use", "id": call["id"], "name": name, "input": call["arguments"]})
+    for result in step.results:
+        yield _Said("user", _answer(result))
+
+
+def _spoken(step: Step) -> str:
+    """All of a step in one text, with notes for what is none."""
+    text = "\n".join(part["text"] if part["type"] == "text" else media_note(part) for part in step.said)
+    return f"{step.name}: {text}" if step.name else text
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def _is_visible(block: Json) -> bool:
+    return block["type"] != "text" or bool(block["text"].strip())
+
+
+def _block(part: Json, role: str) -> Json | None:
+    """The block that says a part; none for a thought that is not signed."""
+    match part["type"]:
+        case "text":
+            # A user's own tag would look like ours, and an assistant's last text may not end with white space.
+            return _text(part["text"].rstrip() if role == "assistant" else _FENCE.sub("&lt;", part["text"]))
+        case "reasoning" if "data" in part:
+            return {"type": "redacted_thinking", "data": part["data"]}
+        case "reasoning" if "signature" in part:
+            return {"type": "thinking", "thinking": part["text"], "signature": part["signature"]}
+        case "reasoning":
+            return None
+        case _:
+            return (_media(part) if role == "user" else None) or _text(media_note(part))
+
+
+def _media(part: Json) -> Json | None:
+    """An image or a document block, if the API takes such a thing."""
+    if part["type"] == "image":
+        source = _source(part, image_type(part))
+        return source and {"type": "image", "source": source}
+    source = _source(part, PDF) if is_pdf(part) else None
+    title = {"title": part["file_name"][:_TITLE_CHARS]} if part.get("file_name") else {}
+    return source and {"type": "document", "source": source, **title}
+
+
+def _source(part: Json, media_type: str | None) -> Json | None:
+    if "data" in part:
+        return {"type": "base64", "media_type": media_type, "data": part["data"]} if media_type else None
+    url = part.get("url", "")
+    return {"type": "url", "url": url} if url.lower().startswith("https://") else None
+
+
+def _answer(part: Json) -> Json:
+    """A failure is told in text only, and never without one."""
+    failed = bool(part.get("is_error"))
+    inner = [] if failed else result_parts(part["result"])
+    answer: Json = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
+    if any(entry["type"] != "text" for entry in inner):
+        content = [block for entry in inner if _is_visible(block := _inner_block(entry))]
+    else:
+        content = [block for text in answer_texts(part) if _is_visible(block := _text(text))]
+    if len(content) == 1 and content[0]["type"] == "text":
+        answer["content"] = content[0]["text"]
+    elif content:
+        answer["content"] = content
+    return {**answer, "is_error": True} if failed else answer
+
+
+def _inner_block(part: Json) -> Json:
+    if part["type"] == "text":
+        return _text(part["text"])
+    sound = "data" not in part or is_base64(part)
+    return (_media(part) if sound else None) or _text(media_note(part))

@@ -1,0 +1,90 @@
+"""What the next model call should see of a thread: the call that an agent makes every turn."""
+
+import asyncio
+from dataclasses import replace
+from typing import Literal
+
+from memstrata.memory.acceptance import check_text
+from memstrata.memory.blocks import block
+from memstrata.memory.context import report, shaped_text
+from memstrata.memory.context.anthropic_messages import as_anthropic
+from memstrata.memory.context.gathering import gather
+from memstrata.memory.context.layout import Laid
+from memstrata.memory.context.openai_messages import as_openai
+from memstrata.memory.context.pieces import Shown, cost
+from memstrata.memory.context.placing import Gathered
+from memstrata.memory.context.report import report_of
+from memstrata.memory.engine import Engine
+from memstrata.storage.errors import LimitExceeded
+from memstrata.storage.records import Json, Scope
+
+Format = Literal["text", "openai", "anthropic", "json"]
+
+STABLE = ("user-profile", "observations", "summary")
+VOLATILE = ("session-memory", "plan", "previous-attempts", "memory")
+
+# Above this many tokens a context is put together in a thread: the event loop must not wait for it.
+_INLINE_TOKENS = 20_000
+
+
+async def get_context(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    *,
+    query: str,
+    max_tokens: int,
+    format: Format,
+    may_be_new: bool,
+) -> str | Json:
+    """The context of a thread within so many tokens, what changes least first.
+
+    ``text``: blocks and, in the last line, what is in them and what was left out. ``openai``: ``messages`` for chat
+    completions. ``anthropic``: ``system`` and ``messages``, with cache breakpoints before what changes. ``json``: the
+    blocks and messages as they are kept. The last three have a ``report`` beside them.
+
+    ``may_be_new``: an unknown thread is one in which nothing was said yet. Raises NotFound, LimitExceeded.
+    """
+    size = len(check_text(query, "query").encode())
+    if size > engine.limits.query_bytes:
+        raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
+    gathered = await engine.database.read(
+        gather, engine, scope, thread_id, max_tokens=max_tokens, may_be_new=may_be_new
+    )
+    if max_tokens <= _INLINE_TOKENS:
+        return _shaped(gathered, engine, max_tokens, format)
+    return await asyncio.to_thread(_shaped, gathered, engine, max_tokens, format)
+
+
+def _shaped(gathered: Gathered, engine: Engine, max_tokens: int, format: Format) -> str | Json:
+    summary = _summary(gathered, engine)
+    told = report_of(gathered, summary)
+    laid = _laid(gathered, summary)
+    if format == "text":
+        return shaped_text.as_text(laid, report.as_line(told, max_tokens))
+    if format == "json":
+        return {**shaped_text.as_json(gathered, summary), "report": report.as_json(told, gathered, max_tokens)}
+    shaped: Json = {"messages": as_openai(laid)} if format == "openai" else as_anthropic(laid)
+    return {**shaped, "report": report.as_json(told, gathered, max_tokens)}
+
+
+def _laid(gathered: Gathered, summary: Shown | None) -> Laid:
+    texts = {each.name: each.text for each in (*gathered.shown, *([summary] if summary else [])) if each.text}
+    return replace(
+        gathered.laid_window,
+        stable=tuple(texts[name] for name in STABLE if name in texts),
+        volatile=tuple(texts[name] for name in VOLATILE if name in texts),
+    )
+
+
+def _summary(gathered: Gathered, engine: Engine) -> Shown | None:
+    """What fell out of the window, in extracts, as long as nothing better was made of it."""
+    left_out = gathered.left_out
+    if not left_out.sample:
+        return None
+    lines = engine.extracts.of(gathered.thread_uid, left_out.sample, left_out.summary_tokens, engine.tokens)
+    if not lines:
+        return None
+    count = f"{left_out.messages:,} earlier message{'' if left_out.messages == 1 else 's'}"
+    text = block("summary", lines, f"Extracts from {count} of this conversation that are not shown.")
+    return Shown("summary", text, cost(engine.tokens, text))

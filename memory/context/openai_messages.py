@@ -1,0 +1,135 @@
+"""A context as the list of messages that OpenAI's chat completions take: the opposite of ``memory.openai_shape``.
+
+What the API asks for (its reference, and the request models in the `openai` package): a message of the role `tool` for
+every call directly after the message that made it; images, PDF files and sounds from users only; ids of calls of at
+most 40 characters. Reasoning is left out, as the API has no place for it.
+"""
+
+import re
+
+from memstrata.memory.acceptance import load_json
+from memstrata.memory.context.exchanges import Step, told
+from memstrata.memory.context.layout import Laid
+from memstrata.memory.context.provider_media import PDF, audio_format, image_type, is_pdf, media_note
+from memstrata.memory.context.provider_names import CallIds, tool_name
+from memstrata.memory.context.tool_answers import answer_texts, compact
+from memstrata.memory.part_fields import UNREAD_ARGUMENTS
+from memstrata.memory.parts import text_part
+from memstrata.storage.errors import LimitExceeded
+from memstrata.storage.records import Json
+
+_CALL_IDS = re.compile(r".{1,40}", re.DOTALL)
+_TOOL_NAME_CHARS = 64
+_SPEAKERS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+# Ids of the provider's own store of files begin so; with another's it would refuse the request.
+_FILE_ID = "file-"
+
+
+def as_openai(laid: Laid) -> list[Json]:
+    """Messages for `chat.completions`: predefined messages, one system message with the stable blocks, the thread.
+
+    The volatile blocks stand in front of the newest user message's own words if it is the last message, so that it
+    stays the last thing said, and else in a user message of their own at the end: all that a prompt cache can keep
+    stands before them.
+    """
+    tale = told(laid, CallIds(_CALL_IDS))
+    stable, volatile = "\n\n".join(filter(None, laid.stable)), "\n\n".join(filter(None, laid.volatile))
+    messages = [message for step in tale.predefined for message in _messages(step)]
+    if stable:
+        messages.append({"role": "system", "content": stable})
+    messages += [message for step in (*tale.before, *tale.turn) for message in _messages(step)]
+    if volatile and tale.ends_with_question:
+        messages[-1]["content"] = _in_front(volatile, messages[-1]["content"])
+    elif volatile:
+        messages.append({"role": "user", "content": volatile})
+    return messages
+
+
+def _in_front(volatile: str, content: str | list[Json]) -> str | list[Json]:
+    return f"{volatile}\n\n{content}" if isinstance(content, str) else [text_part(volatile), *content]
+
+
+def _messages(step: Step) -> list[Json]:
+    """The message that a step is, and one for each result; nothing if all it held was reasoning."""
+    blocks = [_block(part, step) for part in step.said if part["type"] != "reasoning"]
+    if not blocks and not step.calls:
+        return []
+    message: Json = {"role": step.role}
+    if step.name and _SPEAKERS.fullmatch(step.name):
+        message["name"] = step.name
+    elif step.name:
+        _name_speaker(step.name, blocks)
+    message["content"] = _content(blocks)
+    if step.calls:
+        message["tool_calls"] = [_call(part) for part in step.calls]
+    return [message, *({"role": "tool", **_answer(part)} for part in step.results)]
+
+
+def _name_speaker(name: str, blocks: list[Json]) -> None:
+    for index, block in enumerate(blocks):
+        if block["type"] == "text":
+            blocks[index] = text_part(f"{name}: {block['text']}")
+            return
+
+
+def _content(blocks: list[Json]) -> str | list[Json] | None:
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        return str(blocks[0]["text"])
+    return blocks or None
+
+
+def _block(part: Json, step: Step) -> Json:
+    if part["type"] == "text":
+        return text_part(part["text"])
+    shown = None
+    if step.role == "user":
+        shown = _image(part) if part["type"] == "image" else _file(part)
+    return shown or text_part(media_note(part))
+
+
+def _image(part: Json) -> Json | None:
+    if "data" in part:
+        kind = image_type(part)
+        url = f"data:{kind};base64,{part['data']}" if kind else None
+    else:
+        url = part["url"] if part["url"].lower().startswith(("https://", "http://")) else None
+    return {"type": "image_url", "image_url": {"url": url}} if url else None
+
+
+def _file(part: Json) -> Json | None:
+    sound = audio_format(part)
+    if sound:
+        return {"type": "input_audio", "input_audio": {"data": part["data"], "format": sound}}
+    file_id = part.get("metadata", {}).get("file_id")
+    if isinstance(file_id, str) and file_id.startswith(_FILE_ID):
+        return {"type": "file", "file": {"file_id": file_id}}
+    if "data" in part and is_pdf(part):
+        named = part.get("file_name", "file.pdf")
+        return {"type": "file", "file": {"file_data": f"data:{PDF};base64,{part['data']}", "filename": named}}
+    return None
+
+
+def _call(part: Json) -> Json:
+    function = {"name": tool_name(part["name"], _TOOL_NAME_CHARS), "arguments": _arguments(part["arguments"])}
+    return {"id": part["id"], "type": "function", "function": function}
+
+
+def _arguments(arguments: Json) -> str:
+    """As JSON text; those that came as a text which is no JSON object, as that text."""
+    unread = arguments.get(UNREAD_ARGUMENTS)
+    as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
+    return str(unread) if as_it_came else compact(arguments)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(load_json(text, "arguments"), dict)
+    except ValueError:
+        return False
+    except LimitExceeded:
+        return True
+
+
+def _answer(part: Json) -> Json:
+    blocks = [text_part(text) for text in answer_texts(part)]
+    return {"tool_call_id": part["tool_call_id"], "content": _content(blocks) or ""}

@@ -1,0 +1,76 @@
+"""The messages that a window may show, each found through an index, however long the thread is.
+
+Every function takes a thread that was found in the same transaction, and gives visible messages only, less the halves
+of tool calls whose other half was deleted.
+"""
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, bindparam, literal_column, select
+
+from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.records import Message, Scope, Thread
+from memstrata.storage.scoping import in_thread, of_thread
+from memstrata.storage.tables import messages
+from memstrata.storage.transaction import Tx
+
+_visible = messages.c.deletion_uid.is_(None)
+
+# The role stands in the statement itself, since the index holds messages of this role alone.
+_LATEST_FROM_USER = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.role == literal_column("'user'"))
+    .order_by(messages.c.seq.desc())
+    .limit(1)
+)
+
+
+@cache
+def _span(newest_first: bool) -> Select[Any]:
+    query = select(*COLUMNS).where(
+        in_thread(messages),
+        _visible,
+        messages.c.seq > bindparam("after"),
+        messages.c.seq < bindparam("before"),
+    )
+    return query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc()).limit(bindparam("most"))
+
+
+async def newest(tx: Tx, scope: Scope, thread: Thread, *, most: int, before: int | None = None) -> list[Message]:
+    """The newest messages, at most ``most``, of those with a seq below ``before``; in chronological order."""
+    end = thread.next_seq if before is None else before
+    return await _read(tx, scope, thread, newest_first=True, after=0, before=end, most=most)
+
+
+async def first(tx: Tx, scope: Scope, thread: Thread, *, most: int) -> list[Message]:
+    """The messages that the thread begins with, at most ``most``, in order."""
+    return await _read(tx, scope, thread, newest_first=False, after=0, before=thread.next_seq, most=most)
+
+
+async def between(
+    tx: Tx, scope: Scope, thread: Thread, *, after: int, before: int, first: int, newest: int
+) -> tuple[list[Message], list[Message]]:
+    """Of the messages with ``after`` < seq < ``before``: the first and the newest, at most so many of each, in order.
+
+    None comes twice: where there are fewer than both together, the newest are taken and the first are the rest.
+    """
+    later = await _read(tx, scope, thread, newest_first=True, after=after, before=before, most=newest)
+    end = later[0].seq if later else before
+    return await _read(tx, scope, thread, newest_first=False, after=after, before=end, most=first), later
+
+
+async def latest_from_user(tx: Tx, scope: Scope, thread: Thread) -> Message | None:
+    """The newest message of role user; None where there is none."""
+    row = await tx.one(_LATEST_FROM_USER, **of_thread(scope, thread.thread_uid))
+    return None if row is None else message_of(thread.thread_id, row)
+
+
+async def _read(
+    tx: Tx, scope: Scope, thread: Thread, *, newest_first: bool, after: int, before: int, most: int
+) -> list[Message]:
+    if most < 1 or before - after < 2:
+        return []
+    of = of_thread(scope, thread.thread_uid)
+    rows = await tx.all(_span(newest_first), **of, after=after, before=before, most=most)
+    return [message_of(thread.thread_id, row) for row in (reversed(rows) if newest_first else rows)]

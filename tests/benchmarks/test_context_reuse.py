@@ -1,0 +1,67 @@
+"""What a provider's prompt cache could reuse of consecutive contexts, over many turns."""
+
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from benchmarks.servers import call
+from benchmarks.turns import TOOL_EVERY, Call, converse, shared_beginning
+from memstrata.server.building import build_server
+from memstrata.server.settings import load_settings
+
+pytestmark = pytest.mark.anyio
+
+TURNS = 200
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def tools() -> AsyncIterator[Call]:
+    """The calls of a client whose server keeps nothing."""
+    settings = load_settings({"database": "sqlite://:memory:", "embedding": {"embedder": "none"}}, environ={})
+    async with Client(build_server(settings)) as client:
+        yield partial(call, client)
+
+
+def contexts_of(kept: list[str]) -> list[list[Json]]:
+    return [[json.loads(line) for line in context.split("\n")] for context in kept]
+
+
+def stable(messages: list[Json]) -> list[Json]:
+    """A context up to the newest user message, or in the middle of a turn up to what was put at its end."""
+    return messages[:-1]
+
+
+async def test_over_200_turns_a_context_begins_like_the_one_before_until_its_window_moves_on(tools: Call) -> None:
+    reuse = await converse(tools, "main", TURNS, keep=True)
+    contexts = contexts_of(reuse.contexts)
+    assert len(contexts) == TURNS + TURNS // TOOL_EVERY
+    moved = 0
+    for before, after in pairwise(contexts):
+        if stable(before) == after[: len(before) - 1]:
+            continue
+        moved += 1
+        assert after[0] != before[0], "the window moved on, and its summary with it"
+    assert 1 <= moved <= TURNS // 10
+    assert reuse.share > 0.85
+    assert max(len(context) for context in reuse.contexts) < 8000 * 8
+
+
+async def test_continuous_trimming_loses_the_cache_every_turn_and_threshold_trimming_does_not(tools: Call) -> None:
+    await tools("update_thread", thread_id="continuous", window={"limit": "messages"})
+    threshold = {"limit": "messages", "trim": "threshold", "threshold": 60, "target": 20}
+    await tools("update_thread", thread_id="threshold", window=threshold)
+    continuous = await converse(tools, "continuous", 60)
+    kept = await converse(tools, "threshold", 60)
+    assert continuous.share < 0.5 < 0.75 < kept.share
+    assert kept.lost < 10 < continuous.lost
+
+
+def test_what_two_texts_begin_with_in_common_is_counted_in_characters() -> None:
+    assert [shared_beginning(*pair) for pair in (("", "a"), ("abc", "abd"), ("ab", "ab"), ("xa", "a"))] == [0, 2, 2, 0]
