@@ -61,7 +61,7 @@ MEANS = {
     "trimmed like the thread's first; `observed` never trims them.",
     "summarise": "What was trimmed is replaced by a summary.",
     "summary_prompt": f"What the summary is asked for with: “{SUMMARY_PROMPT}”",
-    "summary_tokens": "How long it may be.",
+    "summary_tokens": "How long it may be. With `tokens` it is a part of `max_tokens`.",
 }
 
 IMPOSSIBLE: list[dict[str, Any]] = [

@@ -45,7 +45,7 @@ class WindowSettings(Section):
     drop: Literal["oldest", "middle"] = Field(
         default="oldest", description="What leaves: the oldest, or what stands between the first and the newest."
     )
-    keep_first: int = Field(default=2, ge=0, le=_MOST, description="middle: messages at the beginning that stay.")
+    keep_first: int = Field(default=2, ge=0, le=100, description="middle: messages at the beginning that stay.")
     blank_tool_results: bool = Field(default=False, description="Whether tool results are shown empty.")
     spare_tool_results: int = Field(default=0, ge=0, le=_MOST, description="The newest so many are shown all the same.")
     max_images: int = Field(default=1, ge=0, le=_MOST, description="Images that are shown, the newest.")

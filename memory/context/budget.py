@@ -1,8 +1,8 @@
 """How the tokens of a context are shared out.
 
-The window has the first claim: half of the room, or less where it needs less. What it leaves goes to the other blocks,
-in the order of ``ORDER``; where they need more than that, each takes at most half of what those before it left. What
-they leave goes back to the window.
+The window has the first claim: half of the room, or as many eighths as it needs. What it leaves goes to the other
+blocks, in the order of ``ORDER``; where they need more than that, each takes at most half of what those before it left.
+What they leave goes back to the window.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,17 @@ STEPS = 16
 """The window's budget is a whole number of these parts of ``max_tokens``, and its start lies on a grid of half of that
 budget: so it stays where it is while the thread grows by a few messages, and a prompt cache can keep what follows."""
 _GRID = 2
+# A window's claim is a whole number of these parts of the room: a block that is cut keeps its bytes while messages that
+# are longer or shorter come and go.
+_CLAIMS = 8
 _SUMMARY_SHARE = 8
 FEWEST_SUMMARY_TOKENS = 40
 
 
 def shares(needs: Mapping[str, int], window: int, room: int) -> dict[str, int]:
     """The tokens that each block may take, of those it needs. ``window``: what the window would take as a whole."""
-    left = max(0, room - min(window, room // 2))
+    step = max(1, room // _CLAIMS)
+    left = max(0, room - min(-(-window // step) * step, room // 2))
     wanted = [name for name in ORDER if needs.get(name)]
     if sum(needs[name] for name in wanted) <= left:
         return {name: needs[name] for name in wanted}

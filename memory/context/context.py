@@ -61,7 +61,7 @@ def _shaped(gathered: Gathered, engine: Engine, max_tokens: int, format: Format)
     told = report_of(gathered, summary)
     laid = _laid(gathered, summary)
     if format == "text":
-        return shaped_text.as_text(laid, report.as_line(told, max_tokens))
+        return shaped_text.as_text(laid, report.as_line(told, gathered.thread_id, max_tokens))
     if format == "json":
         return {**shaped_text.as_json(gathered, summary), "report": report.as_json(told, gathered, max_tokens)}
     shaped: Json = {"messages": as_openai(laid)} if format == "openai" else as_anthropic(laid)

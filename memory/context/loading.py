@@ -75,7 +75,8 @@ def _enough(run: Sequence[Message], policy: WindowPolicy, budget: int, counter: 
     """Whether what lies before the run cannot be in the window."""
     if policy.limit == "observed" and run[0].seq <= cursor and len(run) >= policy.last_messages:
         return True
-    if len(run) < floor_of(policy):
+    # More messages than that can never be shown, whatever the policy wants to keep.
+    if len(run) < min(floor_of(policy), budget // OVERHEAD):
         return False
     spent = sum(message.tokens for message in lightened(run, policy, counter))
     if policy.limit == "tokens" and spent > policy.max_tokens:

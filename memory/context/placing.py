@@ -91,6 +91,7 @@ def placed(
     front = _front(predefined, given.get("predefined-messages", 0), counter)
     left = room - sum(each.tokens for each in shown) - _cost(front)
     kept, shortened = _within(window, said, policy, left, max_tokens, counter) if said else ([], ())
+    cut = {*shortened, *(said.window.shortened if said else ())}
     missing = said.thread.message_count - len(kept) if said else 0
     run_from = said.loaded.run[0].seq if said and said.loaded.run else 0
     before = min(
@@ -104,7 +105,7 @@ def placed(
         tuple(shown),
         front,
         tuple(kept),
-        tuple(sorted({*shortened, *(said.window.shortened if said else ())})),
+        tuple(message.seq for message in (*front, *kept) if message.seq in cut),
         LeftOut(missing, before, summary if missing else 0),
     )
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memstrata.memory.blocks import TAGS
+from memstrata.memory.blocks import TAGS, escaped
 from memstrata.memory.context.message_lines import OVERHEAD
 from memstrata.memory.context.pieces import Shown
 from memstrata.memory.context.placing import Gathered
@@ -45,11 +45,11 @@ def _numbers(seqs: tuple[int, ...]) -> str:
     return shown + (f" and {len(seqs) - 5} more" if len(seqs) > 5 else "")
 
 
-def as_line(report: Report, max_tokens: int) -> str:
+def as_line(report: Report, thread_id: str, max_tokens: int) -> str:
     """The last line of a context in text."""
     blocks = ", ".join(f"{name} {tokens:,}" for name, tokens in report.blocks) or "nothing is kept yet"
     said = [
-        f"context of about {report.tokens:,} of {max_tokens:,} tokens: {blocks}",
+        f"context of thread {escaped(thread_id)!r}: about {report.tokens:,} of {max_tokens:,} tokens: {blocks}",
         *([f"left out: {', '.join(report.left_out)}"] if report.left_out else []),
         *([f"note: {report.note}"] if report.note else []),
     ]

@@ -1,5 +1,6 @@
 """Which messages a budget of tokens has room for, and which of them must be cut for it."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -81,10 +82,18 @@ def _musts(
     sharing = [place for place in wanted if place not in sizes]
     if sizes and sharing:  # the user's message alone, however little room the others leave
         room = max(room, fewest)
+
+    def without_oldest(count: int) -> list[int]:
+        gone = {*[place for place in sharing if place != asked][:count]}
+        return [place for place in sharing if place not in gone]
+
+    def is_enough(count: int) -> bool:
+        shared = [costs[place] for place in without_oldest(count)]
+        return level(shared, room) >= min(fewest, max(shared))
+
+    # With one less, each gets more: what is enough stays enough.
+    sharing = without_oldest(bisect_left(range(max(0, len(sharing) - 1)), True, key=is_enough))
     highest = level([costs[place] for place in sharing], room)
-    while len(sharing) > 1 and highest < min(fewest, max(costs[place] for place in sharing)):
-        sharing.remove(next(place for place in sharing if place != asked))
-        highest = level([costs[place] for place in sharing], room)
     return sizes | {place: min(costs[place], highest) for place in sharing}
 
 

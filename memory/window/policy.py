@@ -66,6 +66,8 @@ _LEAST = {
     **dict.fromkeys(("min_messages", "keep_first", "spare_tool_results", "max_images"), 0),
     "summary_tokens": 20,
 }
+# They are read whatever the window's budget is.
+_MOST = {"keep_first": 100}
 NAMES = tuple(field.name for field in fields(WindowPolicy))
 
 
@@ -73,7 +75,7 @@ def checked(policy: WindowPolicy) -> WindowPolicy:
     """The policy itself. Raises InvalidInput for numbers out of their range, and for what cannot be had together: the
     text names both fields and says what is allowed."""
     for name, least in _LEAST.items():
-        _number(getattr(policy, name), name, least)
+        _number(getattr(policy, name), name, least, _MOST.get(name, MOST))
     if policy.target >= policy.threshold:
         raise InvalidInput(
             f"target must be below threshold: the window is cut from threshold messages down to target, and they are "
@@ -130,7 +132,7 @@ def policy_from(
                 raise InvalidInput(f"{place}: unknown value {shown(value)}; {one_of(value, _CHOICES[name])}")
             read[name] = value
         else:
-            read[name] = _number(value, place, _LEAST[name])
+            read[name] = _number(value, place, _LEAST[name], _MOST.get(name, MOST))
     try:
         return checked(replace(base, **read))
     except InvalidInput as error:
@@ -163,11 +165,11 @@ def _read(raw: Any, where: str) -> Any:
         raise InvalidInput(f"{where}: a string must hold JSON; it cannot be read: {error}") from None
 
 
-def _number(value: Any, where: str, least: int) -> int:
+def _number(value: Any, where: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"{where}: must be a whole number, {least:,} to {MOST:,}, not {shown(value)}")
-    if not least <= value <= MOST:
-        raise InvalidInput(f"{where}: must be {least:,} to {MOST:,}, not {_spelled(value)}")
+        raise InvalidInput(f"{where}: must be a whole number, {least:,} to {most:,}, not {shown(value)}")
+    if not least <= value <= most:
+        raise InvalidInput(f"{where}: must be {least:,} to {most:,}, not {_spelled(value)}")
     return value
 
 

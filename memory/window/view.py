@@ -94,7 +94,10 @@ def _limited(
     if policy.limit == "messages":
         places = _counted(messages, policy.max_messages if policy.trim == "continuous" else _left(policy, total), first)
         return [(place, messages[place]) for place in places], ()
-    fit = fitted(messages, policy.max_tokens, counter, keep_newest=policy.min_messages, keep_first=first, hard=False)
+    budget = policy.max_tokens
+    if policy.summarise and (total > len(messages) or sum(message.tokens for message in messages) > budget):
+        budget -= policy.summary_tokens
+    fit = fitted(messages, budget, counter, keep_newest=policy.min_messages, keep_first=first, hard=False)
     place_of = {message.seq: place for place, message in enumerate(messages)}
     return [(place_of[message.seq], message) for message in fit.messages], fit.shortened
 

@@ -1,5 +1,7 @@
 """Budgets of tokens: what fits, what is cut, and what must be in whatever it costs."""
 
+import time
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -60,6 +62,14 @@ def test_where_shares_are_too_small_the_oldest_of_them_goes_but_never_the_users(
     assert seqs(fitted(thread, 3 * FEWEST, ROUGH, keep_newest=2).messages) == [1, 2, 3]
     assert seqs(fitted(thread, 3 * FEWEST - 1, ROUGH, keep_newest=2).messages) == [1, 3]
     assert seqs(fitted(thread, 2 * FEWEST - 1, ROUGH, keep_newest=2).messages) == [1]
+
+
+def test_many_that_must_be_in_and_have_no_room_go_without_being_tried_one_by_one() -> None:
+    thread = sized(*[60] * 20_000, users=(0,))
+    began = time.process_time()
+    kept = fitted(thread, 100 * FEWEST, ROUGH, keep_newest=len(thread))
+    assert time.process_time() - began < 2
+    assert seqs(kept.messages) == [1, *range(20_000 - 98, 20_001)]
 
 
 def test_one_message_larger_than_the_budget_is_cut() -> None:

@@ -114,6 +114,15 @@ def test_tokens_keep_the_newest_that_fit_and_a_least_number_whatever_they_cost()
     assert window.messages[0].parts[0]["text"].endswith(CUT_MARK)
 
 
+def test_the_summary_of_what_was_trimmed_is_a_part_of_the_tokens() -> None:
+    thread = spoken(*("abcd" * 16 for _ in range(10)))
+    policy = WindowPolicy(limit="tokens", max_tokens=100, summarise=True, summary_tokens=40)
+    assert seqs(window_of(thread, policy, ROUGH).messages) == [8, 9, 10]
+    assert seqs(window_of(thread[-5:], policy, ROUGH, older=5).messages) == [8, 9, 10]
+    assert seqs(window_of(thread[-5:], policy, ROUGH).messages) == [6, 7, 8, 9, 10]
+    assert seqs(window_of(thread, replace(policy, summarise=False), ROUGH).messages) == [6, 7, 8, 9, 10]
+
+
 def test_the_newest_user_message_takes_the_place_of_another() -> None:
     thread = [*talk(5), *(message(at, "assistant", "working") for at in range(6, 12))]
     assert shown(thread, COUNT) == [5, 9, 10, 11]

@@ -147,6 +147,42 @@ async def test_the_newest_messages_stay_though_each_must_be_cut(tools: Tools) ->
     assert any(entry.startswith("words of #11") for entry in told["report"]["left_out"])
 
 
+async def test_a_block_that_is_cut_keeps_its_bytes_while_longer_and_shorter_messages_come(tools: Tools) -> None:
+    await tools("update_working_memory", content=" ".join(f"fact{n}" for n in range(600)), scope="resource")
+    await tools("update_thread", thread_id="main", window={"limit": "messages", "max_messages": 6})
+    await tools.say("main", *("tea " * 80 for _ in range(6)))
+    profiles = set()
+    for number in range(12):
+        await tools.say("main", "tea " * (70 + number * 7 % 16))
+        text = await tools("get_context", thread_id="main", max_tokens=2000)
+        profiles.add(text.partition("</user-profile>")[0])
+    assert len(profiles) == 1
+    assert "[cut]" in profiles.pop()
+
+
+async def test_a_policy_that_keeps_more_than_there_is_room_for_shows_the_same_however_long_the_thread_is(
+    tools: Tools,
+) -> None:
+    said = [f"{number:04}: a message with so many words that no two of them cost little" for number in range(400)]
+    contexts = []
+    for thread, texts in (("long", said), ("short", said[-100:])):
+        await tools("update_thread", thread_id=thread, window={"last_messages": 100_000})
+        for start in range(0, len(texts), 100):
+            await tools.say(thread, *texts[start : start + 100])
+        told = await tools("get_context", thread_id=thread, format="json", max_tokens=1000)
+        contexts.append([m["parts"] for each in told["blocks"] for m in each.get("messages", [])])
+    assert contexts[0] == contexts[1]
+
+
+async def test_words_are_missing_only_of_messages_that_are_shown(tools: Tools) -> None:
+    await tools("update_thread", thread_id="main", window={"limit": "tokens", "max_tokens": 5000})
+    await tools.say("main", "tea " * 9000, *("and milk " * 20 for _ in range(20)))
+    left_out = (await tools("get_context", thread_id="main", format="json"))["report"]["left_out"]
+    assert left_out == ["words of #1"]
+    (left_out,) = (await tools("get_context", thread_id="main", format="json", max_tokens=800))["report"]["left_out"]
+    assert left_out.endswith(" earlier messages")
+
+
 SAID = st.fixed_dictionaries(
     {
         "role": st.sampled_from(["user", "assistant", "system"]),

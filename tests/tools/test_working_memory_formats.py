@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memstrata.memory.blocks import MARK
+
 from .calling import Connect, Json, Tools, examples
 from .documents import MAIN, MARKDOWN, PROFILE, TEMPLATE, TOKEN, content, get, refused, update
 
@@ -35,7 +37,9 @@ async def test_secrets_in_json_are_masked_in_values_and_keys(connect: Connect) -
 async def test_an_empty_document_with_a_template_is_the_form_to_fill_in(connect: Connect) -> None:
     async with connect(working_memory=MARKDOWN) as tools:
         text = await tools("get_working_memory", **PROFILE)
-        assert text.startswith("<user-profile>\n<description>\nNothing is kept yet. This is the form to fill in: ")
+        assert text.startswith(
+            f"<user-profile>\n<description>\n{MARK} Nothing is kept yet. This is the form to fill in: "
+        )
         assert TEMPLATE in text
         kept = await get(tools, **PROFILE)
         assert (kept["format"], kept["template"], kept["content"]) == ("markdown", TEMPLATE, "")

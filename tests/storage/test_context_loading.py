@@ -1,0 +1,32 @@
+"""What is read for a context: no more than there is room for, whatever the policy wants to keep."""
+
+import pytest
+
+from memstrata.memory.context.loading import load
+from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.window.policy import WindowPolicy
+from memstrata.storage import threads
+from memstrata.storage.transaction import Database, Tx
+
+from .building import ANA, draft, say
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [WindowPolicy(last_messages=100_000), WindowPolicy(limit="tokens", max_tokens=1, min_messages=100_000)],
+)
+async def test_a_policy_that_keeps_more_than_there_is_room_for_reads_no_more_the_longer_the_thread_is(
+    database: Database, policy: WindowPolicy
+) -> None:
+    await say(database, "main", *(draft() for _ in range(400)))
+
+    async def read(tx: Tx) -> tuple[int, int]:
+        thread = await threads.find(tx, ANA, "main")
+        loaded = await load(tx, ANA, thread, policy, 500, TokenCounter(None))
+        return len(loaded.run), loaded.older
+
+    given, older = await database.read(read)
+    assert 50 <= given < 100
+    assert given + older == 400
