@@ -71,7 +71,14 @@ SearchText = Callable[[Message], Indexed]
 class Thread:
     """One conversation. ``thread_uid`` is new when a thread is made again under the same name.
 
+    ``title_by``: ``caller`` (who also may have removed it), ``extractive``, or the model that made the title; None: there
+    is none yet.
+
     ``window_policy`` is JSON, as ``memory.window.choosing`` writes and reads it; None: none was set.
+
+    Everything up to ``observed_seq`` is told by active observations, and up to ``buffered_seq`` (and of the message
+    behind it the first ``buffered_chars``, if it is a long one) by buffered ones. ``raw_tokens`` are those of the
+    messages behind ``observed_seq``.
     """
 
     thread_uid: str
@@ -87,6 +94,13 @@ class Thread:
     next_event_seq: int = 1
     next_step_seq: int = 1
     window_policy: str | None = None
+    raw_tokens: int = 0
+    observed_seq: int = 0
+    buffered_seq: int = 0
+    buffered_chars: int = 0
+    current_task: str | None = None
+    next_step: str | None = None
+    title_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,21 +18,58 @@ from sqlalchemy import (
     text,
 )
 
-metadata = MetaData()
+from memstrata.storage.derived_tables import (
+    document_sources,
+    entries,
+    entry_sources,
+    job_turns,
+    jobs,
+    observations,
+    session_notes,
+    spending,
+    summaries,
+)
+from memstrata.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
+
+__all__ = [
+    "SCOPE",
+    "THREAD",
+    "attempts",
+    "deletions",
+    "document_sources",
+    "entries",
+    "entry_sources",
+    "events",
+    "idempotency",
+    "installation",
+    "job_turns",
+    "jobs",
+    "messages",
+    "metadata",
+    "observations",
+    "plans",
+    "resource_events",
+    "resources",
+    "runs",
+    "search_rows",
+    "search_vectors",
+    "session_memories",
+    "session_notes",
+    "spending",
+    "steps",
+    "summaries",
+    "threads",
+    "usage",
+    "user_profiles",
+]
 
 _from_user = text("role = 'user' AND deletion_uid IS NULL")
+_hidden = text("deletion_uid IS NOT NULL")
 
 
-def _scope_columns() -> tuple[Column[str], Column[str], Column[str]]:
-    return (
-        Column("tenant_id", Text, nullable=False),
-        Column("agent_id", Text, nullable=False),
-        Column("resource_id", Text, nullable=False),
-    )
+def _counter(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
 
-
-SCOPE = ("tenant_id", "agent_id", "resource_id")
-THREAD = (*SCOPE, "thread_uid")
 
 installation = Table(
     "installation",
@@ -44,7 +81,7 @@ installation = Table(
 threads = Table(
     "threads",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("thread_id", Text, nullable=False),
     Column("title", Text().with_variant(Text(collation="C"), "postgresql")),
@@ -59,6 +96,18 @@ threads = Table(
     Column("next_event_seq", BigInteger, nullable=False, server_default=text("1")),
     Column("next_step_seq", BigInteger, nullable=False, server_default=text("1")),
     Column("window_policy", Text),  # the name of a profile or a whole policy, as JSON; null: the server's default
+    # How far background work has come: the last seq that each kind has taken in. ``raw_tokens`` are those of the
+    # messages behind ``observed_seq``.
+    _counter("raw_tokens"),
+    _counter("observed_seq"),
+    _counter("buffered_seq"),
+    _counter("buffered_chars"),  # of the message behind ``buffered_seq``, where a long one is observed in pieces
+    _counter("entries_seq"),
+    _counter("profile_seq"),
+    _counter("session_seq"),
+    Column("current_task", Text),
+    Column("next_step", Text),
+    Column("title_by", Text),  # caller, extractive, or the model that made the title; null: there is none
     PrimaryKeyConstraint(*THREAD),
     Index(
         "threads_live_name",
@@ -74,7 +123,7 @@ threads = Table(
 messages = Table(
     "messages",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("id", Text, nullable=False),
@@ -94,6 +143,7 @@ messages = Table(
     ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
     Index("messages_by_id", *THREAD, "id", unique=True),
     Index("messages_from_user", *THREAD, "seq", sqlite_where=_from_user, postgresql_where=_from_user),
+    Index("messages_hidden", *THREAD, "seq", sqlite_where=_hidden, postgresql_where=_hidden),
 )
 
 # What is searched: a row for each chunk of a message's text. Its words are beside it, in each database's own way.
@@ -101,7 +151,7 @@ search_rows = Table(
     "search_rows",
     MetaData(),
     Column("row_id", BigInteger, primary_key=True),  # never given again
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("chunk", Integer, nullable=False),
@@ -131,7 +181,7 @@ search_vectors = Table(
 deletions = Table(
     "deletions",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("deletion_uid", Text, nullable=False),
     Column("thread_uid", Text, nullable=False),
     Column("kind", Text, nullable=False),  # "messages" or "thread"
@@ -146,7 +196,7 @@ deletions = Table(
 idempotency = Table(
     "idempotency",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("key", Text, nullable=False),
     Column("body_hmac", Text, nullable=False),
     Column("answer", Text, nullable=False),
@@ -156,22 +206,11 @@ idempotency = Table(
 )
 
 
-def _of_thread() -> ForeignKeyConstraint:
-    """A row of a thread goes when the thread is erased."""
-    return ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE")
-
-
-def _of_message() -> ForeignKeyConstraint:
-    """A row that was made from a message (``message_seq``; null: from none) goes when the message is erased."""
-    target = [f"messages.{name}" for name in (*THREAD, "seq")]
-    return ForeignKeyConstraint((*THREAD, "message_seq"), target, ondelete="CASCADE")
-
-
 # What an agent serves, once something of it changed: its events' counter.
 resources = Table(
     "resources",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("next_event_seq", BigInteger, nullable=False),
     PrimaryKeyConstraint(*SCOPE),
 )
@@ -180,7 +219,7 @@ resources = Table(
 events = Table(
     "events",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
@@ -190,8 +229,8 @@ events = Table(
     Column("message_seq", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "seq"),
-    _of_thread(),
-    _of_message(),
+    of_thread(),
+    of_message(),
     Index(
         "events_by_message",
         *THREAD,
@@ -205,7 +244,7 @@ events = Table(
 resource_events = Table(
     "resource_events",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("seq", BigInteger, nullable=False),
     Column("type", Text, nullable=False),
     Column("actor", Text, nullable=False),
@@ -214,7 +253,7 @@ resource_events = Table(
     Column("thread_uid", Text),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*SCOPE, "seq"),
-    _of_thread(),
+    of_thread(),
     Index(
         "resource_events_by_thread",
         *THREAD,
@@ -229,7 +268,7 @@ def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKey
     return Table(
         name,
         metadata,
-        *_scope_columns(),
+        *scope_columns(),
         *more,
         Column("version", BigInteger, nullable=False),
         Column("content", Text, nullable=False),
@@ -245,28 +284,28 @@ def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKey
 
 
 _cleared = text("change = 'clear'")
-session_memories = _versions("session_memories", THREAD, Column("thread_uid", Text, nullable=False), _of_thread())
+session_memories = _versions("session_memories", THREAD, Column("thread_uid", Text, nullable=False), of_thread())
 user_profiles = _versions("user_profiles", SCOPE)
 
 # Revisions of a thread's plan: the newest is the plan that is open.
 plans = Table(
     "plans",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("plan", Text, nullable=False),
     Column("actor", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "revision"),
-    _of_thread(),
+    of_thread(),
 )
 
 # The iteration log.
 attempts = Table(
     "attempts",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("task_key", Text, nullable=False),
     Column("attempt", BigInteger, nullable=False),
@@ -277,14 +316,14 @@ attempts = Table(
     Column("fix_applied", Text),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "task_key", "attempt"),
-    _of_thread(),
+    of_thread(),
 )
 
 # Runs of agents. A run's id is its scope's, not its thread's: who resumes it need not know the thread.
 runs = Table(
     "runs",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("run_id", Text, nullable=False),
     Column("thread_uid", Text, nullable=False),
     Column("workflow_id", Text, nullable=False),  # empty: none
@@ -304,7 +343,7 @@ runs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*SCOPE, "run_id"),
-    _of_thread(),
+    of_thread(),
     Index("runs_by_time", *SCOPE, "created_at", "run_id"),
     Index("runs_by_thread", *THREAD),
     Index(
@@ -319,7 +358,7 @@ runs = Table(
 steps = Table(
     "steps",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("operation_id", Text, nullable=False),
@@ -328,8 +367,8 @@ steps = Table(
     Column("message_seq", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "seq"),
-    _of_thread(),
-    _of_message(),
+    of_thread(),
+    of_message(),
     Index("steps_by_operation", *THREAD, "operation_id", "seq"),
     Index(
         "steps_by_message",
@@ -344,7 +383,7 @@ steps = Table(
 usage = Table(
     "usage",
     metadata,
-    *_scope_columns(),
+    *scope_columns(),
     Column("thread_uid", Text, nullable=False),  # empty: of no thread
     Column("model", Text, nullable=False),
     Column("source", Text, nullable=False),  # "steps", or the kind of a background job

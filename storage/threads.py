@@ -35,11 +35,19 @@ _COLUMNS = (
     threads.c.next_event_seq,
     threads.c.next_step_seq,
     threads.c.window_policy,
+    threads.c.raw_tokens,
+    threads.c.observed_seq,
+    threads.c.buffered_seq,
+    threads.c.buffered_chars,
+    threads.c.current_task,
+    threads.c.next_step,
+    threads.c.title_by,
 )
 _live = threads.c.deletion_uid.is_(None)
 _FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
 _LOCK = _FIND.with_for_update()
-_LOCK_UID = select(*_COLUMNS).where(in_thread(threads), _live).with_for_update()
+_FIND_UID = select(*_COLUMNS).where(in_thread(threads), _live)
+_LOCK_UID = _FIND_UID.with_for_update()
 
 # Postgres' form of the insert; SQLite's compiler writes the same words.
 _MAKE = (
@@ -62,6 +70,7 @@ _DESCRIBE = (
     .where(in_thread(threads))
     .values(
         title=bindparam("new_title"),
+        title_by=bindparam("new_title_by"),
         metadata=bindparam("new_metadata"),
         window_policy=bindparam("new_window_policy"),
         updated_at=bindparam("now"),
@@ -82,6 +91,12 @@ async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
 async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
     """The same, held until the transaction ends: whoever changes a thread's messages holds it. Raises NotFound."""
     return _found(await tx.one(_LOCK, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+async def find_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
+    """The live thread with this uid; None when it is deleted by now."""
+    row = await tx.one(_FIND_UID, **of_thread(scope, thread_uid))
+    return None if row is None else _thread(row)
 
 
 async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
@@ -139,6 +154,7 @@ async def describe(
         _DESCRIBE,
         **of_thread(scope, thread.thread_uid),
         new_title=title,
+        new_title_by=thread.title_by if change.title is None else "caller",
         new_metadata=to_json(metadata),
         new_window_policy=window_policy,
         now=now,

@@ -70,6 +70,15 @@ def migrate_sqlite(connection: sqlite_driver.Connection) -> int:
     """
     if _sqlite_version(connection) == latest_version("sqlite"):
         return latest_version("sqlite")
+    # A table is changed by making it anew: with foreign keys, dropping the old one would take along what refers to it.
+    connection.execute("PRAGMA foreign_keys = OFF")
+    try:
+        return _migrate_sqlite(connection)
+    finally:
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _migrate_sqlite(connection: sqlite_driver.Connection) -> int:
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_LEDGER)

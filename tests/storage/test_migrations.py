@@ -79,17 +79,22 @@ async def test_processes_that_start_together_on_an_empty_database_all_succeed(
 async def test_a_kill_at_any_statement_leaves_the_database_as_it_was(
     forking: Forking, database_url: str, server: "asyncpg.Connection[asyncpg.Record] | None"
 ) -> None:
-    for statements in range(100):
+    left: list[set[str]] = []
+    for statements in range(200):
         forking.order("migrate_and_die", url=database_url, statements=statements)
         lines, (code,) = await forking.until_codes()
         assert [line for line in lines if "error" in line] == []
         if code == 0:
             break
         assert code == 9
-        assert await tables(database_url, server) == set()
+        left.append(await tables(database_url, server))
+    # What follows COMMIT is a statement, too.
+    complete = await tables(database_url, server)
+    assert [found for found in left[:-1] if found] == []
+    assert left[-1] in (set(), complete)
     # SQLite: two looks at the version, BEGIN, the ledger, every statement of the file, what follows it, COMMIT.
     assert statements >= (20 if server is None else 8)
-    assert "messages" in await tables(database_url, server)
+    assert "messages" in complete
     database = await reopened(database_url)
     try:
         assert (await say(database, "main", draft())).stored[0].seq == 1
@@ -200,6 +205,71 @@ async def test_what_the_first_version_stored_is_there_after_the_later_steps(
         assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
         assert (await database.read(threads.find, ANA, "main")).updated_at == 6
         assert (await say(database, "main", draft("walrus"))).thread.thread_uid == "uid"
+    finally:
+        await database.close()
+
+
+BEFORE_ENTRIES_WERE_SEARCHED = """
+INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, title, metadata, created_at, updated_at,
+    next_seq, last_created_at, message_count, token_count)
+VALUES ('local', 'agent', 'ana', 'uid', 'main', 'Walrus', '{}', 5, 5, 4, 5, 3, 9);
+INSERT INTO messages (tenant_id, agent_id, resource_id, thread_uid, seq, id, role, parts, metadata, tokens, encoding,
+    created_at, said_at, revision)
+SELECT 'local', 'agent', 'ana', 'uid', n, 'm' || n, 'user', '[]', '{}', 3, 'none', 5, 5, 1
+FROM (SELECT 1 AS n UNION SELECT 2 UNION SELECT 3) AS numbers;
+INSERT INTO search_rows (tenant_id, agent_id, resource_id, thread_uid, seq, chunk, text_version, role, said_at, chars,
+    session_seq, @lexemes)
+SELECT tenant_id, agent_id, resource_id, thread_uid, seq, 0, 2, role, 5, 6, 1, @walrus FROM messages ORDER BY seq;
+INSERT INTO search_vectors SELECT row_id, 'm', 's', 8, @code, @vector FROM search_rows;
+DELETE FROM messages WHERE seq = 3;
+"""
+OF_DIALECT = {
+    "sqlite": {"@lexemes": "session_mark", "@walrus": "NULL", "@code": "x'01'", "@vector": "x'01'"},
+    "postgres": {"@lexemes": "lexemes", "@walrus": "'walrus'::tsvector", "@code": "B'1'", "@vector": "'\\x01'"},
+}
+AN_ENTRY = """
+INSERT INTO entries (tenant_id, agent_id, resource_id, entry_id, content, content_hash, status, origin, trust, model,
+    prompt, created_at, seen_at)
+VALUES ('local', 'agent', 'ana', 'e', 'c', 'h', 'active', 'extracted', 'user', 'm', 'p', 1, 1)
+"""
+
+
+async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_them(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {dialect: runner.migrations(dialect)[:4] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
+        old = await reopened(database_url)
+        script = BEFORE_ENTRIES_WERE_SEARCHED
+        for name, value in OF_DIALECT[old.dialect].items():
+            script = script.replace(name, value)
+        for statement in script.split(";\n")[:-1]:
+            await old.write(execute, statement)
+        if old.dialect == "sqlite":
+            words = "INSERT INTO search_text (rowid, text, scope) SELECT row_id, 'walrus', '1' FROM search_rows"
+            await old.write(execute, words)
+        kept = await old.read(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
+        await old.close()
+    database = await reopened(database_url)
+    try:
+        assert [seq for _, seq in kept] == [1, 2]
+        (first, _), (second, _) = kept
+        assert await database.read(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id") == kept
+        assert await database.read(rows, "SELECT row_id FROM search_vectors ORDER BY 1") == [(first,), (second,)]
+        assert await database.read(rows, "SELECT raw_tokens, title_by FROM threads") == [(9, "caller")]
+        new = (await say(database, "main", draft("walrus", id="new"))).stored[0].seq
+        assert await only(database, f"SELECT row_id FROM search_rows WHERE seq = {new}") > second + 1, "never again"
+        # What a foreign key did: rows go with their message, and vectors and words with their row.
+        await database.write(execute, "DELETE FROM messages WHERE seq = 1")
+        assert await only(database, "SELECT min(row_id) FROM search_rows") == second
+        assert await only(database, "SELECT min(row_id) FROM search_vectors") == second
+        if database.dialect == "sqlite":
+            assert await only(database, "SELECT min(rowid) FROM search_text") == second
+        await database.write(execute, AN_ENTRY)
+        await database.write(execute, "UPDATE search_rows SET thread_uid = 'entry:e', seq = 1 WHERE seq = 2")
+        await database.write(execute, "DELETE FROM entries")
+        assert await database.read(rows, "SELECT seq FROM search_rows") == [(new,)]
     finally:
         await database.close()
 

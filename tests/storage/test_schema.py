@@ -132,4 +132,7 @@ def test_every_tenants_table_leads_its_key_with_the_scope() -> None:
     for table in metadata.sorted_tables:
         if "tenant_id" in table.c:
             assert [column.name for column in table.primary_key][:3] == ["tenant_id", "agent_id", "resource_id"]
-    assert {table.name for table in metadata.sorted_tables if "tenant_id" not in table.c} == {"installation"}
+    assert {table.name for table in metadata.sorted_tables if "tenant_id" not in table.c} == {
+        "installation",
+        "spending",
+    }
