@@ -46,7 +46,7 @@ async def add(
         return appended
     if await tx.one(_ANY_DELETE, **of_thread(scope, thread.thread_uid)) is None:
         return appended
-    for half in await orphans.settle(tx, scope, thread, (), search_text):
+    for half in await orphans.settle(tx, scope, thread, (), search_text, now=now):
         ids = ", ".join(sorted(call_ids(half.message.parts) | result_ids(half.message.parts)))
         raise Conflict(
             f"message {half.message.id!r} has nothing but halves of tool calls whose other half is deleted ({ids}): "

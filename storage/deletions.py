@@ -1,13 +1,25 @@
 """Deleting: hidden at once from every reader and from search, restorable for a while, then erased for good."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import installation, orphans, search, threads
+from memstrata.storage import (
+    derivations,
+    entries,
+    entry_endings,
+    installation,
+    jobs,
+    observation_sources,
+    orphans,
+    search,
+    sources_there,
+    threads,
+)
 from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.jobs import Kind
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.records import Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
@@ -33,6 +45,7 @@ CHANGE_COUNTS = threads.totals_change(
     {
         "message_count": threads_table.c.message_count + bindparam("more_messages"),
         "token_count": threads_table.c.token_count + bindparam("more_tokens"),
+        "raw_tokens": threads_table.c.raw_tokens + bindparam("more_raw"),
         "updated_at": bindparam("now"),
     }
 )
@@ -56,6 +69,8 @@ class Deleted:
     thread: Thread
     messages: list[Message]
     deletion_uid: str | None
+    fell_back: frozenset[Kind] = frozenset()
+    """What is without something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
 
 
 async def delete_messages(
@@ -83,20 +98,37 @@ async def delete_messages(
     gone = [message for message in await _chosen(tx, of, thread_id, which, ids) if message.role in roles]
     if not gone:
         return Deleted(thread, [], None)
-    emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text)
+    emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text, now=now)
     gone += [half.message for half in emptied]
     seqs = [message.seq for message in gone]
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid, seqs)
+    stood = await derivations.standing(tx, scope, thread, seqs)
     await search.remove(tx, scope, thread.thread_uid, seqs)
+    again = await derivations.drop(tx, scope, thread, seqs) + await derivations.drop_title(tx, scope, thread, seqs)
     await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
     if erase:
-        await orphans.erase(tx, of, deletion_uid)
+        await orphans.erase(tx, scope, thread.thread_uid, deletion_uid)
         await installation.owe_rewrite(tx)
     else:
         await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
-    tokens = sum(message.tokens for message in gone)
-    await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, now=now)
+    await entry_endings.sources_gone(tx, scope, sourced, erased=erase)
+    if sourced and len(await entries.seen(tx, scope, sourced)) < len(sourced):
+        again.append((thread.thread_uid, "entries", min(seqs)))
+    await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
+    again += await derivations.fallen(tx, scope, thread, stood)
+    await derivations.do_again(tx, scope, again, now=now)
+    await jobs.fence_off(tx, scope, now=now)
+    tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
+    await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, more_raw=-raw, now=now)
     after = await threads.find(tx, scope, thread_id)
-    return Deleted(after, sorted(gone, key=lambda message: message.seq), None if erase else deletion_uid)
+    fell_back = frozenset(kind for _, kind, _ in again)
+    in_order = sorted(gone, key=lambda message: message.seq)
+    return Deleted(after, in_order, None if erase else deletion_uid, fell_back)
+
+
+def raw_tokens(found: Sequence[Message], thread: Thread) -> int:
+    """Tokens of those messages that no active observation tells."""
+    return sum(message.tokens for message in found if message.seq > thread.observed_seq)
 
 
 async def _chosen(tx: Tx, of: dict[str, Any], thread_id: str, which: Which, ids: Collection[str]) -> list[Message]:
@@ -124,13 +156,21 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     """
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
+    stood = await derivations.standing(tx, scope, thread, None)
     await search.remove_thread(tx, scope, thread.thread_uid)
     if erase:
+        await sources_there.erase_of_thread(tx, scope, thread.thread_uid)
         await tx.run(ERASE_THREAD, **of)
+        await jobs.forget_thread(tx, scope, thread.thread_uid)
         await installation.owe_rewrite(tx)
-        return Deleted(thread, [], None)
-    await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
-    await tx.run(
-        _RECORD, **of, deletion_uid=deletion_uid, kind="thread", message_count=thread.message_count, deleted_at=now
-    )
-    return Deleted(thread, [], deletion_uid)
+    else:
+        await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
+        await tx.run(
+            _RECORD, **of, deletion_uid=deletion_uid, kind="thread", message_count=thread.message_count, deleted_at=now
+        )
+    await entry_endings.sources_gone(tx, scope, sourced, erased=erase)
+    again = await derivations.fallen(tx, scope, thread, stood)
+    await derivations.do_again(tx, scope, again, now=now)
+    await jobs.fence_off(tx, scope, now=now)
+    return Deleted(thread, [], None if erase else deletion_uid, frozenset(kind for _, kind, _ in again))

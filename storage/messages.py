@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from memstrata.storage import search, threads
+from memstrata.storage import derivations, entry_endings, observation_sources, search, threads
 from memstrata.storage.errors import Conflict
 from memstrata.storage.records import ROLES, Draft, Json, Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
@@ -83,6 +83,7 @@ _TOTALS = threads.totals_change(
         "last_created_at": bindparam("new_last_created_at"),
         "message_count": bindparam("new_message_count"),
         "token_count": bindparam("new_token_count"),
+        "raw_tokens": bindparam("new_raw_tokens"),
         "updated_at": bindparam("now"),
     }
 )
@@ -99,8 +100,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
+    """``more_raw`` is by how much the thread's ``raw_tokens`` changed."""
+
     thread: Thread
     stored: list[Stored]
+    more_raw: int
 
 
 def message_of(thread_id: str, row: Row) -> Message:
@@ -147,7 +151,7 @@ async def append(
     thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
     of = of_thread(scope, thread.thread_uid)
     known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=[draft.id for draft in drafts])}
-    seq, last, tokens, added = thread.next_seq, thread.last_created_at, thread.token_count, 0
+    seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
     stored: list[Stored] = []
     rows: list[dict[str, Any]] = []
     indexed: list[search.Entry] = []
@@ -156,6 +160,7 @@ async def append(
             outcome, token_change = await _meet_again(tx, of, old, draft, replace_known)
             stored.append(outcome)
             tokens += token_change
+            raw += token_change if outcome.seq > thread.observed_seq else 0
             if outcome.status == "replaced":
                 await search.remove(tx, scope, thread.thread_uid, [outcome.seq])
                 indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
@@ -165,20 +170,45 @@ async def append(
         rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": said_at})
         stored.append(Stored(draft.id, seq, "added"))
         indexed.append(search.Entry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
-        seq, tokens, added = seq + 1, tokens + draft.tokens, added + 1
+        seq, tokens, raw, added = seq + 1, tokens + draft.tokens, raw + draft.tokens, added + 1
     if rows:
         await tx.many(_INSERT, rows)
     await search.put(tx, scope, indexed)
+    await _tell_of_replaced(tx, scope, thread, known, drafts, stored, now)
     after = replace(
         thread,
         next_seq=seq,
         last_created_at=last,
         message_count=thread.message_count + added,
         token_count=tokens,
+        raw_tokens=raw,
         updated_at=now if indexed or rows else thread.updated_at,
     )
     await _count(tx, of, after)
-    return Appended(after, stored)
+    return Appended(after, stored, raw - thread.raw_tokens)
+
+
+async def _tell_of_replaced(
+    tx: Tx,
+    scope: Scope,
+    thread: Thread,
+    known: dict[str, Row],
+    drafts: Sequence[Draft],
+    stored: Sequence[Stored],
+    now: int,
+) -> None:
+    """Tell what was made of messages which of them were replaced, and say the same as before, or not."""
+    same: list[int] = []
+    other: list[int] = []
+    for draft, outcome in zip(drafts, stored, strict=True):
+        if outcome.status == "replaced":
+            _, _, role, _, parts, *_ = known[draft.id]
+            (same if (role, parts) == (draft.role, to_json(draft.parts)) else other).append(outcome.seq)
+    if same or other:
+        await entry_endings.replaced(tx, scope, thread.thread_uid, same_text=same, other_text=other)
+        await observation_sources.changed(tx, scope, thread.thread_uid, other, now=now)
+    if other:
+        await derivations.replaced(tx, scope, thread, other, now=now)
 
 
 async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
@@ -189,6 +219,7 @@ async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
         new_last_created_at=after.last_created_at,
         new_message_count=after.message_count,
         new_token_count=after.token_count,
+        new_raw_tokens=after.raw_tokens,
         now=after.updated_at,
     )
 
@@ -314,6 +345,14 @@ async def page(
     total = None if len(roles) == len(ROLES) else await tx.one(_COUNT, **of)
     ordered = reversed(rows) if newest_first else rows
     return Page(thread, [message_of(thread_id, row) for row in ordered], total[0] if total else thread.message_count)
+
+
+_IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))
+
+
+async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
+    """Which of these ids a thread has visible messages of."""
+    return sorted(row[0] for row in await tx.all(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))
 
 
 _BEFORE = (

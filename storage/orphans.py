@@ -3,11 +3,10 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlalchemy import bindparam, delete, or_, select, update
 
-from memstrata.storage import search
+from memstrata.storage import observation_sources, search, sources_there
 from memstrata.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
 from memstrata.storage.records import Json, Message, Scope, SearchText, Thread
 from memstrata.storage.scoping import in_thread, of_thread
@@ -31,7 +30,11 @@ _HIDE_CALLS = (
 )
 _STRIP = _HIDE_CALLS.values(parts=bindparam("new_parts"))
 _ERASE_DELETION = delete(messages).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
-_ERASE_SEQS = delete(messages).where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+_GO_WITH = (
+    update(messages)
+    .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+    .values(deletion_uid=bindparam("deletion_uid"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,9 @@ class Emptied:
     deletion_uid: str | None
 
 
-async def settle(tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], search_text: SearchText) -> list[Emptied]:
+async def settle(
+    tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], search_text: SearchText, *, now: int
+) -> list[Emptied]:
     """Hide the halves whose other half is deleted or in ``gone``, show the others, and index what changed anew.
 
     Returns the messages, not in ``gone``, of which nothing would be left: they are for the caller to hide.
@@ -52,6 +57,7 @@ async def settle(tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], se
     deleted_by: dict[int, str | None] = {row[0]: row[-1] for row in rows if row[-1] is not None}
     alone = orphans(_seqs_and_parts(rows), {*deleted_by, *gone})
     emptied: list[Emptied] = []
+    changed: list[int] = []
     for row in rows:
         seq, hidden, wanted = row[0], _hidden_calls(row), alone.get(row[0], {})
         if seq in deleted_by or seq in gone or hidden == set(wanted):
@@ -61,13 +67,17 @@ async def settle(tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], se
         if rest:
             await tx.run(_HIDE_CALLS, **of, at_seq=seq, new_hidden_calls=_stored(wanted))
             await index_again(tx, scope, thread, [replace(message, parts=rest)], search_text)
+            changed.append(seq)
         else:
             emptied.append(Emptied(message, next(filter(None, map(deleted_by.get, wanted.values())), None)))
+    await observation_sources.changed(tx, scope, thread.thread_uid, changed, now=now)
     return emptied
 
 
-async def erase(tx: Tx, of: dict[str, Any], deletion_uid: str) -> None:
-    """Erase the messages that one delete hid, and the halves of tool calls elsewhere whose other half they held."""
+async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> None:
+    """Erase the messages that one delete hid, the halves of tool calls elsewhere whose other half they held, and the
+    documents that were made from them."""
+    of = of_thread(scope, thread_uid)
     rows = await tx.all(_WITH_TOOLS, **of)
     erased = {row[0] for row in rows if row[-1] == deletion_uid}
     alone = orphans(_seqs_and_parts(rows), erased) if erased else {}
@@ -77,7 +87,8 @@ async def erase(tx: Tx, of: dict[str, Any], deletion_uid: str) -> None:
             if rest:
                 await tx.run(_STRIP, **of, at_seq=row[0], new_parts=to_json(rest), new_hidden_calls=_stored(hidden))
             else:
-                await tx.run(_ERASE_SEQS, **of, seqs=[row[0]])
+                await tx.run(_GO_WITH, **of, seqs=[row[0]], deletion_uid=deletion_uid)
+    await sources_there.erase(tx, scope, thread_uid, deletion_uid)
     await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
 
 

@@ -1,12 +1,13 @@
-"""Every visible message of the installation by its place, for work that goes through all of them in short reads."""
+"""Every visible message, and every active entry, of the installation by its place, for work that goes through all of them in short reads."""
 
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, func, select, tuple_
 
+from memstrata.storage import entries as kept
 from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import THREAD, messages, threads
+from memstrata.storage.scoping import in_thread, of_scope, of_thread
+from memstrata.storage.tables import SCOPE, THREAD, entries, messages, threads
 from memstrata.storage.transaction import Tx
 
 
@@ -30,6 +31,16 @@ _THREADS = (
     .order_by(*_columns)
     .limit(bindparam("most"))
 )
+_entry_columns = [entries.c[name] for name in (*SCOPE, "entry_id")]
+_ENTRIES = (
+    select(*_entry_columns)
+    .where(
+        tuple_(*_entry_columns) > tuple_(*(bindparam(f"after_{name}") for name in (*SCOPE, "entry_id"))),
+        entries.c.status == "active",
+    )
+    .order_by(*_entry_columns)
+    .limit(bindparam("most"))
+)
 _visible = messages.c.deletion_uid.is_(None)
 _SEQS = (
     select(messages.c.seq)
@@ -38,6 +49,13 @@ _SEQS = (
     .limit(bindparam("most"))
 )
 _COUNT = select(func.coalesce(func.sum(threads.c.message_count), 0)).where(threads.c.deletion_uid.is_(None))
+
+
+async def entries_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
+    """The next active entries behind ``after``, all scopes in one order: each is the thread that it is in the index."""
+    values = {f"after_{name}": value for name, value in of_scope(after.scope).items()}
+    rows = await tx.all(_ENTRIES, **values, after_entry_id=after.thread_uid.removeprefix(kept.PLACE), most=most)
+    return [ThreadPlace(Scope(*row[:3]), kept.place_of(row[3])) for row in rows]
 
 
 async def threads_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:

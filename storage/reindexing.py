@@ -1,10 +1,10 @@
-"""Index rows made anew from their messages, after the rules that make the indexed text have changed."""
+"""Index rows made anew from their messages and entries, after the rules that make the indexed text have changed."""
 
 from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from memstrata.storage import orphans, threads
+from memstrata.storage import entries, orphans, resources, threads
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.records import Scope, SearchText
 from memstrata.storage.scoping import in_thread, of_thread
@@ -20,7 +20,11 @@ _BY_SEQS = (
 
 
 async def rebuild(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], search_text: SearchText) -> int:
-    """Index the visible messages at these places of a thread anew; counts them. 0 for a thread that is deleted."""
+    """Index the visible messages at these places of a thread, or an entry, anew; counts them. 0 for a thread that is
+    deleted."""
+    if thread_uid.startswith(entries.PLACE):
+        await resources.hold(tx, scope)
+        return await entries.index_anew(tx, scope, thread_uid.removeprefix(entries.PLACE), search_text)
     thread = await threads.lock_uid(tx, scope, thread_uid)
     if thread is None:
         return 0

@@ -5,8 +5,20 @@ from typing import Any, Literal
 
 from sqlalchemy import and_, bindparam, delete, select, update
 
-from memstrata.storage import installation, orphans, search, threads
-from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD
+from memstrata.storage import (
+    derivations,
+    entries,
+    entry_endings,
+    installation,
+    jobs,
+    observation_sources,
+    orphans,
+    resources,
+    search,
+    sources_there,
+    threads,
+)
+from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD, raw_tokens
 from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.records import Message, Scope, SearchText, Thread
@@ -76,12 +88,23 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
     if deletion.kind == "thread":
         thread = await _restore_thread(tx, scope, deletion, of)
         shown = [message_of(thread.thread_id, row) for row in await tx.all(_ALL, **of)]
+        await derivations.thread_came_back(tx, scope, thread, since=deletion.deleted_at, now=now)
     else:
         thread = await _thread_of(tx, scope, deletion)
-        shown, hidden = await _show(tx, scope, thread, deletion_uid, search_text)
+        shown, hidden = await _show(tx, scope, thread, deletion_uid, search_text, now)
         tokens = sum(message.tokens for message in shown) - sum(message.tokens for message in hidden)
-        await tx.run(CHANGE_COUNTS, **of, more_messages=len(shown) - len(hidden), more_tokens=tokens, now=now)
+        raw = raw_tokens(shown, thread) - raw_tokens(hidden, thread)
+        changed = [message.seq for message in (*shown, *hidden)]
+        await observation_sources.changed(tx, scope, thread.thread_uid, changed, now=now)
+        await derivations.come_back(tx, scope, thread, changed, now=now)
+        more = len(shown) - len(hidden)
+        await tx.run(CHANGE_COUNTS, **of, more_messages=more, more_tokens=tokens, more_raw=raw, now=now)
     await orphans.index_again(tx, scope, thread, shown, search_text)
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
+    if sourced:
+        await resources.hold(tx, scope)
+        await entries.hide_unseen(tx, scope, sourced)
+        await entries.show_seen(tx, scope, sourced, search_text)
     await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     return deletion
 
@@ -108,7 +131,7 @@ async def _thread_of(tx: Tx, scope: Scope, deletion: Deletion) -> Thread:
 
 
 async def _show(
-    tx: Tx, scope: Scope, thread: Thread, deletion_uid: str, search_text: SearchText
+    tx: Tx, scope: Scope, thread: Thread, deletion_uid: str, search_text: SearchText, now: int
 ) -> tuple[list[Message], list[Message]]:
     """Show what a delete hid, less the halves of tool calls whose other half is still deleted. A message that holds
     nothing else now belongs to the delete that hid the other half. Returns the messages that are there again, and
@@ -116,7 +139,7 @@ async def _show(
     of = of_thread(scope, thread.thread_uid)
     seqs = [row[0] for row in await tx.all(_HIDDEN_SEQS, **of, deletion_uid=deletion_uid)]
     await tx.run(_MOVE, **of, seqs=seqs, new_deletion_uid=None)
-    emptied = await orphans.settle(tx, scope, thread, (), search_text)
+    emptied = await orphans.settle(tx, scope, thread, (), search_text, now=now)
     for half in emptied:
         await tx.run(_MOVE, **of, seqs=[half.message.seq], new_deletion_uid=half.deletion_uid)
     hidden = [half.message for half in emptied if half.message.seq not in seqs]
@@ -151,9 +174,12 @@ async def erase_expired(tx: Tx, *, deleted_before: int, answered_before: int, mo
         scope = Scope(tenant_id, agent_id, resource_id)
         of = of_thread(scope, thread_uid)
         if kind == "thread":
+            await jobs.forget_thread(tx, scope, thread_uid)
+            await sources_there.erase_of_thread(tx, scope, thread_uid)
             await tx.run(_ERASE_DELETED_THREAD, **of, deletion_uid=deletion_uid)
         else:
-            await orphans.erase(tx, of, deletion_uid)
+            await orphans.erase(tx, scope, thread_uid, deletion_uid)
+        await entry_endings.erase_unsourced(tx, scope)
         await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
     await tx.run(_ERASE_ANSWERS, before=answered_before)
     if expired:

@@ -24,7 +24,7 @@ def named_in_scope(table: Table) -> ColumnElement[bool]:
     )
 
 
-def in_thread(table: Table) -> ColumnElement[bool]:
+def in_thread(table: FromClause) -> ColumnElement[bool]:
     """Rows of one thread of the scope, whose values ``of_thread`` gives."""
     return and_(in_scope(table), table.c.thread_uid == bindparam("thread_uid"))
 

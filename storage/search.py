@@ -3,13 +3,16 @@
 Both databases keep the words of a chunk beside a row of ``search_rows``, with an opaque token of the scope among
 them that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each
 word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
+
+An entry is indexed as the only message of a thread of its own. Entries have a token of their own beside the scope's,
+so that what looks for entries alone costs what there is of them.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from sqlalchemy import delete
 
@@ -27,20 +30,30 @@ TEXT_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message's place, who said it and when (milliseconds), and what of it is indexed."""
+    """A message's (or an entry's) place, who said it and when (milliseconds), and what of it is indexed."""
 
     thread_uid: str
     seq: int
-    role: Role
+    role: Role | Literal["entry"]
     said_at: int
     indexed: Indexed
 
 
+Kind = Literal["entry", "message"]
+KINDS: tuple[Kind, ...] = ("entry", "message")
+"""What is searched."""
+
+
 @lru_cache(maxsize=4096)
-def scope_token(scope: Scope) -> str:
+def scope_token(scope: Scope, kind: Kind = "message") -> str:
     """Digits only, so that no stemmer touches it."""
-    name = "\0".join((scope.tenant_id, scope.agent_id, scope.resource_id))
+    name = "\0".join((scope.tenant_id, scope.agent_id, scope.resource_id, *(("entry",) if kind == "entry" else ())))
     return str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
+
+
+def kind_of(role: str) -> Kind:
+    """Of a row of the index."""
+    return "entry" if role == "entry" else "message"
 
 
 _REMOVE = delete(search_rows).where(in_thread(search_rows), any_of(search_rows.c.seq, "seqs"))
@@ -50,7 +63,9 @@ _REMOVE_THREAD = delete(search_rows).where(in_thread(search_rows))
 class _Index(Protocol):
     async def add(self, tx: Tx, rows: Sequence[dict[str, Any]]) -> None: ...
 
-    async def postings(self, tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]: ...
+    async def postings(
+        self, tx: Tx, scope_token: str, without: str, words: Sequence[str], most: int
+    ) -> dict[str, RowIdArray]: ...
 
 
 def _index(tx: Tx) -> _Index:
@@ -75,7 +90,7 @@ async def put(tx: Tx, scope: Scope, entries: Sequence[Entry]) -> None:
             "chars": entry.indexed.chars,
             "mark": entry.indexed.mark,
             "words": words,
-            "scope_token": scope_token(scope),
+            "scope_tokens": " ".join(dict.fromkeys([scope_token(scope), scope_token(scope, kind_of(entry.role))])),
         }
         for entry in sorted(entries, key=lambda entry: entry.seq)
         for chunk, words in enumerate(entry.indexed.chunks)
@@ -95,7 +110,11 @@ async def remove_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
     await tx.run(_REMOVE_THREAD, **of_thread(scope, thread_uid))
 
 
-async def postings(tx: Tx, scope: Scope, words: Sequence[str], *, most: int) -> dict[str, RowIdArray]:
+async def postings(
+    tx: Tx, scope: Scope, words: Sequence[str], *, most: int, kinds: Sequence[Kind] = KINDS
+) -> dict[str, RowIdArray]:
     """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
     ascending."""
-    return await _index(tx).postings(tx, scope_token(scope), words, most)
+    token = scope_token(scope, "message" if "message" in kinds else "entry")
+    without = "" if "entry" in kinds else scope_token(scope, "entry")
+    return await _index(tx).postings(tx, token, without, words, most)

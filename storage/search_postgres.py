@@ -15,8 +15,8 @@ _ADD = text(
     INSERT INTO search_rows ({COLUMNS}, lexemes)
     SELECT {VALUES}, made.lexemes
     FROM (
-        SELECT array_to_tsvector(array_append(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word)),
-                                              ':' || CAST(:scope_token AS text))) AS lexemes
+        SELECT array_to_tsvector(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word))
+                                 || regexp_split_to_array(CAST(:scope_lexemes AS text), ' ')) AS lexemes
         FROM unnest(string_to_array(CAST(:words AS text), ' ')) AS word
     ) AS made
     {BEFORE}
@@ -35,7 +35,7 @@ _POSTINGS = text(
             SELECT row_id
             FROM search_rows
             WHERE lexemes @@ CAST(
-                ''':' || CAST(:scope_token AS text) || ''' & '''
+                CAST(:scope AS text) || ' & '''
                 || coalesce((ts_lexize('memstrata_stem', asked.word))[1], asked.word) || '''' AS tsquery)
             ORDER BY row_id + 0 DESC
             LIMIT CAST(:most AS bigint)
@@ -46,9 +46,11 @@ _POSTINGS = text(
 
 
 async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:
-    await tx.many(_ADD, rows)
+    # A colon before it, which no word has.
+    await tx.many(_ADD, [{**row, "scope_lexemes": ":" + row["scope_tokens"].replace(" ", " :")} for row in rows])
 
 
-async def postings(tx: Tx, scope_token: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]:
-    rows = await tx.all(_POSTINGS, words=list(words), scope_token=scope_token, most=most)
+async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str], most: int) -> dict[str, RowIdArray]:
+    scope = f"':{scope_token}'" + (f" & !':{without}'" if without else "")
+    rows = await tx.all(_POSTINGS, words=list(words), scope=scope, most=most)
     return {word: unpacked(row_ids) for word, row_ids in rows}

@@ -5,6 +5,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Select,
     Text,
     bindparam,
+    literal,
     literal_column,
     select,
     text,
@@ -19,12 +21,13 @@ from sqlalchemy import (
     union_all,
 )
 
+from memstrata.storage import entries
 from memstrata.storage.messages import COLUMNS, message_of
 from memstrata.storage.records import Message, Scope
 from memstrata.storage.row_ids import Packed, RowIdArray, listed, unpacked
-from memstrata.storage.scoping import in_scope, named_in_scope, of_scope, same_thread
+from memstrata.storage.scoping import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
 from memstrata.storage.statements import Dialect, any_of, to_json
-from memstrata.storage.tables import SCOPE, THREAD, messages, search_rows, threads
+from memstrata.storage.tables import SCOPE, THREAD, entry_sources, messages, search_rows, threads
 from memstrata.storage.transaction import Tx
 
 # How many messages before and after a row ``around`` brings.
@@ -32,7 +35,7 @@ REACH = 3
 
 
 class IndexedRow(NamedTuple):
-    """A chunk of a message in the index. ``chars`` counts the whole message's text; ``session_seq`` names the session
+    """A chunk of a message, or of an entry (role ``entry``), in the index. ``chars`` counts the whole message's text; ``session_seq`` names the session
     in its thread. (A tuple: a recall makes a thousand of them.)"""
 
     row_id: int
@@ -95,10 +98,23 @@ async def places(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> d
     return {row_id: (thread_uid, seq) for row_id, thread_uid, seq in rows}
 
 
+_CHUNKS = (
+    select(search_rows.c.row_id, search_rows.c.chunk)
+    .where(in_thread(search_rows), search_rows.c.seq == bindparam("of_seq"))
+    .order_by(search_rows.c.chunk)
+)
+
+
+async def chunks_of(tx: Tx, scope: Scope, thread_uid: str, seq: int) -> list[tuple[int, int]]:
+    """The row ids and numbers of the chunks of a message that are in the index."""
+    rows = await tx.all(_CHUNKS, **of_thread(scope, thread_uid), of_seq=seq)
+    return [(row_id, chunk) for row_id, chunk in rows]
+
+
 @cache
-def _passing(in_thread: bool, since: bool, until: bool) -> Select[Any]:
+def _passing(of_one_thread: bool, since: bool, until: bool) -> Select[Any]:
     query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.role, "roles"))
-    if in_thread:
+    if of_one_thread:
         named = select(threads.c.thread_uid).where(
             in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
         )
@@ -108,16 +124,35 @@ def _passing(in_thread: bool, since: bool, until: bool) -> Select[Any]:
     return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
 
 
+@cache
+def _passing_entries(since: bool, until: bool) -> Select[Any]:
+    """Of the entries with a source in the thread."""
+    sourced = (
+        select(literal(entries.PLACE) + entry_sources.c.entry_id)
+        .join_from(entry_sources, threads, same_thread(entry_sources, threads))
+        .where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None))
+    )
+    query = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), search_rows.c.thread_uid.in_(sourced))
+    if since:
+        query = query.where(search_rows.c.said_at >= bindparam("since"))
+    return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
+
+
 async def passing(
     tx: Tx, scope: Scope, *, thread_id: str | None, since: int | None, until: int | None, roles: Sequence[str]
 ) -> RowIdArray:
     """The row ids, ascending, of the messages of these roles that were said (``said_at``, milliseconds) from ``since``
-    to ``until``, both included, in the thread of that name, if one is given."""
+    to ``until``, both included, in the thread of that name, if one is given. The role ``entry`` means entries: in a
+    thread those that have a source there."""
     given: dict[str, Any] = {"thread_id": thread_id, "since": since, "until": until}
-    statement = _passing(*(value is not None for value in given.values()))
     filters = {name: value for name, value in given.items() if value is not None}
+    statement = _passing(*(value is not None for value in given.values()))
     row = await tx.one(statement, **of_scope(scope), **filters, roles=list(roles))
-    return unpacked(row[0] if row else None)
+    found = unpacked(row[0] if row else None)
+    if thread_id is None or "entry" not in roles:
+        return found
+    row = await tx.one(_passing_entries(since is not None, until is not None), **of_scope(scope), **filters)
+    return np.union1d(found, unpacked(row[0] if row else None))
 
 
 _KEYS = {
@@ -145,7 +180,10 @@ def _messages(dialect: Dialect) -> Select[Any]:
 
 
 async def messages_of(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
-    """The visible messages at these places (thread uid, seq), by place."""
-    distinct = [[thread_uid, int(seq)] for thread_uid, seq in dict.fromkeys(keys)]
-    rows = await tx.all(_messages(tx.dialect), **of_scope(scope), keys=to_json(distinct))
-    return {(row[0], row[2]): message_of(row[1], row[2:]) for row in rows}
+    """The visible messages at these places (thread uid, seq), by place; entries in the shape of messages."""
+    of_entries = {uid.removeprefix(entries.PLACE) for uid, _ in keys if uid.startswith(entries.PLACE)}
+    kept = await entries.as_messages(tx, scope, of_entries) if of_entries else {}
+    distinct = [[uid, int(seq)] for uid, seq in dict.fromkeys(keys) if not uid.startswith(entries.PLACE)]
+    rows = await tx.all(_messages(tx.dialect), **of_scope(scope), keys=to_json(distinct)) if distinct else ()
+    found = {(row[0], row[2]): message_of(row[1], row[2:]) for row in rows}
+    return found | {(entries.place_of(entry_id), entries.SEQ): message for entry_id, message in kept.items()}

@@ -17,7 +17,7 @@ from memstrata.storage import vectors_postgres, vectors_sqlite
 from memstrata.storage.records import Scope
 from memstrata.storage.row_ids import RowIdArray, listed
 from memstrata.storage.scoping import in_scope, of_scope
-from memstrata.storage.search import TEXT_VERSION, scope_token
+from memstrata.storage.search import KINDS, TEXT_VERSION, Kind, kind_of, scope_token
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import SCOPE, search_rows, search_vectors
 from memstrata.storage.transaction import Tx
@@ -83,7 +83,7 @@ _has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, searc
 
 # Locked, so that no row goes before its vector is there; one that somebody is deleting is as good as gone.
 _LACKING = (
-    select(search_rows.c.row_id, *_scope_columns)
+    select(search_rows.c.row_id, search_rows.c.role, *_scope_columns)
     .where(any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
     .order_by(search_rows.c.row_id)
     .with_for_update(read=True, key_share=True, skip_locked=True)
@@ -94,12 +94,12 @@ async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) 
     """Store vectors of a model. Rows that are gone meanwhile, or have one, are skipped; counts what was stored."""
     by_row = {vector.row_id: vector for vector in vectors}
     stored = 0
-    for row_id, *names in await tx.all(_LACKING, row_ids=list(by_row), model=model):
+    for row_id, role, *names in await tx.all(_LACKING, row_ids=list(by_row), model=model):
         stored += await tx.run(
             _INSERT,
             row_id=row_id,
             model=model,
-            scope_token=scope_token(Scope(*names)),
+            scope_token=scope_token(Scope(*names), kind_of(role)),
             dimension=dimension,
             code=_index(tx).as_code(by_row[row_id].code),
             vector=by_row[row_id].vector,
@@ -107,22 +107,38 @@ async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) 
     return stored
 
 
-async def nearest(tx: Tx, scope: Scope, model: str, code: bytes, *, most: int) -> RowIdArray:
+async def nearest(
+    tx: Tx, scope: Scope, model: str, code: bytes, *, most: int, kinds: Sequence[Kind] = KINDS
+) -> RowIdArray:
     """The ids of the rows of the scope whose codes differ from ``code`` in the fewest bits, nearest first; of equally
     near ones the oldest first."""
-    return await _nearest(tx, _index(tx).NEAREST, scope, model, code, most=most)
+    return await _nearest(tx, _index(tx).NEAREST, scope, kinds, model, code, most=most)
 
 
 async def nearest_among(
-    tx: Tx, scope: Scope, model: str, code: bytes, row_ids: Sequence[int] | RowIdArray, *, most: int
+    tx: Tx,
+    scope: Scope,
+    model: str,
+    code: bytes,
+    row_ids: Sequence[int] | RowIdArray,
+    *,
+    most: int,
+    kinds: Sequence[Kind] = KINDS,
 ) -> RowIdArray:
     """The same, among these rows only."""
-    return await _nearest(tx, _index(tx).NEAREST_AMONG, scope, model, code, most=most, row_ids=listed(row_ids))
+    return await _nearest(tx, _index(tx).NEAREST_AMONG, scope, kinds, model, code, most=most, row_ids=listed(row_ids))
 
 
-async def _nearest(tx: Tx, statement: TextClause, scope: Scope, model: str, code: bytes, **given: Any) -> RowIdArray:
-    rows = await tx.all(statement, scope_token=scope_token(scope), model=model, code=_index(tx).as_code(code), **given)
+async def _nearest(
+    tx: Tx, statement: TextClause, scope: Scope, kinds: Sequence[Kind], model: str, code: bytes, **given: Any
+) -> RowIdArray:
+    rows = await tx.all(statement, **_tokens(scope, kinds), model=model, code=_index(tx).as_code(code), **given)
     return np.array([row[0] for row in rows], np.int64)
+
+
+def _tokens(scope: Scope, kinds: Sequence[Kind] = KINDS) -> dict[str, str]:
+    """As two parameters, whether or not they are the same: a statement is compiled once."""
+    return {"scope_token": scope_token(scope, kinds[0]), "other_token": scope_token(scope, kinds[-1])}
 
 
 # Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.
@@ -131,7 +147,7 @@ _OF_ROWS = (
     .where(
         any_of(search_vectors.c.row_id, "row_ids"),
         search_vectors.c.model == bindparam("model"),
-        search_vectors.c.scope_token.op("||")("") == bindparam("scope_token"),
+        search_vectors.c.scope_token.op("||")("").in_([bindparam("scope_token"), bindparam("other_token")]),
     )
     .order_by(search_vectors.c.row_id)
 )
@@ -141,7 +157,7 @@ async def of_rows(
     tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
     """The vectors that these rows have: row ids, ascending, and as many rows of float32."""
-    rows = await tx.all(_OF_ROWS, row_ids=listed(row_ids), model=model, scope_token=scope_token(scope))
+    rows = await tx.all(_OF_ROWS, row_ids=listed(row_ids), model=model, **_tokens(scope))
     if not rows:
         return np.empty(0, np.int64), np.empty((0, 0), np.float32)
     floats = np.frombuffer(b"".join(row[1] for row in rows), "<f4").reshape(len(rows), -1)
@@ -151,13 +167,13 @@ async def of_rows(
 _TOTAL_EVERYWHERE = select(func.count()).select_from(search_rows)
 _TOTAL = _TOTAL_EVERYWHERE.where(in_scope(search_rows))
 _DONE_EVERYWHERE = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
-_DONE = _DONE_EVERYWHERE.where(search_vectors.c.scope_token == bindparam("scope_token"))
+_DONE = _DONE_EVERYWHERE.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
 
 
 async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
     """How far the rows of a scope have vectors of the model."""
     total = await tx.one(_TOTAL, **of_scope(scope))
-    done = await tx.one(_DONE, model=model, scope_token=scope_token(scope))
+    done = await tx.one(_DONE, model=model, **_tokens(scope))
     return Progress(total[0] if total else 0, done[0] if done else 0)
 
 

@@ -5,7 +5,7 @@ from sqlalchemy import text
 
 _NEAREST = """
     SELECT row_id FROM search_vectors
-    WHERE scope_token = :scope_token AND model = :model {among}
+    WHERE scope_token IN (:scope_token, :other_token) AND model = :model {among}
     ORDER BY bit_count(code # CAST(:code AS bit varying)), row_id
     LIMIT CAST(:most AS bigint)
 """

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 _NEAREST = """
     SELECT row_id FROM search_vectors
-    WHERE scope_token = :scope_token AND model = :model {among}
+    WHERE scope_token IN (:scope_token, :other_token) AND model = :model {among}
     ORDER BY vec_distance_hamming(vec_bit(code), vec_bit(:code)), row_id
     LIMIT :most
 """

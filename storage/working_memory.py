@@ -1,6 +1,7 @@
 """Working memory: the document of a thread, and the one of a resource (its profile), as versions.
 
-The newest version is the document. Versions are counted on for ever; of what was, the last ones are kept. An empty
+The newest version is the document. Versions are counted on for ever; of what was, the last ones are kept. One that was
+made from messages is there only while they are; without it, the newest of the others is the document. An empty
 ``thread_id`` means the resource's document.
 """
 
@@ -9,14 +10,13 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, insert, select, text, update
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, func, insert, select, text, update
 
-from memstrata.storage import installation, threads
+from memstrata.storage import installation, resources, sources_there, threads
 from memstrata.storage.errors import Conflict, NotFound
 from memstrata.storage.records import Origin, Scope, Thread
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.tables import resources, session_memories, user_profiles
+from memstrata.storage.tables import session_memories, user_profiles
 from memstrata.storage.transaction import Row, Tx
 
 MOST_VERSIONS = 20
@@ -62,6 +62,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
+    last: Select[Any]
     newest: Select[Any]
     one: Select[Any]
     all: Select[Any]
@@ -79,12 +80,14 @@ def _of(table: Table) -> _Statements:
     own = in_thread(table) if "thread_uid" in table.c else in_scope(table)
     key = [column.name for column in table.primary_key if column.name != "version"]
     told = [table.c[name] for name in _NAMES]
-    full = select(*told, table.c.content).where(own)
+    there = sources_there.version_there(table)
+    full = select(*told, table.c.content).where(own, there)
     this = table.c.version == bindparam("which")
     return _Statements(
+        last=select(func.max(table.c.version)).where(own),
         newest=full.order_by(table.c.version.desc()).limit(1),
         one=full.where(this),
-        all=select(*told).where(own).order_by(table.c.version.desc()),
+        all=select(*told).where(own, there).order_by(table.c.version.desc()),
         put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
         cleared=select(*(table.c[name] for name in key), table.c.version)
@@ -95,17 +98,6 @@ def _of(table: Table) -> _Statements:
         .with_for_update(skip_locked=True),
         mark=update(table).where(own, this).values(change=_ERASED),
     )
-
-
-# It changes nothing but holds the row, which is made if it is absent. Postgres' form; SQLite's compiler writes the same.
-_HOLD_RESOURCE = (
-    postgresql.insert(resources)
-    .values(**{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id")}, next_event_seq=1)
-    .on_conflict_do_update(
-        index_elements=[resources.c.tenant_id, resources.c.agent_id, resources.c.resource_id],
-        set_={"next_event_seq": resources.c.next_event_seq},
-    )
-)
 
 
 async def change(
@@ -142,10 +134,15 @@ async def change(
     content = rule(before.content if before else "", asked.content if asked else "")
     if content == (before.content if before else ""):
         return Changed(thread, before, before)
-    after = Version(before.version + 1 if before else 1, how, origin.actor, origin.tool, now, content)
+    last = await tx.one(statements.last, **of)
+    number = (last[0] or 0) + 1 if last else 1
+    after = Version(number, how, origin.actor, origin.tool, now, content)
     told = {**asdict(after), "change": _ERASED if erase else how}
     await tx.run(statements.put, **of, **told)
     await tx.run(statements.forget, **of, first_kept=after.version if erase else after.version - MOST_VERSIONS + 1)
+    if words := {"append": before, "restore": asked}.get(how):
+        uid = thread.thread_uid if thread else ""
+        await sources_there.take_over(tx, scope, uid, after.version, of_version=words.version)
     if erase:
         await installation.owe_rewrite(tx)
     return Changed(thread, before, after)
@@ -153,7 +150,7 @@ async def change(
 
 async def _held(tx: Tx, scope: Scope, thread_id: str, new_uid: str | None, now: int) -> Thread | None:
     if not thread_id:
-        await tx.run(_HOLD_RESOURCE, **of_scope(scope))
+        await resources.hold(tx, scope)
         return None
     if new_uid is None:
         return await threads.lock(tx, scope, thread_id)

@@ -3,8 +3,10 @@
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import Table, bindparam, insert, update
 
 from memstrata.storage import (
     attempts,
@@ -12,9 +14,11 @@ from memstrata.storage import (
     events,
     idempotency,
     installation,
+    jobs,
     plans,
     restoration,
     runs,
+    spending,
     steps,
     threads,
     usage,
@@ -25,8 +29,20 @@ from memstrata.storage.events import NewEvent
 from memstrata.storage.idempotency import Request
 from memstrata.storage.records import Draft, Json, Origin, Scope
 from memstrata.storage.runs import Checkpoint, Claim
+from memstrata.storage.scoping import of_scope, of_thread
+from memstrata.storage.spending import OfDay
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.steps import NewStep
+from memstrata.storage.tables import (
+    document_sources,
+    entries,
+    entry_sources,
+    observations,
+    session_notes,
+    summaries,
+    user_profiles,
+)
+from memstrata.storage.tables import threads as threads_table
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Row, Tx
 from memstrata.storage.usage import Line, Spent
@@ -58,8 +74,8 @@ CATALOGUE = {
 NO_TENANTS = {"installation", "schema_migrations"}
 # FTS5's own pages, random names of transactions, the counter of row ids: compared by the words, not row by row.
 OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes", "sqlite_sequence"}
-# What belongs to no thread and stays: a counter, what is known of the resource, what was spent.
-STAYING = {"resources", "user_profiles", "usage"}
+# What belongs to no thread and stays: counters, what is known of the resource, what was spent.
+STAYING = {"resources", "user_profiles", "usage", "job_turns", "spending"}
 
 
 async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
@@ -155,6 +171,46 @@ async def keep_in_mind(tx: Tx, words: Sequence[str]) -> None:
         )
 
 
+async def derive(tx: Tx, words: Sequence[str]) -> None:
+    """What background work makes of the thread's first message, with the words; and a job that failed over it."""
+    thread = await threads.lock(tx, ANA, "main")
+    of = of_thread(ANA, thread.thread_uid)
+    made = {**of_scope(ANA), "model": words[0], "prompt": words[1], "created_at": NOW}
+    noted = {**made, **of, "text": words[2], "from_seq": 1}
+    hashed = {"entry_id": "e", "content": words[3], "content_hash": words[4], "kind": "fact", "seen_at": NOW}
+    rows_of: dict[Table, dict[str, Any]] = {
+        observations: noted
+        | {
+            "observation_id": 1,
+            "to_seq": 1,
+            "marker": "info",
+            "said_at": NOW,
+            "refers_to": words[5],
+            "tokens": 1,
+            "batch": 1,
+        }
+        | {"status": "active", "trust": "user", "level": 0},
+        session_notes: noted | {"note_id": 1, "to_seq": 1, "category": words[6]},
+        summaries: noted | {"upto_seq": 1, "tokens": 1},
+        entries: made | hashed | {"status": "active", "origin": "extracted", "trust": "user"},
+        entry_sources: of
+        | {"entry_id": "e", "message_seq": 1, "revision": 1, "starts": 0, "ends": 1}
+        | {"label": "user_assertion", "created_at": NOW},
+        user_profiles: of_scope(ANA)
+        | {"version": 2, "content": " ".join(words), "change": "replace", "actor": "m", "tool": "p", "created_at": NOW},
+        document_sources: of
+        | {"thread_uid": "", "version": 2, "source_thread_uid": thread.thread_uid, "from_seq": 1, "to_seq": 1},
+    }
+    for table, row in rows_of.items():
+        await tx.run(insert(table).values(**{name: bindparam(name) for name in row}), **row)
+    await tx.run(update(threads_table).values(observed_seq=1, buffered_seq=1))
+    await jobs.request(tx, ANA, thread.thread_uid, "observe", 1, due_at=NOW, now=NOW)
+    claim = await jobs.claim(tx, ["observe"], holder=words[7], now=NOW, lease_ms=1)
+    assert claim is not None
+    await jobs.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
+    await spending.add(tx, OfDay(1, 1), now=NOW)
+
+
 @pytest.mark.parametrize("whole_thread_at_once", [False, True])
 async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     database: Database, whole_thread_at_once: bool
@@ -167,12 +223,18 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     await database.write(run_agents, words)
     await database.write(plan_work, words)
     await database.write(keep_in_mind, words)
+    await database.write(derive, words)
     filled = await contents(database)
     unfilled = {name for name in filled.keys() - NO_TENANTS if filled[name] == empty[name]}
     assert not unfilled, f"this test must put rows into {unfilled}, to show that they are erased"
     if not whole_thread_at_once:
         await drop(database, "main", "all")
         await expire(database)
+        derived = await contents(database)
+        told = ("observations", "session_notes", "summaries", "entries", "entry_sources", "user_profiles")
+        assert not [word for word in words for name in told if word in repr(derived[name])]
+        # A gap where notes were, which has no text, and a version's number, which is never given again.
+        assert [len(derived[name]) for name in told] == [1, 0, 0, 0, 0, 2]
     await drop_thread(database, "main")
     await expire(database)
     rewrite_is_owed = await database.read(installation.rewrite_owed)

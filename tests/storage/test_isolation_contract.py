@@ -19,6 +19,7 @@ from memstrata.storage import (
     deletions,
     events,
     idempotency,
+    jobs,
     messages,
     orphans,
     plans,
@@ -47,6 +48,14 @@ from memstrata.storage.transaction import Database, Tx
 from memstrata.storage.usage import Line, Spent
 
 from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
+from .derivation_calls import SILENT as SILENT_OF_DERIVATIONS
+from .derivation_calls import derivation_calls
+from .document_calls import SILENT as SILENT_OF_DOCUMENTS
+from .document_calls import TABLES as TABLES_OF_DOCUMENTS
+from .document_calls import distilled, document_calls
+from .entry_calls import SILENT, entry_calls, remembered
+from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
+from .observation_calls import observation_calls, observed
 from .vectoring import DIMENSION, MODEL, embed_all
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +77,12 @@ TABLES = (
     "attempts",
     "session_memories",
     "user_profiles",
+    "jobs",
+    "job_turns",
+    "entries",
+    "entry_sources",
+    "observations",
+    *TABLES_OF_DOCUMENTS,
 )
 # Each differs from ANA by one name.
 STRANGERS = (Scope("local", "agent", "ben"), Scope("local", "other", "ana"), Scope("other", "agent", "ana"))
@@ -131,6 +146,17 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, NewEvent("e"), thread_uid=known.thread_uid, origin=_ORIGIN, now=NOW
         ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
+        "jobs.claim_in": lambda tx, who: jobs.claim_in(tx, who, jobs.KINDS, holder="new", now=NOW, lease_ms=9),
+        "jobs.forget_thread": lambda tx, who: jobs.forget_thread(tx, who, known.thread_uid),
+        "jobs.held": lambda tx, who: jobs.held(tx, who, known.thread_uid, "observe", 1),
+        "jobs.request": lambda tx, who: jobs.request(
+            tx, who, known.thread_uid, "observe", 9, due_at=NOW, now=NOW, revive=True
+        ),
+        "jobs.request_many": lambda tx, who: jobs.request_many(
+            tx, who, known.thread_uid, [("observe", 9, NOW)], now=NOW
+        ),
+        "jobs.resume": lambda tx, who: jobs.resume(tx, who, None, NOW),
+        "jobs.waiting": lambda tx, who: jobs.waiting(tx, who, NOW),
         "messages.append": lambda tx, who: messages.append(
             tx,
             who,
@@ -142,6 +168,11 @@ def calls(known: Known) -> dict[str, Call]:
             search_text=search_text,
         ),
         "messages.page": lambda tx, who: messages.page(tx, who, "main", roles=ROLES, limit=9),
+        **derivation_calls(known.thread_uid, known.deletion_uid),
+        **document_calls(known.thread_uid),
+        **entry_calls(known.thread_uid),
+        **observation_calls(known.thread_uid),
+        "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "messages.neighbours": lambda tx, who: messages.neighbours(
             tx, who, known.thread_uid, "main", 2, before=9, after=9
         ),
@@ -223,9 +254,9 @@ def calls(known: Known) -> dict[str, Call]:
         "working_memory.current, of the resource": lambda tx, who: working_memory.current(tx, who, ""),
         "working_memory.kept": lambda tx, who: working_memory.kept(tx, who, "main", version=1),
         "working_memory.kept, of the resource": lambda tx, who: working_memory.kept(tx, who, "", version=1),
+        "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text, now=NOW),
         "working_memory.newest": lambda tx, who: working_memory.newest(tx, who, said),
         "working_memory.newest, of the resource": lambda tx, who: working_memory.newest(tx, who, None),
-        "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text),
         "orphans.index_again": lambda tx, who: orphans.index_again(tx, who, made, [], search_text),
     }
 
@@ -252,6 +283,17 @@ async def _worked(tx: Tx, thread: Thread) -> None:
     for thread_id in ("main", ""):
         await _keep(tx, ANA, thread_id, thread.thread_uid, "old")
     await attempts.log(tx, ANA, "main", _TRIED, new_uid=uid(), now=NOW)
+
+
+async def _queued(tx: Tx, thread: Thread) -> None:
+    """Jobs of ANA's: one that somebody works on, one that is due, one that is dead."""
+    for kind in ("title", "observe", "summary"):
+        await jobs.request(tx, ANA, thread.thread_uid, kind, 1, due_at=NOW, now=NOW)
+    for kind in ("title", "observe"):
+        claim = await jobs.claim_in(tx, ANA, [kind], holder="old", now=NOW, lease_ms=9)
+        assert claim is not None
+        if kind == "title":
+            await jobs.fail(tx, claim, error="no", retry_at=NOW, dead=True, now=NOW)
 
 
 def _plan(tx: Tx, who: Scope, new_uid: str, made: Json) -> Awaitable[Any]:
@@ -344,6 +386,10 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     await database.write(_logged, made.thread)
     await database.write(_ran, made.thread)
     await database.write(_worked, made.thread)
+    await database.write(_queued, made.thread)
+    await database.write(remembered, made.thread)
+    await database.write(observed, made.thread)
+    await database.write(distilled, made.thread)
     await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"
@@ -360,10 +406,15 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     assert await contents(database) == before
     told_apart = {name for name, call in calls(met).items() if plain(await answer(database, call, ANA)) != empty[name]}
     # These answer nothing; what they did to ANA's rows would have shown above.
-    assert calls(met).keys() - told_apart <= {
+    assert calls(
+        met
+    ).keys() - told_apart <= SILENT | SILENT_OF_DERIVATIONS | SILENT_OF_DOCUMENTS | SILENT_OF_OBSERVATIONS | {
         "search.remove",
         "search.remove_thread",
         "orphans.index_again",
+        "jobs.forget_thread",
+        "jobs.request",
+        "jobs.request_many",
         "usage.add",
         "runs.claim",
         "runs.finish",

@@ -6,7 +6,9 @@ import pytest
 from sqlalchemy import Executable, Table
 
 from memstrata.storage import (
+    derivations,
     events,
+    jobs,
     messages,
     search_rows,
     sqlite_driver,
@@ -117,9 +119,17 @@ def test_a_thread_and_a_message_are_found_by_their_ids(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", [tables.session_memories, tables.user_profiles], ids=lambda table: table.name)
 def test_documents_are_found_by_their_key_and_cleared_ones_by_their_time(table: Table, tmp_path: Path) -> None:
     statements = working_memory._of(table)
-    for statement in (statements.newest, statements.one, statements.all, statements.forget, statements.mark):
+    for statement in (statements.forget, statements.mark, statements.last):
         (only,) = plan(tmp_path / "memory.db", statement)
         assert f"sqlite_autoindex_{table.name}_1" in only
+    thread = f"{KEY} AND thread_uid=?"
+    for statement in (statements.newest, statements.one, statements.all):
+        version, sources, deleted, gone_thread = plan(tmp_path / "memory.db", statement)
+        assert f"sqlite_autoindex_{table.name}_1" in version
+        assert sources.endswith(f"sqlite_autoindex_document_sources_1 ({thread} AND version=?)")
+        # Of a range of messages only those are met that are deleted.
+        assert deleted == f"SEARCH deleted USING INDEX messages_hidden ({thread} AND seq>? AND seq<?)"
+        assert gone_thread == f"SEARCH gone_thread USING INDEX sqlite_autoindex_threads_1 ({thread})"
     (only,) = plan(tmp_path / "memory.db", statements.cleared)
     assert f"{table.name}_cleared (created_at<?)" in only
 
@@ -142,3 +152,21 @@ def test_a_log_is_read_on_from_a_seq_in_the_order_of_its_key(statement: Executab
 
 def test_what_threads_spent_is_found_by_their_ids(tmp_path: Path) -> None:
     assert "thread_uid=?" in plan(tmp_path / "memory.db", usage._OF_THREADS)[0]
+
+
+def test_what_tells_of_messages_is_found_by_its_thread_and_a_title_by_the_message_it_was_made_of(
+    tmp_path: Path,
+) -> None:
+    thread = f"{KEY} AND thread_uid=?"
+    for statement, table in ((derivations._FIRST_NOTE, "session_notes"), (derivations._DROP_SUMMARIES, "summaries")):
+        telling, told = plan(tmp_path / "memory.db", statement)
+        assert telling == f"SEARCH {table} USING INDEX sqlite_autoindex_{table}_1 ({thread})"
+        assert told.endswith(f"sqlite_autoindex_messages_1 ({thread} AND seq=?)")
+    _, event = plan(tmp_path / "memory.db", derivations._CLEAR_TITLE)
+    assert event == f"SEARCH events USING INDEX events_by_message ({thread} AND message_seq=?)"
+
+
+def test_jobs_that_are_due_are_found_among_those_alone_however_many_are_done(tmp_path: Path) -> None:
+    for statement in (jobs._next(False), jobs._SOONEST):
+        first = plan(tmp_path / "memory.db", statement)[0]
+        assert first.startswith(("SEARCH jobs USING INDEX jobs_due", "SCAN jobs USING INDEX jobs_due"))

@@ -36,7 +36,7 @@ async def around(database: Database, *row_ids: int, scope: Scope = ANA) -> list[
 
 async def sessions(database: Database, thread_id: str = "main") -> dict[int, int]:
     sql = (
-        "SELECT seq, session_seq FROM search_rows JOIN threads USING (tenant_id, agent_id, resource_id, thread_uid)"
+        "SELECT seq, search_rows.session_seq FROM search_rows JOIN threads USING (tenant_id, agent_id, resource_id, thread_uid)"
         f" WHERE thread_id = '{thread_id}' ORDER BY seq"
     )
     return {row[0]: row[1] for row in await database.read(rows, sql)}

@@ -1,0 +1,398 @@
+"""Background work as rows: one for each thread (or resource) and kind, due while more is requested than done.
+
+A request is written in the transaction that made the work due. A claim is a lease with an epoch: who ends a job does it
+in the transaction of its effects, which is undone (``Fenced``) once somebody else has claimed the job. A model is
+called between the two, outside of any transaction.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Executable, Select, and_, bindparam, case, delete, func, null, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+
+from memstrata.storage.errors import Conflict
+from memstrata.storage.records import Scope
+from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from memstrata.storage.statements import any_of
+from memstrata.storage.tables import job_turns, jobs, threads
+from memstrata.storage.transaction import Row, Tx
+
+Kind = Literal["observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+State = Literal["running", "due", "later", "dead"]
+
+MOST_FAILURES = 5
+"""After so many in a row a job is dead: it waits to be resumed."""
+ERROR_CHARS = 300
+
+
+class Fenced(Conflict):
+    """The claim is not the job's newest any more, or the job has ended: what was to be stored is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that somebody works on: everything requested up to ``seq``, until ``lease_until`` (milliseconds).
+
+    ``thread_uid`` is empty for work of the resource; ``attempts`` counts the failures since it was last done.
+    """
+
+    scope: Scope
+    thread_uid: str
+    kind: Kind
+    seq: int
+    done_seq: int
+    epoch: int
+    lease_until: int
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job that waits, as its owner sees it. ``thread_id`` is None for work of the resource; ``error`` is what went
+    wrong at the last attempt, without any text of a message."""
+
+    thread_uid: str
+    thread_id: str | None
+    kind: Kind
+    state: State
+    requested_seq: int
+    done_seq: int
+    due_at: int
+    attempts: int
+    dead_at: int | None
+    error: str | None
+    created_at: int
+
+
+_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "kind")
+
+# As the index on such rows says it, so that it serves.
+_open = and_(jobs.c.requested_seq > jobs.c.done_seq, jobs.c.dead_at.is_(None))
+_free = or_(jobs.c.lease_until.is_(None), jobs.c.lease_until <= bindparam("now"))
+_held = jobs.c.lease_until > bindparam("now")
+_this = and_(in_thread(jobs), jobs.c.kind == bindparam("of_kind"))
+_ours = and_(_this, jobs.c.epoch == bindparam("of_epoch"), jobs.c.holder.is_not(None))
+
+
+@cache
+def _request(revive: bool) -> Executable:
+    # Postgres' form of the insert; SQLite's compiler writes the same words.
+    put = insert(jobs).values(
+        **{name: bindparam(name) for name in (*_KEY, "requested_seq", "due_at")},
+        done_seq=0,
+        epoch=0,
+        attempts=0,
+        created_at=bindparam("now"),
+        updated_at=bindparam("now"),
+    )
+    wanted = put.excluded
+    # Nobody waits for what is done or running, so the new time holds; what waits keeps the earlier one; and what
+    # failed waits as long as it was told to.
+    due_at = case(
+        (or_(jobs.c.requested_seq <= jobs.c.done_seq, jobs.c.lease_until > wanted.updated_at), wanted.due_at),
+        (and_(jobs.c.attempts == 0, wanted.due_at < jobs.c.due_at), wanted.due_at),
+        else_=jobs.c.due_at,
+    )
+    changed: dict[str, Any] = {
+        "requested_seq": case(
+            (wanted.requested_seq > jobs.c.requested_seq, wanted.requested_seq), else_=jobs.c.requested_seq
+        ),
+        "due_at": due_at,
+        "updated_at": wanted.updated_at,
+    }
+    if revive:
+        dead = jobs.c.dead_at.is_not(None)
+        changed |= {
+            "due_at": case((dead, wanted.due_at), else_=due_at),
+            "attempts": case((dead, 0), else_=jobs.c.attempts),
+            "dead_at": null(),
+        }
+    return put.on_conflict_do_update(index_elements=[jobs.c[name] for name in _KEY], set_=changed)
+
+
+async def request(
+    tx: Tx,
+    scope: Scope,
+    thread_uid: str,
+    kind: Kind,
+    seq: int,
+    *,
+    due_at: int,
+    now: int,
+    revive: bool = False,
+) -> None:
+    """Ask for a job of a thread (empty: of the resource) up to ``seq``, in the transaction that makes it due.
+
+    A seq that is not above what was done asks for nothing. A dead job stays dead unless ``revive``.
+    """
+    await request_many(tx, scope, thread_uid, [(kind, seq, due_at)], now=now, revive=revive)
+
+
+async def request_many(
+    tx: Tx,
+    scope: Scope,
+    thread_uid: str,
+    wanted: Sequence[tuple[Kind, int, int]],
+    *,
+    now: int,
+    revive: bool = False,
+) -> None:
+    """The same for several kinds, in one statement: the kind, the seq, and when it is due."""
+    rows = [
+        {**of_thread(scope, thread_uid), "kind": kind, "requested_seq": seq, "due_at": due_at, "now": now}
+        for kind, seq, due_at in sorted(wanted)  # in one order, so that no two writers wait for each other
+    ]
+    if rows:
+        await tx.many(_request(revive), rows)
+
+
+@cache
+def _next(of_one_scope: bool) -> Select[Any]:
+    """The job that is next: the resource that was served longest ago first, and of it what is due the longest."""
+    turn = and_(*(job_turns.c[name] == jobs.c[name] for name in _KEY[:3]))
+    query = (
+        select(*(jobs.c[name] for name in _KEY), jobs.c.requested_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.attempts)
+        .select_from(jobs.outerjoin(job_turns, turn))
+        .where(_open, jobs.c.due_at <= bindparam("now"), _free, any_of(jobs.c.kind, "kinds"))
+        .order_by(func.coalesce(job_turns.c.served_at, 0), jobs.c.due_at, *(jobs.c[name] for name in _KEY))
+        .limit(1)
+        .with_for_update(of=jobs, skip_locked=True)
+    )
+    return query.where(in_scope(jobs)) if of_one_scope else query
+
+
+_TAKE = (
+    update(jobs)
+    .where(_this)
+    .values(
+        epoch=jobs.c.epoch + 1,
+        holder=bindparam("new_holder"),
+        lease_until=bindparam("new_lease_until"),
+        claimed_seq=jobs.c.requested_seq,
+        updated_at=bindparam("now"),
+    )
+)
+_turn = insert(job_turns).values(
+    **{name: bindparam(name) for name in (*_KEY[:3], "served_at")},
+)
+_SERVE = _turn.on_conflict_do_update(
+    index_elements=[job_turns.c[name] for name in _KEY[:3]], set_={"served_at": _turn.excluded.served_at}
+)
+
+
+async def claim(tx: Tx, kinds: Collection[Kind], *, holder: str, now: int, lease_ms: int) -> Claim | None:
+    """Take a job of one of the kinds, of any scope, for ``lease_ms``; None when none is due. Also one whose lease has
+    run out: its holder is dead, or held up, and fenced off from now on."""
+    return await _claim(tx, await tx.one(_next(False), now=now, kinds=list(kinds)), holder, now, lease_ms)
+
+
+async def claim_in(
+    tx: Tx, scope: Scope, kinds: Collection[Kind], *, holder: str, now: int, lease_ms: int
+) -> Claim | None:
+    """The same of one scope."""
+    found = await tx.one(_next(True), **of_scope(scope), now=now, kinds=list(kinds))
+    return await _claim(tx, found, holder, now, lease_ms)
+
+
+async def _claim(tx: Tx, found: Row | None, holder: str, now: int, lease_ms: int) -> Claim | None:
+    if found is None:
+        return None
+    tenant_id, agent_id, resource_id, thread_uid, kind, seq, done_seq, epoch, attempts = found
+    scope = Scope(tenant_id, agent_id, resource_id)
+    taken = Claim(scope, thread_uid, kind, seq, done_seq, epoch + 1, now + lease_ms, attempts)
+    await tx.run(
+        _TAKE,
+        **of_thread(scope, thread_uid),
+        of_kind=kind,
+        new_holder=holder,
+        new_lease_until=taken.lease_until,
+        now=now,
+    )
+    await tx.run(_SERVE, **of_scope(scope), served_at=now)
+    return taken
+
+
+_HELD = select(jobs.c.claimed_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.lease_until, jobs.c.attempts).where(_ours)
+
+
+async def held(tx: Tx, scope: Scope, thread_uid: str, kind: Kind, epoch: int) -> Claim | None:
+    """The claim with that epoch, as it was made, while it is the job's newest and the job has not ended."""
+    row = await tx.one(_HELD, **of_thread(scope, thread_uid), of_kind=kind, of_epoch=epoch)
+    return None if row is None else Claim(scope, thread_uid, kind, *row)
+
+
+_PROLONG = update(jobs).where(_ours).values(lease_until=bindparam("new_lease_until"), updated_at=bindparam("now"))
+_ended: dict[str, Any] = {"holder": None, "lease_until": None, "updated_at": bindparam("now")}
+_FINISH = (
+    update(jobs)
+    .where(_ours)
+    .values(
+        **_ended,
+        done_seq=case((jobs.c.done_seq > bindparam("new_done_seq"), jobs.c.done_seq), else_=bindparam("new_done_seq")),
+        attempts=0,
+        error=None,
+    )
+)
+_FAIL = (
+    update(jobs)
+    .where(_ours)
+    .values(
+        **_ended,
+        attempts=jobs.c.attempts + 1,
+        error=bindparam("new_error"),
+        due_at=bindparam("new_due_at"),
+        dead_at=bindparam("new_dead_at"),
+    )
+)
+_NOTE_FAILURE = (
+    update(jobs)
+    .where(_ours)
+    .values(attempts=jobs.c.attempts + 1, error=bindparam("new_error"), updated_at=bindparam("now"))
+)
+_HAND_BACK = update(jobs).where(_ours).values(**_ended)
+
+
+def _values(claim: Claim, now: int) -> dict[str, Any]:
+    return {**of_thread(claim.scope, claim.thread_uid), "of_kind": claim.kind, "of_epoch": claim.epoch, "now": now}
+
+
+async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
+    """Keep the job for ``lease_ms`` from now. False: it is somebody else's by now, or has ended."""
+    return await tx.run(_PROLONG, **_values(claim, now), new_lease_until=now + lease_ms) == 1
+
+
+async def finish(tx: Tx, claim: Claim, *, now: int) -> None:
+    """End a job in the transaction of its effects; it stays due if more was requested meanwhile.
+
+    Raises Fenced when it is somebody else's by now, or has ended: then the whole transaction must be undone.
+    """
+    if not await tx.run(_FINISH, **_values(claim, now), new_done_seq=claim.seq):
+        raise Fenced(
+            "the job is not yours any more: its lease ran out and somebody else took it, or it has ended. "
+            "Nothing was stored; take another job"
+        )
+
+
+async def fail(tx: Tx, claim: Claim, *, error: str, retry_at: int, dead: bool, now: int) -> bool:
+    """Note why an attempt failed: the job is due again at ``retry_at``, or dead. The text is masked and names no
+    content; its first ERROR_CHARS are kept. False: the job is somebody else's by now, or has ended."""
+    changed = await tx.run(
+        _FAIL,
+        **_values(claim, now),
+        new_error=error[:ERROR_CHARS],
+        new_due_at=retry_at,
+        new_dead_at=now if dead else None,
+    )
+    return changed == 1
+
+
+async def note_failure(tx: Tx, claim: Claim, *, error: str, now: int) -> bool:
+    """The same, but whoever works on the job keeps it until the lease ends, to try again."""
+    return await tx.run(_NOTE_FAILURE, **_values(claim, now), new_error=error[:ERROR_CHARS]) == 1
+
+
+async def hand_back(tx: Tx, claim: Claim, *, now: int) -> bool:
+    """Let somebody else have the job at once; it counts as no failure. False: it is not ours any more."""
+    return await tx.run(_HAND_BACK, **_values(claim, now)) == 1
+
+
+_live = and_(same_thread(threads, jobs), threads.c.deletion_uid.is_(None))
+_WAITING = (
+    select(
+        jobs.c.thread_uid,
+        threads.c.thread_id,
+        jobs.c.kind,
+        case(
+            (jobs.c.dead_at.is_not(None), "dead"),
+            (_held, "running"),
+            (jobs.c.due_at <= bindparam("now"), "due"),
+            else_="later",
+        ),
+        jobs.c.requested_seq,
+        jobs.c.done_seq,
+        jobs.c.due_at,
+        jobs.c.attempts,
+        jobs.c.dead_at,
+        jobs.c.error,
+        jobs.c.created_at,
+    )
+    .select_from(jobs.outerjoin(threads, _live))
+    .where(
+        in_scope(jobs),
+        jobs.c.requested_seq > jobs.c.done_seq,
+        or_(jobs.c.thread_uid == "", threads.c.thread_id.is_not(None)),
+    )
+    .order_by(jobs.c.due_at, jobs.c.thread_uid, jobs.c.kind)
+)
+
+
+async def waiting(tx: Tx, scope: Scope, now: int) -> list[JobRow]:
+    """The jobs of a scope that are not done: running, due, due later, dead. Those of deleted threads are not shown."""
+    return [JobRow(*row) for row in await tx.all(_WAITING, **of_scope(scope), now=now)]
+
+
+_RESUME = (
+    update(jobs)
+    .where(in_scope(jobs), jobs.c.dead_at.is_not(None), any_of(jobs.c.kind, "kinds"))
+    .values(dead_at=None, attempts=0, due_at=bindparam("now"), updated_at=bindparam("now"))
+)
+
+
+async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int) -> int:
+    """Make dead jobs of a scope due again, of the kinds (None: of all). Returns how many there were."""
+    return await tx.run(_RESUME, **of_scope(scope), kinds=list(KINDS if kinds is None else kinds), now=now)
+
+
+_SOONEST = select(
+    func.min(case((_held, jobs.c.lease_until), else_=jobs.c.due_at)),
+).where(_open, any_of(jobs.c.kind, "kinds"))
+
+
+async def soonest(tx: Tx, kinds: Collection[Kind], *, now: int) -> int | None:
+    """When, in milliseconds, the next job of the kinds is to be had in any scope: it is due, or its lease has run out.
+    None while there is none."""
+    row = await tx.one(_SOONEST, kinds=list(kinds), now=now)
+    return None if row is None else row[0]
+
+
+_SET_BACK = (
+    update(jobs)
+    .where(_this, jobs.c.done_seq > bindparam("upto_seq"))
+    .values(
+        done_seq=bindparam("upto_seq"),
+        # What waits anyway keeps its time.
+        due_at=case((jobs.c.requested_seq > jobs.c.done_seq, jobs.c.due_at), else_=bindparam("new_due_at")),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+async def set_back(tx: Tx, scope: Scope, thread_uid: str, kind: Kind, upto: int, *, due_at: int, now: int) -> None:
+    """Let a job that was done count as done up to a seq only: what is behind is due again. A dead job stays dead."""
+    of = of_thread(scope, thread_uid)
+    await tx.run(_SET_BACK, **of, of_kind=kind, upto_seq=upto, new_due_at=due_at, now=now)
+
+
+_FENCE_OFF = (
+    update(jobs)
+    .where(in_scope(jobs), jobs.c.holder.is_not(None))
+    .values(epoch=jobs.c.epoch + 1, holder=None, lease_until=None, updated_at=bindparam("now"))
+)
+
+
+async def fence_off(tx: Tx, scope: Scope, *, now: int) -> int:
+    """Take all running jobs of a scope from who holds them: nothing of what they think is stored, and somebody begins
+    anew. The transaction holds the resource, so that no two of them wait for each other. Counts them."""
+    return await tx.run(_FENCE_OFF, **of_scope(scope), now=now)
+
+
+_FORGET_THREAD = delete(jobs).where(in_thread(jobs))
+
+
+async def forget_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
+    """Erase the jobs of a thread that is erased; who works on one is fenced off."""
+    await tx.run(_FORGET_THREAD, **of_thread(scope, thread_uid))
