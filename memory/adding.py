@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from memstrata.memory import observing, turns
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.message_shapes import Incoming, parse_messages
 from memstrata.memory.parts import part_texts
@@ -40,7 +41,9 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
             now=now,
             search_text=engine.search_text_of,
         )
-        if happened := _happened(appended):
+        noted = await observing.after_append(tx, scope, appended.thread, appended.more_raw, engine.observation, now=now)
+        await turns.after_append(tx, engine, scope, appended, drafts, now=now)
+        if happened := [*_happened(appended), *noted]:
             await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 

@@ -14,6 +14,7 @@ Tag = Literal[
     "summary",
     "conversation",
     "session-memory",
+    "current-task",
     "plan",
     "previous-attempts",
     "memory",

@@ -16,8 +16,9 @@ from memstrata.memory.pool import Flags, Floats, Ints, Pool
 from memstrata.memory.ranking import Question
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.relevance import Calibration, Evidence, standing, unknown_shares
-from memstrata.storage import counts, search, search_rows, vectors
+from memstrata.storage import counts, entries, search, search_rows, vectors
 from memstrata.storage.records import Scope
+from memstrata.storage.search import KINDS, Kind
 from memstrata.storage.search_rows import IndexedRow
 from memstrata.storage.transaction import Tx
 
@@ -52,7 +53,7 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What narrows a recall; of it only ``passing`` knows the columns."""
+    """What narrows a recall; of it only ``passing`` knows the columns. The role ``entry`` means entries."""
 
     thread_id: str | None
     since: int | None
@@ -84,20 +85,34 @@ class Matches:
     passing: Ints | None
 
 
-async def match(tx: Tx, scope: Scope, words: Sequence[str], filters: Filters | None, rules: RecallRules) -> Matches:
+async def match(
+    tx: Tx,
+    scope: Scope,
+    words: Sequence[str],
+    filters: Filters | None,
+    rules: RecallRules,
+    kinds: Sequence[Kind] = KINDS,
+) -> Matches:
     """What the words match."""
-    postings = cast(Mapping[str, Ints], await search.postings(tx, scope, words, most=rules.rows_per_word))
-    size = await _rows(tx, scope)
+    found = await search.postings(tx, scope, words, most=rules.rows_per_word, kinds=kinds)
+    postings = cast(Mapping[str, Ints], found)
+    size = await _rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
     weights = {word: ranking.idf(len(postings[word]), size) for word in words}
     return Matches(postings, weights, size, await _passing(tx, scope, filters))
 
 
 async def gather(
-    tx: Tx, scope: Scope, queries: Sequence[Query], matches: Matches, space: Space | None, rules: RecallRules
+    tx: Tx,
+    scope: Scope,
+    queries: Sequence[Query],
+    matches: Matches,
+    space: Space | None,
+    rules: RecallRules,
+    kinds: Sequence[Kind] = KINDS,
 ) -> Gathered:
     """Everything that ranking needs. Without a ``space`` vectors are left alone."""
     postings, weights, passing = matches.postings, matches.weights, matches.passing
-    compared = _Compared(tx, scope, space)
+    compared = _Compared(tx, scope, space, kinds)
     most = rules.candidates
     lexical = [_lexical(query, postings, weights, passing, most * _LOOKED_THROUGH) for query in queries]
     scanned = [await compared.scan(query.vector, passing, rules.rescored) for query in queries]
@@ -228,8 +243,9 @@ def _evidence(
 class _Compared:
     """The vectors that were read, each once."""
 
-    def __init__(self, tx: Tx, scope: Scope, space: Space | None) -> None:
+    def __init__(self, tx: Tx, scope: Scope, space: Space | None, kinds: Sequence[Kind]) -> None:
         self._tx = tx
+        self._kinds = kinds
         self._scope = scope
         self._space = space
         self._asked: Ints = np.empty(0, np.int64)
@@ -245,9 +261,10 @@ class _Compared:
         if self._space is None or vector is None or (passing is not None and not len(passing)):
             return np.empty(0, np.int64)
         code = np.packbits(vector > 0).tobytes()
+        model, kinds = self._space.model, self._kinds
         if passing is None:
-            return await vectors.nearest(self._tx, self._scope, self._space.model, code, most=most)
-        return await vectors.nearest_among(self._tx, self._scope, self._space.model, code, passing, most=most)
+            return await vectors.nearest(self._tx, self._scope, model, code, most=most, kinds=kinds)
+        return await vectors.nearest_among(self._tx, self._scope, model, code, passing, most=most, kinds=kinds)
 
     async def read(self, row_ids: Ints) -> None:
         """Read the vectors that these rows have."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import DAY_MS, iso
 from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import deletions, events, restoration, threads, working_memory
+from memstrata.storage import deletions, entry_endings, events, restoration, threads, working_memory
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.events import NewEvent
@@ -48,8 +48,7 @@ async def delete_messages(
             search_text=engine.search_text_of,
         )
         if deleted.messages:
-            gone = NewEvent("messages_deleted", {"seqs": [message.seq for message in deleted.messages]})
-            await events.record(tx, scope, deleted.thread, [gone], origin=sent.origin, now=now)
+            await tell(tx, scope, deleted, sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted": len(deleted.messages),
@@ -59,6 +58,25 @@ async def delete_messages(
         }
 
     return await engine.write(scope, sent, [which, list(ids), list(roles)], now, write)
+
+
+async def tell(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin, *, now: int) -> None:
+    """Write to the logs which messages of a thread went, and what went with them."""
+    happened = [NewEvent("messages_deleted", {"seqs": [message.seq for message in deleted.messages]})]
+    if "session_memory" in deleted.fell_back:
+        happened.append(_fell_back("working_memory"))
+    if "title" in deleted.fell_back:
+        happened.append(NewEvent("thread_updated", {"changed": ["title"]}))
+        told = NewEvent("thread_updated", {"thread_id": deleted.thread.thread_id, "changed": ["title"]})
+        uid = deleted.thread.thread_uid
+        await events.record_of_resource(tx, scope, told, thread_uid=uid, origin=origin, now=now)
+    await events.record(tx, scope, deleted.thread, happened, origin=origin, now=now)
+    if "profile" in deleted.fell_back:
+        await events.record_of_resource(tx, scope, _fell_back("profile"), origin=origin, now=now)
+
+
+def _fell_back(what: str) -> NewEvent:
+    return NewEvent(f"{what}_updated", {"mode": "fall_back"})
 
 
 async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> Json:
@@ -73,6 +91,8 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
         uid = None if erased else deleted.thread.thread_uid
         await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
+        if "profile" in deleted.fell_back:
+            await events.record_of_resource(tx, scope, _fell_back("profile"), origin=sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted_messages": deleted.thread.message_count,
@@ -122,6 +142,7 @@ async def erase_expired(engine: Engine) -> int:
             answered_before=now - IDEMPOTENCY_HOURS * 3_600_000,
         )
         batch += await engine.database.write(working_memory.erase_cleared, cleared_before=before)
+        batch += await engine.database.write(entry_endings.erase_dropped, dropped_before=before)
         erased += batch
         if batch == 0:
             return erased

@@ -21,6 +21,8 @@ from memstrata.storage.records import Message, Role
 Marker = Literal["critical", "important", "info", "completion"]
 
 MOST_A_MESSAGE = 3
+MOST_OF_A_PERSON = 5
+"""Of a message to an agent: what is asked for, and the numbers, names and dates that it is asked with."""
 # What weighs less is filler.
 _LEAST = 0.9
 # More than a token of prose has: what is longer than what is left has room for need not be counted.
@@ -58,7 +60,7 @@ class _Place(NamedTuple):
 
 
 def notes_of(messages: Sequence[Message]) -> list[Note]:
-    """What is worth noting, in the messages' order, at most MOST_A_MESSAGE of one message.
+    """What is worth noting, in the messages' order, at most MOST_A_MESSAGE of one message, or MOST_OF_A_PERSON.
 
     critical: what a person forbids or always wants, and calls that failed and were not made good by the same tool;
     completion: what is done; important: what is asked, decided, or went wrong; info: the rest.
@@ -69,8 +71,9 @@ def notes_of(messages: Sequence[Message]) -> list[Note]:
         found = _said(message, place)
         if place.calling:
             found += [_called(message, call) for call in calls[message.seq]]
-        if len(found) > MOST_A_MESSAGE:
-            kept = sorted(range(len(found)), key=lambda at: (-found[at].weight, at))[:MOST_A_MESSAGE]
+        most = MOST_OF_A_PERSON if place.role == "user" and not place.among_people else MOST_A_MESSAGE
+        if len(found) > most:
+            kept = sorted(range(len(found)), key=lambda at: (-found[at].weight, at))[:most]
             found = [found[at] for at in sorted(kept)]
         notes += found
     return notes

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 from memstrata.memory.digest_sentences import LONGEST, shortened
@@ -14,9 +15,13 @@ from memstrata.storage.records import Json, Message
 
 State = Literal["ok", "error", "open"]
 
-# Characters of one argument, of all of them, and of what came of a call that succeeded.
-_ARGUMENT, _ARGUMENTS, _OUTCOME = 60, 110, 90
+# Characters of one argument, of all of them, and of what came of a call that succeeded or failed; of a
+# word, such as a URL.
+_ARGUMENT, _ARGUMENTS, _OUTCOME, _FAILURE, _WORD = 60, 110, 120, 160, 100
 _MOST_NAMED = 4
+_FEWEST_CHARS = 4
+# How deep an error may lie in a result, and how many objects are looked through for it.
+_DEEPEST, _MOST_OBJECTS = 5, 200
 # A longer text is what was read, and not what came of it; nor is it searched for JSON.
 _SHORT, _JSON_CHARS = 300, 20_000
 
@@ -34,6 +39,7 @@ _NAMES_IT = re.compile(r"error|exception|fail|denied|refused|timed? ?out|\b[45]\
 _TOLD_FIRST = (
     "error",
     "message",
+    "code",
     "status",
     "state",
     "id",
@@ -45,10 +51,14 @@ _TOLD_FIRST = (
     "summary",
     "result",
 )
+# What the last word of a longer key says: executionId, webhookUrl.
+_TOLD_NEXT = ("code", "status", "url", "id", "number", "count", "total")
+_PLAIN = (3, 0)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _TOLD_BY_STATE = ("error", "errors", "success", "ok", "isError")
 _CHANGES = frozenset(
     """
-    add apply approve assign book build cancel close commit complete copy create delete deploy edit execute fix generate
+    activate add apply approve assign book build cancel close commit complete copy create delete deploy edit execute fix generate
     insert install invite make merge migrate move order patch pay post publish push put rebuild release remove rename
     replace reply reserve restart revert run save schedule send set setup start stop submit test transfer update upgrade
     upload upsert write
@@ -130,10 +140,11 @@ def _ending(half: _Half) -> tuple[str, State, str]:
     if half.result is None:
         return name, "open", "no result"
     result = _plain(half.result["result"])
+    given = _given(half.call["arguments"]) if half.call else frozenset()
     if half.result.get("is_error") or _says_failed(result):
-        said = _failure(result)
+        said = _failure(result, given)
         return name, "error", f"error: {said}" if said else "error"
-    said = _success(result)
+    said = _success(result, given)
     return name, "ok", f"ok: {said}" if said else "ok"
 
 
@@ -168,8 +179,8 @@ def _says_failed(result: Any) -> bool:
     )
 
 
-def _failure(result: Any) -> str:
-    """The line that names the error: of a traceback the last, of JSON what is under ``error``."""
+def _failure(result: Any, given: frozenset[str]) -> str:
+    """The line that names the error: of a traceback the last, of JSON what is under ``error``, however deep."""
     if isinstance(result, str):
         lines = [line for line in map(_line, _ends(result)) if line]
         if result.lstrip().startswith("Traceback"):
@@ -178,21 +189,34 @@ def _failure(result: Any) -> str:
         said = counted or next((line for line in lines if _NAMES_IT.search(line)), lines[0] if lines else "")
         return re.sub(r"^error\s*:\s*", "", said, flags=re.IGNORECASE)
     if isinstance(result, Mapping):
-        named = result.get("error") or result.get("errors")
-        first = named[0] if isinstance(named, list) and named else named
+        first = _error_in(result)
+        rest = {key: value for key, value in result.items() if key not in _TOLD_BY_STATE}
         if isinstance(first, str):
-            rest = {key: value for key, value in result.items() if key not in _TOLD_BY_STATE}
-            return ", ".join([_line(first[:2000]), *_leaves(rest)])
+            return _listed([_short(first, _FAILURE), *_leaves(rest, given)], _FAILURE)
         if isinstance(first, Mapping):
-            return ", ".join(_leaves(first))
-    return ", ".join(_leaves(result))
+            telling = {key: value for key, value in rest.items() if _rank(key, value) < _PLAIN}
+            return _listed([*_leaves(first), *_leaves(telling, given)], _FAILURE)
+    return _listed(_leaves(result, given), _FAILURE)
+
+
+def _error_in(result: Mapping[str, Any]) -> Any:
+    """What is under ``error``: of the object itself, else of the nearest in it that has one."""
+    level: list[Mapping[str, Any]] = [result]
+    for _ in range(_DEEPEST):
+        for each in level:
+            named = each.get("error") or each.get("errors")
+            first = named[0] if isinstance(named, list) and named else named
+            if first and isinstance(first, str | Mapping):
+                return first
+        level = [inner for each in level for inner in each.values() if isinstance(inner, Mapping)][:_MOST_OBJECTS]
+    return None
 
 
 def _ends(text: str) -> list[str]:
     return (text if len(text) <= 4000 else f"{text[:2000]}\n{text[-2000:]}").splitlines()
 
 
-def _success(result: Any) -> str:
+def _success(result: Any, given: frozenset[str]) -> str:
     if isinstance(result, str):
         lines = [line for line in map(_line, _ends(result)) if line]
         if not lines or _ENCODED.fullmatch(lines[0]):
@@ -205,7 +229,7 @@ def _success(result: Any) -> str:
         )
     if isinstance(result, list):
         return f"{len(result)} {'entry' if len(result) == 1 else 'entries'}"
-    return shortened(", ".join(_leaves(result)), _OUTCOME)
+    return _listed(_leaves(result, given), _OUTCOME)
 
 
 def _arguments(arguments: Json) -> str:
@@ -215,16 +239,49 @@ def _arguments(arguments: Json) -> str:
     return shortened(", ".join(_leaves(arguments, ordered=True)), _ARGUMENTS)
 
 
-def _leaves(value: Any, *, ordered: bool = False) -> list[str]:
-    """The first few simple values of an object, each ``key=value``, those first that tell most; a simple value alone."""
+def _given(arguments: Json) -> frozenset[str]:
+    """The ids and numbers that a call names: its result need not say them again."""
+    values = (json.dumps(value) if type(value) is int else value for value in arguments.values())
+    # A short number that comes back is another one: days=3 and count=3.
+    texts = (value for value in values if isinstance(value, str) and len(value) >= _FEWEST_CHARS)
+    return frozenset(text for text in texts if any(sign.isdigit() for sign in text))
+
+
+def _leaves(value: Any, given: frozenset[str] = frozenset(), *, ordered: bool = False) -> list[str]:
+    """The first few simple values of an object, each ``key=value``, those first that tell most, without those given; a
+    simple value alone."""
     if not isinstance(value, Mapping):
-        return [] if value is None or isinstance(value, list) else [shortened(_line(str(value)[:2000]), _ARGUMENT)]
-    keys = list(value) if ordered else sorted(value, key=_rank)
-    return [f"{_line(key)[:40]}={shown}" for key, shown in _named(value, keys)][:_MOST_NAMED]
+        return [] if value is None or isinstance(value, list) else [_short(str(value))]
+    keys = list(value) if ordered else sorted(value, key=lambda key: _rank(key, value[key]))
+    shown = (f"{_line(key)[:40]}={shown}" for key, shown in _named(value, keys) if shown not in given)
+    return list(islice(shown, _MOST_NAMED))
 
 
-def _rank(key: str) -> int:
-    return _TOLD_FIRST.index(key) if key in _TOLD_FIRST else len(_TOLD_FIRST)
+def _rank(key: str, value: Any) -> tuple[int, int]:
+    """What is named like an outcome, then ids, URLs and numbers, then the rest; whether and when last."""
+    if key in _TOLD_FIRST:
+        return 0, _TOLD_FIRST.index(key)
+    words = _NAME_WORD.findall(key)
+    last = words[-1].lower() if words else ""
+    if last in _TOLD_NEXT:
+        return 1, _TOLD_NEXT.index(last)
+    if isinstance(value, bool) or (isinstance(value, str) and _TIME.fullmatch(value[:40])):
+        return 4, 0
+    return (2, 0) if isinstance(value, int | float) else _PLAIN
+
+
+def _listed(leaves: Sequence[str], most: int) -> str:
+    """The first, and as many of the others as fit, whole."""
+    told = shortened(leaves[0], most) if leaves else ""
+    for leaf in leaves[1:]:
+        if len(told) + 2 + len(leaf) <= most:
+            told += f", {leaf}"
+    return told
+
+
+def _short(raw: str, most: int = _ARGUMENT) -> str:
+    text = _line(raw[:2000])
+    return shortened(text, most if " " in text else max(most, _WORD))
 
 
 def _named(value: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -232,7 +289,7 @@ def _named(value: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str,
         inner = value[key]
         if isinstance(inner, str):
             if inner.strip() and not _ENCODED.fullmatch(inner):
-                yield key, shortened(_line(inner[:2000]), _ARGUMENT)
+                yield key, _short(inner)
         elif isinstance(inner, bool | int | float):
             yield key, json.dumps(inner)
         elif isinstance(inner, list) and inner:

@@ -9,15 +9,18 @@ from typing import Any, Literal
 from memstrata.memory import search_text
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.context.extracts import Extracts
+from memstrata.memory.context.noted import NotedThreads
 from memstrata.memory.document_rules import WorkingMemoryRules
 from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.entry_rules import EntryRules
 from memstrata.memory.limits import Limits
+from memstrata.memory.observing import ObservationRules
 from memstrata.memory.parts import MEDIA
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.written import Written
+from memstrata.memory.written import Wake, Written
 from memstrata.storage.idempotency import Request, once
 from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
 from memstrata.storage.statements import to_json
@@ -59,10 +62,14 @@ class Engine:
     new_id: Callable[[], str]
     working_memory: WorkingMemoryRules = field(default_factory=WorkingMemoryRules)
     recall: RecallRules = field(default_factory=RecallRules)
+    observation: ObservationRules = field(default_factory=ObservationRules)
+    entries: EntryRules = field(default_factory=EntryRules)
     windows: WindowRules = field(default_factory=WindowRules)
     embedding: Embedding | None = None
     extracts: Extracts = field(default_factory=Extracts)
+    noted: NotedThreads = field(default_factory=NotedThreads)
     written: Written = field(default_factory=Written)
+    wake: Wake = field(default_factory=Wake)
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """What enters, its secrets masked, and how many there were. JSON or text."""
@@ -86,6 +93,14 @@ class Engine:
         _, parts, _ = self._derived(None, message.parts, {})
         return search_text.embedded_texts(parts)
 
+    def embedded_texts_of_content(self, content: str) -> list[str]:
+        """The same of an entry's content."""
+        return search_text.embedded_texts(self.derived_parts([{"type": "text", "text": content}]))
+
+    def derived_parts(self, parts: list[Json]) -> list[Json]:
+        """A stored message's parts for what is made from them: masked, unless nothing is."""
+        return self._derived(None, parts, {})[1]
+
     def _derived(self, name: str | None, parts: list[Json], metadata: Json) -> tuple[str | None, list[Json], Json]:
         """What a message gives to what is made from it: masked, since ``redaction`` may have been another when it was
         stored."""
@@ -105,6 +120,7 @@ class Engine:
         answer, _ = await self.database.write(once, scope, self._request(sent, arguments), now, unit)
         if self.embedding is not None:
             self.written.tell(scope)
+        self.wake.tell()
         return answer
 
     def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:

@@ -17,6 +17,7 @@ SERVER_EVENTS = (
     *("messages_added", "messages_replaced", "messages_deleted", "messages_restored"),
     *("working_memory_updated", "working_memory_cleared", "profile_updated", "profile_cleared"),
     *("plan_created", "plan_updated", "attempt_logged", "steps_recorded"),
+    *("entries_changed", "observations_added", "observations_activated", "observations_reflected", "summary_updated"),
     *("run_suspended", "run_resumed", "run_completed", "run_failed", "run_cancelled", "run_expired"),
 )
 """What the server itself writes, in a thread's log or the resource's."""

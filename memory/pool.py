@@ -24,7 +24,7 @@ _THREAD = 2**44
 class Pool:
     """Rows of the index in any order, each once. ``messages``, ``threads`` and ``sessions`` are numbers that rows share
     which belong together; ``in_dialogue``: an assistant speaks in the row's thread, as far as the rows show it;
-    ``speakers``: the number in ``names`` of who spoke, -1 of nobody with a name;
+    ``entries``: which rows are of entries, each the only message of a thread of its own; ``speakers``: the number in ``names`` of who spoke, -1 of nobody with a name;
     ``beside``: for each place of CONTEXT the row of the first chunk of the message there, or -1."""
 
     row_ids: Ints
@@ -34,6 +34,7 @@ class Pool:
     chars: Ints
     said_at: Ints
     by_user: Flags
+    entries: Flags
     in_dialogue: Flags
     speakers: Ints
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Pool:
             chars=np.array(chars, np.int64),
             said_at=np.array(said_at, np.int64),
             by_user=role == "user",
+            entries=role == "entry",
             in_dialogue=assistants[threads] > 0,
             speakers=np.array([names.get(speaker, -1) for speaker in speakers], np.int64),
             names=tuple(names),

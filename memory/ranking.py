@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memstrata.memory.ages import DAY_MS
 from memstrata.memory.pool import Flags, Floats, Ints, Pool
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.search_text import words as words_of
@@ -65,6 +66,11 @@ def recency(ages_days: Floats, rules: RecallRules) -> Floats:
     return np.maximum(rules.recency_floor, 0.5 ** (np.maximum(ages_days, 0) / rules.half_life_days))
 
 
+def recency_of(pool: Pool, now: int, rules: RecallRules) -> Floats:
+    """The factor of each row; ``now`` in milliseconds."""
+    return np.where(pool.entries, recency((now - pool.said_at) / DAY_MS, rules), 1.0)
+
+
 def summed(postings: Mapping[str, Ints], weights: Mapping[str, float]) -> tuple[Ints, Floats]:
     """Every row that has one of the words, ascending, and the summed weights of those that it has."""
     # In a fixed order, so that equal rows get equal sums to the last bit.
@@ -88,9 +94,9 @@ def best(row_ids: Ints, scores: Floats, count: int) -> Ints:
 
 
 def rank(
-    pool: Pool, candidates: Flags, question: Question, rules: RecallRules, recency_of: Floats | None = None
+    pool: Pool, candidates: Flags, question: Question, rules: RecallRules, factors: Floats | None = None
 ) -> Ranked:
-    """The candidates for which a word or their meaning speaks, best first. ``recency_of``: a factor for each row.
+    """The candidates for which a word or their meaning speaks, best first. ``factors``: one for each row.
 
     Ties go to what was said last, then to the highest row id.
     """
@@ -101,11 +107,11 @@ def rank(
     lexical, context = own / reference, around / reference
     semantic = question.semantic_weight * _semantic(question, candidates)
     speaker = np.where(_named(pool, question.words), rules.speaker_weight, 0.0)
-    role = np.where(pool.by_user & pool.in_dialogue, rules.user_weight, 0.0)
+    role = np.where((pool.by_user & pool.in_dialogue) | pool.entries, rules.user_weight, 0.0)
     score = lexical + context + semantic + speaker + role
     found = candidates & (lexical + context + semantic > 0)
     session = rules.session_weight * _best_of(pool.sessions, score, found)
-    factor = np.ones(len(pool)) if recency_of is None else recency_of
+    factor = np.ones(len(pool)) if factors is None else factors
     total = (score + session) * factor
     order = _best_chunks(pool, total, np.flatnonzero(found))
     coverage = (own + around) / (asked or 1.0)

@@ -16,12 +16,13 @@ from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.search_text import query_words
 from memstrata.memory.verdicts import Verdict, Winner, judged, winning
 from memstrata.storage import messages
+from memstrata.storage.entries import PLACE
 from memstrata.storage.errors import InvalidInput, LimitExceeded
 from memstrata.storage.records import ROLES, Message, Role, Scope
+from memstrata.storage.search import KINDS, Kind
 from memstrata.storage.search_rows import messages_of
 from memstrata.storage.transaction import Tx
 
-Kind = Literal["entry", "message"]
 Signal = Literal["lexical", "semantic"]
 
 MOST_QUERIES = 5
@@ -35,7 +36,8 @@ _RANKED_PARTS = ("lexical", "context", "semantic", "speaker", "role", "session",
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said."""
+    """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said. The
+    roles are of messages; in a thread those entries are looked for that have a source there."""
 
     queries: Sequence[str]
     limit: int = 5
@@ -43,7 +45,7 @@ class RecallRequest:
     since: int | None = None
     until: int | None = None
     roles: Sequence[Role] = ROLES
-    kinds: Sequence[Kind] = ("entry", "message")
+    kinds: Sequence[Kind] = KINDS
     neighbours: bool = True
 
     @property
@@ -51,7 +53,8 @@ class RecallRequest:
         """None where all that matches may be found."""
         if self.thread_id is None and self.since is None and self.until is None and len(self.roles) == len(ROLES):
             return None
-        return Filters(self.thread_id, self.since, self.until, self.roles)
+        of_entries = ["entry"] if "entry" in self.kinds else []
+        return Filters(self.thread_id, self.since, self.until, [*self.roles, *of_entries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +80,18 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One ranked result, its score from 0 to 1, what made it, and its neighbours."""
+    """One ranked result, its score from 0 to 1, what made it, and its neighbours. An entry has the shape of a message
+    here (``entries.as_message``) and no neighbours."""
 
     message: Message
     score: float
     parts: Parts
     before: list[Message] = field(default_factory=list)
     after: list[Message] = field(default_factory=list)
+
+    @property
+    def is_entry(self) -> bool:
+        return self.message.thread_id.startswith(PLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +111,13 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> Recalled
     texts = _checked(engine, asked)
     each = [tuple(query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
-    if "message" not in asked.kinds:
-        return Recalled([], sought)
     rules = engine.recall.for_limit(asked.limit)
     matches, (vectors, reasons) = await asyncio.gather(
-        engine.database.read(match, scope, sought, asked.filters, rules), _embedded(engine, texts, each)
+        engine.database.read(match, scope, sought, asked.filters, rules, asked.kinds), _embedded(engine, texts, each)
     )
     queries = [Query(words, vector) for words, vector in zip(each, vectors, strict=True)]
-    recalled = await engine.database.read(_recall, scope, asked, queries, matches, _space(engine, vectors), rules)
+    space, now = space_of(engine, vectors), engine.now()
+    recalled = await engine.database.read(_recall, scope, asked, queries, matches, space, rules, now)
     return replace(recalled, words=sought, degraded=(*reasons, *recalled.degraded))
 
 
@@ -148,7 +155,8 @@ async def _embedded(
     return [vector for vector, _ in answers], tuple(dict.fromkeys(reason for _, reason in answers if reason))
 
 
-def _space(engine: Engine, vectors: Sequence[Vector | None]) -> Space | None:
+def space_of(engine: Engine, vectors: Sequence[Vector | None]) -> Space | None:
+    """The space that the vectors are compared in; None without any."""
     if engine.embedding is None or all(vector is None for vector in vectors):
         return None
     embedder = engine.embedding.embedder
@@ -163,9 +171,10 @@ async def _recall(
     matches: Matches,
     space: Space | None,
     rules: RecallRules,
+    now: int,
 ) -> Recalled:
-    gathered = await gather(tx, scope, queries, matches, space, rules)
-    verdicts = [judged(gathered, number, space, rules) for number in range(len(queries))]
+    gathered = await gather(tx, scope, queries, matches, space, rules, asked.kinds)
+    verdicts = [judged(gathered, number, space, rules, now=now) for number in range(len(queries))]
     winners, wanted = winning(gathered, verdicts, asked.limit, rules.tail)
     hits = await _hits(tx, scope, asked, gathered, verdicts, winners)
     return Recalled(
@@ -187,11 +196,13 @@ async def _hits(
     """The winners' messages; with neighbours if asked, all read at once."""
     places = [(gathered.rows[winner.row].thread_uid, gathered.rows[winner.row].seq) for winner in winners]
     reach = range(-MESSAGES_BEFORE, MESSAGES_AFTER + 1) if asked.neighbours else range(1)
-    read = await messages_of(tx, scope, [(uid, seq + step) for uid, seq in places for step in reach])
+    wanted = [(uid, seq + step) for uid, seq in places for step in (range(1) if uid.startswith(PLACE) else reach)]
+    read = await messages_of(tx, scope, wanted)
     hits = []
     for winner, place in zip(winners, places, strict=True):
         if place in read:
-            around = await _around(tx, scope, place, read) if asked.neighbours else ([], [])
+            has_neighbours = asked.neighbours and not place[0].startswith(PLACE)
+            around = await _around(tx, scope, place, read) if has_neighbours else ([], [])
             hits.append(Hit(read[place], winner.score, _parts(gathered, verdicts, winner), *around))
     return hits
 

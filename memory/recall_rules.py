@@ -25,7 +25,7 @@ class RecallRules:
     speaker_weight: float = 0.4
     """For what was said by the one known speaker whom the query names."""
     user_weight: float = 0.3
-    """For what the user said, in threads of a user and an assistant."""
+    """For what the user said, in threads of a user and an assistant; and for entries."""
     session_weight: float = 0.3
     """The share that each message gets of the best score in its session."""
     half_life_days: float = 180.0

@@ -5,6 +5,7 @@ from itertools import groupby
 
 from memstrata.memory.engine import Engine
 from memstrata.storage import places, reindexing, vectors
+from memstrata.storage.entries import SEQ
 from memstrata.storage.records import Scope
 
 # Messages in one transaction: others that write wait for it.
@@ -28,7 +29,7 @@ async def rebuild_old(engine: Engine, told: Told = lambda messages: None) -> int
 
 
 async def rebuild_all(engine: Engine, told: Told = lambda messages: None) -> int:
-    """Index every message anew; ``told`` hears of each batch. Returns how many. Raises StorageUnavailable."""
+    """Index every message and entry anew; ``told`` hears of each batch. Returns how many. Raises StorageUnavailable."""
     done, thread = 0, places.FIRST
     while some := await engine.database.read(places.threads_after, thread, _THREADS):
         for thread in some:
@@ -36,6 +37,10 @@ async def rebuild_all(engine: Engine, told: Told = lambda messages: None) -> int
             while seqs := await engine.database.read(places.seqs_after, thread, after, BATCH):
                 done += await _rebuild(engine, thread.scope, thread.thread_uid, seqs, told)
                 after = seqs[-1]
+    entry = places.FIRST
+    while some := await engine.database.read(places.entries_after, entry, _THREADS):
+        for entry in some:
+            done += await _rebuild(engine, entry.scope, entry.thread_uid, [SEQ], told)
     return done
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memstrata.memory.candidates import Gathered, Space
-from memstrata.memory.ranking import Ranked, rank
+from memstrata.memory.ranking import Ranked, rank, recency_of
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration
 
@@ -31,10 +31,11 @@ class Winner:
     ranking: float
 
 
-def judged(gathered: Gathered, number: int, space: Space | None, rules: RecallRules) -> Verdict:
-    """Rank the candidates of the query with this number."""
+def judged(gathered: Gathered, number: int, space: Space | None, rules: RecallRules, *, now: int) -> Verdict:
+    """Rank the candidates of the query with this number; ``now`` (milliseconds) tells how old entries are."""
     question = gathered.questions[number]
-    ranked = rank(gathered.pool, gathered.candidates[number], question, rules)
+    factors = recency_of(gathered.pool, now, rules)
+    ranked = rank(gathered.pool, gathered.candidates[number], question, rules, factors)
     leaders = ranked.order[:LEADERS]
     cosines = np.zeros(0) if question.cosines is None else question.cosines[leaders]
     evidence = replace(

@@ -241,6 +241,16 @@ def _told(engine: Engine, changed: Changed, how: Change, now: int) -> Json:
     return told
 
 
+def storable(engine: Engine, of: DocumentScope, content: Any) -> str:
+    """Content that a model wrote in the background, as it is stored in the place of the document: what the format,
+    the schema and the limit take, with secrets masked unless redaction is off. Raises InvalidInput, LimitExceeded."""
+    rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
+    given = _entered(engine, rules, content)
+    _check_size("content", _bytes(given), "", most)
+    masked = given if engine.redaction == "off" else engine.redactor.json(given)[0]
+    return _checked(masked, rules, "", most)
+
+
 def _entered(engine: Engine, rules: DocumentRules, content: Any) -> str | Json:
     """What was sent as content, as this document's format takes it."""
     if rules.format == "json":

@@ -1,4 +1,4 @@
-"""News of writes, for the one who makes vectors of what was written."""
+"""News of writes, for those who do something about what was written: make vectors of it, do the jobs it made due."""
 
 import asyncio
 
@@ -26,3 +26,21 @@ class Written:
         scopes, self._scopes = self._scopes, set()
         self._told.clear()
         return scopes
+
+
+class Wake:
+    """That something was written, whatever it was. For one event loop, and one who waits."""
+
+    def __init__(self) -> None:
+        self._told = asyncio.Event()
+
+    def tell(self) -> None:
+        """Something was committed."""
+        self._told.set()
+
+    async def wait(self) -> None:
+        """Return once it was told, since it was last cleared."""
+        await self._told.wait()
+
+    def clear(self) -> None:
+        self._told.clear()

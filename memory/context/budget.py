@@ -12,6 +12,7 @@ ORDER = (
     "user-profile",
     "memory",
     "session-memory",
+    "current-task",
     "plan",
     "previous-attempts",
     "predefined-messages",

@@ -6,22 +6,24 @@ from typing import Literal
 
 from memstrata.memory.acceptance import check_text
 from memstrata.memory.blocks import block
+from memstrata.memory.candidates import Vector
 from memstrata.memory.context import report, shaped_text
 from memstrata.memory.context.anthropic_messages import as_anthropic
-from memstrata.memory.context.gathering import gather
+from memstrata.memory.context.gathering import Asked, gather
 from memstrata.memory.context.layout import Laid
 from memstrata.memory.context.openai_messages import as_openai
 from memstrata.memory.context.pieces import Shown, cost
 from memstrata.memory.context.placing import Gathered
 from memstrata.memory.context.report import report_of
 from memstrata.memory.engine import Engine
+from memstrata.memory.search_text import query_words
 from memstrata.storage.errors import LimitExceeded
 from memstrata.storage.records import Json, Scope
 
 Format = Literal["text", "openai", "anthropic", "json"]
 
 STABLE = ("user-profile", "observations", "summary")
-VOLATILE = ("session-memory", "plan", "previous-attempts", "memory")
+VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "memory")
 
 # Above this many tokens a context is put together in a thread: the event loop must not wait for it.
 _INLINE_TOKENS = 20_000
@@ -48,12 +50,21 @@ async def get_context(
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
-    gathered = await engine.database.read(
-        gather, engine, scope, thread_id, max_tokens=max_tokens, may_be_new=may_be_new
-    )
+    words = tuple(query_words(query))
+    vector = await _vector(engine, query) if words else None
+    asked = Asked(thread_id, max_tokens, may_be_new, engine.now(), words, vector)
+    gathered = await engine.database.read(gather, engine, scope, asked)
     if max_tokens <= _INLINE_TOKENS:
         return _shaped(gathered, engine, max_tokens, format)
     return await asyncio.to_thread(_shaped, gathered, engine, max_tokens, format)
+
+
+async def _vector(engine: Engine, query: str) -> Vector | None:
+    """The query's vector, if no request is needed for it."""
+    if engine.embedding is None or not engine.entries.auto_inject:
+        return None
+    made, _ = await engine.embedding.query(query, at_hand=True)
+    return None if made is None else made.vector
 
 
 def _shaped(gathered: Gathered, engine: Engine, max_tokens: int, format: Format) -> str | Json:
@@ -78,13 +89,16 @@ def _laid(gathered: Gathered, summary: Shown | None) -> Laid:
 
 
 def _summary(gathered: Gathered, engine: Engine) -> Shown | None:
-    """What fell out of the window, in extracts, as long as nothing better was made of it."""
-    left_out = gathered.left_out
-    if not left_out.sample:
+    """What fell out of the window: a model's summary if there is one, and extracts from what is not in it yet."""
+    left_out, counter = gathered.left_out, engine.tokens
+    if not left_out.summary_tokens:
         return None
-    lines = engine.extracts.of(gathered.thread_uid, left_out.sample, left_out.summary_tokens, engine.tokens)
-    if not lines:
+    made = counter.cut(left_out.summary, left_out.summary_tokens)
+    room = left_out.summary_tokens - counter.known(made) if made else left_out.summary_tokens
+    lines = engine.extracts.of(gathered.thread_uid, left_out.sample, room, counter) if left_out.sample else ""
+    if not made and not lines:
         return None
     count = f"{left_out.messages:,} earlier message{'' if left_out.messages == 1 else 's'}"
-    text = block("summary", lines, f"Extracts from {count} of this conversation that are not shown.")
-    return Shown("summary", text, cost(engine.tokens, text))
+    what = "A summary of, and extracts from," if made and lines else "A summary of" if made else "Extracts from"
+    text = block("summary", "\n".join(filter(None, [made, lines])), f"{what} {count} that are not shown.")
+    return Shown("summary", text, cost(counter, text))

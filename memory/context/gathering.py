@@ -1,15 +1,28 @@
 """What a context is made of, read in one transaction, and what of it there is room for."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from memstrata.memory.candidates import Vector
 from memstrata.memory.context.loading import load
-from memstrata.memory.context.pieces import Piece, of_attempts, of_document, of_plan
+from memstrata.memory.context.pieces import (
+    Piece,
+    of_attempts,
+    of_document,
+    of_entries,
+    of_observations,
+    of_plan,
+    of_task,
+)
 from memstrata.memory.context.placing import Gathered, Said, placed
 from memstrata.memory.engine import Engine
+from memstrata.memory.memory_block import memory_block
+from memstrata.memory.parts import plain_text
+from memstrata.memory.search_text import query_words
 from memstrata.memory.window.choosing import policy_of
-from memstrata.memory.window.view import window_of
+from memstrata.memory.window.fitting import newest_from_user
+from memstrata.memory.window.view import Window, window_of
 from memstrata.memory.working_memory import Document
-from memstrata.storage import attempts, plans, threads, windows, working_memory
+from memstrata.storage import attempts, plans, summaries, threads, windows, working_memory
 from memstrata.storage.errors import NotFound
 from memstrata.storage.records import Scope, Thread
 from memstrata.storage.transaction import Tx
@@ -25,30 +38,55 @@ SUMMARISED_FIRST = 10
 SUMMARISED_NEWEST = 50
 
 
-async def gather(
-    tx: Tx, engine: Engine, scope: Scope, thread_id: str, *, max_tokens: int, may_be_new: bool
-) -> Gathered:
-    """Read a context and share ``max_tokens`` out. ``may_be_new``: an unknown thread is one in which nothing was said
-    yet. Raises NotFound."""
-    thread = await _found(tx, scope, thread_id, may_be_new)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which context: within so many tokens, with the entries that fit these words, and this vector if it is at hand;
+    without words, those of the user's newest message. ``now`` is milliseconds since 1970."""
+
+    thread_id: str
+    max_tokens: int
+    may_be_new: bool
+    now: int
+    words: tuple[str, ...] = ()
+    vector: Vector | None = None
+
+
+async def gather(tx: Tx, engine: Engine, scope: Scope, asked: Asked) -> Gathered:
+    """Read a context and share the tokens out. Raises NotFound."""
+    thread_id, max_tokens = asked.thread_id, asked.max_tokens
+    thread = await _found(tx, scope, thread_id, asked.may_be_new)
     policy, note = (
         policy_of(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
     pieces = await _pieces(tx, engine, scope, thread, thread_id)
     room = max_tokens - REPORT_TOKENS
     if thread is None:
+        pieces += await _remembered(tx, engine, scope, asked, None)
         return placed(thread_id, policy, note, pieces, None, room, max_tokens, engine.tokens)
-    loaded = await load(tx, scope, thread, policy, room, engine.tokens)
-    window = window_of([*loaded.lead, *loaded.run], policy, engine.tokens, older=loaded.older)
-    made = placed(thread_id, policy, note, pieces, Said(thread, loaded, window), room, max_tokens, engine.tokens)
+    noted = await engine.noted.of(tx, scope, thread.thread_uid)
+    cursor = thread.observed_seq if noted else 0
+    loaded = await load(tx, scope, thread, policy, room, engine.tokens, cursor=cursor)
+    window = window_of([*loaded.lead, *loaded.run], policy, engine.tokens, older=loaded.older, cursor=cursor)
+    pieces += await _remembered(tx, engine, scope, asked, window)
+    pieces += [of_observations(noted, engine.tokens)] if noted else []
+    said = Said(thread, loaded, window, cursor)
+    made = placed(thread_id, policy, note, pieces, said, room, max_tokens, engine.tokens)
     if not made.left_out.summary_tokens:
         return made
+    told = await summaries.newest(tx, scope, thread.thread_uid, before=made.left_out.before)
+    told = told if told is not None and told.upto_seq > cursor else None
     first, newest = await windows.between(
-        tx, scope, thread, after=0, before=made.left_out.before, first=SUMMARISED_FIRST, newest=SUMMARISED_NEWEST
+        tx,
+        scope,
+        thread,
+        after=told.upto_seq if told else cursor,
+        before=made.left_out.before,
+        first=SUMMARISED_FIRST,
+        newest=SUMMARISED_NEWEST,
     )
     inside = {message.seq for message in made.window}
     sample = tuple(message for message in (*first, *newest) if message.seq not in inside)
-    return replace(made, left_out=replace(made.left_out, sample=sample))
+    return replace(made, left_out=replace(made.left_out, sample=sample, summary=told.text if told else ""))
 
 
 async def _found(tx: Tx, scope: Scope, thread_id: str, may_be_new: bool) -> Thread | None:
@@ -58,6 +96,16 @@ async def _found(tx: Tx, scope: Scope, thread_id: str, may_be_new: bool) -> Thre
         if not may_be_new:
             raise
         return None
+
+
+async def _remembered(tx: Tx, engine: Engine, scope: Scope, asked: Asked, window: Window | None) -> list[Piece]:
+    """The entries that fit what is asked, or what the user said last."""
+    words = asked.words
+    if not words and window is not None:
+        newest = newest_from_user(window.messages)
+        words = tuple(query_words(plain_text(window.messages[newest].parts))) if newest is not None else ()
+    lines = await memory_block(tx, engine, scope, words, asked.vector, now=asked.now)
+    return [of_entries(lines, engine.tokens)] if lines else []
 
 
 async def _pieces(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, thread_id: str) -> list[Piece]:
@@ -71,6 +119,8 @@ async def _pieces(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, t
     kept = Document("thread", thread_id, rules.of("thread"), await working_memory.newest(tx, scope, thread))
     if kept.content:
         pieces.append(of_document(kept, "session-memory", counter))
+    if thread.current_task or thread.next_step:
+        pieces.append(of_task(thread.current_task, thread.next_step, counter))
     open_plan = await plans.newest(tx, scope, thread)
     if open_plan is not None:
         pieces.append(of_plan(open_plan.plan, counter))

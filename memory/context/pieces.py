@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from memstrata.memory import attempts
-from memstrata.memory.blocks import Tag, block
+from memstrata.memory.blocks import Tag, block, one_line
+from memstrata.memory.context.noted import Noted
+from memstrata.memory.memory_block import as_block
 from memstrata.memory.plan_text import current_step, lines, phase_line, step_line
 from memstrata.memory.reading import CUT_MARK
 from memstrata.memory.tokens import TokenCounter
@@ -14,8 +16,19 @@ from memstrata.memory.working_memory_text import rendered
 from memstrata.storage.attempts import AttemptPage
 from memstrata.storage.records import Json
 
-Name = Literal["user-profile", "observations", "summary", "session-memory", "plan", "previous-attempts", "memory"]
+Name = Literal[
+    "user-profile",
+    "observations",
+    "summary",
+    "session-memory",
+    "current-task",
+    "plan",
+    "previous-attempts",
+    "memory",
+]
 
+# Its tags, its description and the lines that head its days, at most.
+_OBSERVATIONS_FRAME = 120
 # A block and what stands between it and the next.
 _BETWEEN = 2
 
@@ -42,7 +55,7 @@ class Piece:
 
     def within(self, most: int, counter: TokenCounter) -> Shown:
         """The block in at most so many tokens; empty where not even a word of it fits."""
-        if self.tokens <= most:
+        if self.text and self.tokens <= most:
             return Shown(self.name, self.text, self.tokens)
         text, missing = self.fit(most - _BETWEEN)
         return Shown(self.name, text, cost(counter, text), missing)
@@ -99,6 +112,43 @@ def of_attempts(logged: AttemptPage, counter: TokenCounter) -> Piece:
         return shown, f"{logged.total - kept} earlier attempts"
 
     return piece("previous-attempts", text, counter, fit)
+
+
+def of_observations(noted: Noted, counter: TokenCounter) -> Piece:
+    """The active observations; where they are too many, the newest and the critical ones."""
+
+    def fit(most: int) -> tuple[str, str]:
+        text = noted.block(counter, most)
+        return text, "older observations" if cost(counter, text) < noted.tokens else ""
+
+    # Laid out only for the room that there is: all of them may be far too many.
+    return Piece("observations", "", noted.tokens + _OBSERVATIONS_FRAME, fit)
+
+
+def of_task(current_task: str | None, next_step: str | None, counter: TokenCounter) -> Piece:
+    """What the observer found that is being done, and what comes next."""
+    told = [("Current task", current_task), ("Suggested next step", next_step)]
+    text = "\n".join(f"{name}: {one_line(value)}" for name, value in told if value)
+
+    def shown(text: str) -> str:
+        return block("current-task", text, "What was being done, as it was last noted.")
+
+    def fit(most: int) -> tuple[str, str]:
+        return _cut(text, shown, most, counter), "words of current-task"
+
+    return piece("current-task", shown(text), counter, fit)
+
+
+def of_entries(lines: Sequence[str], counter: TokenCounter) -> Piece:
+    """Recalled entries, newest first, as many as fit."""
+
+    def fit(most: int) -> tuple[str, str]:
+        kept = list(lines)
+        while kept and counter.text(as_block(kept)) > most:
+            kept.pop()
+        return as_block(kept), f"{len(lines) - len(kept)} older memories"
+
+    return piece("memory", as_block(lines), counter, fit)
 
 
 def _newest_lines(

@@ -21,22 +21,26 @@ _SUMMARY_FRAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A thread, what was read of it, and what its policy shows of that."""
+    """A thread, what was read of it, what its policy shows of that, and the seq up to which it is observed."""
 
     thread: Thread
     loaded: Loaded
     window: Window
+    cursor: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What of the thread is not in the context: how many messages, all before the seq ``before`` or in gaps; and some
-    of them, to be summarised in ``summary_tokens`` (0: they are not)."""
+    """What of the thread is not in the window: how many messages, all before the seq ``before`` or in gaps; up to
+    which seq observations tell of them; and some of the others, to be told in ``summary_tokens`` (0: they are not)
+    beside the ``summary`` that a model made of those before them."""
 
     messages: int = 0
     before: int = 0
+    observed: int = 0
     summary_tokens: int = 0
     sample: tuple[Message, ...] = ()
+    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def placed(
     summarised = policy.summarise or policy.limit == "observed"
     summary = summary_tokens(policy.summary_tokens, room) if summarised else 0
     reserve = summary + _SUMMARY_FRAME if summary else 0
-    trimmed = said is not None and said.window.trimmed > 0
+    trimmed = said is not None and said.window.trimmed > 0 and _unobserved(window, said)
     if sum(needs.values()) + _cost(window) + (reserve if trimmed else 0) > room:
         trimmed = True
     if trimmed:
@@ -93,6 +97,7 @@ def placed(
     kept, shortened = _within(window, said, policy, left, max_tokens, counter) if said else ([], ())
     cut = {*shortened, *(said.window.shortened if said else ())}
     missing = said.thread.message_count - len(kept) if said else 0
+    cursor = said.cursor if said else 0
     run_from = said.loaded.run[0].seq if said and said.loaded.run else 0
     before = min(
         (message.seq for message in kept if message.seq >= run_from), default=said.thread.next_seq if said else 0
@@ -106,8 +111,15 @@ def placed(
         front,
         tuple(kept),
         tuple(message.seq for message in (*front, *kept) if message.seq in cut),
-        LeftOut(missing, before, summary if missing else 0),
+        LeftOut(missing, before, cursor, summary if missing and before - 1 > cursor else 0),
     )
+
+
+def _unobserved(window: Sequence[Message], said: Said) -> bool:
+    """Whether something lies between what is observed and the window's run of newest messages."""
+    run_from = said.loaded.run[0].seq if said.loaded.run else 0
+    first = min((message.seq for message in window if message.seq >= run_from), default=said.thread.next_seq)
+    return first - 1 > said.cursor
 
 
 def _front(predefined: Sequence[Message], most: int, counter: TokenCounter) -> tuple[Message, ...]:

@@ -29,11 +29,16 @@ def report_of(gathered: Gathered, summary: Shown | None) -> Report:
     blocks = tuple((name, tokens[name]) for name in TAGS if name in tokens)
     missing = gathered.left_out.messages
     left_out = (
-        *([f"{missing:,} earlier message{'' if missing == 1 else 's'}"] if missing else []),
+        *([f"{missing:,} earlier message{'' if missing == 1 else 's'}{_told(gathered)}"] if missing else []),
         *([f"words of {_numbers(gathered.shortened)}"] if gathered.shortened else []),
         *(each.missing if each.text else f"all of {each.name}" for each in pieces if each.missing),
     )
     return Report(sum(tokens.values()), blocks, left_out, gathered.note)
+
+
+def _told(gathered: Gathered) -> str:
+    observed = gathered.left_out.observed
+    return f" (told by observations up to #{observed})" if observed else ""
 
 
 def _cost(messages: tuple[Message, ...]) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memstrata.memory.blocks import block
-from memstrata.memory.digest import MOST_A_MESSAGE, Note, as_lines, digest, notes_of
+from memstrata.memory.digest import MOST_A_MESSAGE, MOST_OF_A_PERSON, Note, as_lines, digest, notes_of
 from memstrata.memory.digest_sentences import LONGEST, sentences_of, shortened
 from memstrata.memory.digest_words import ASK, DECISION, DONE, ERROR, RULE
 from memstrata.memory.parts import text_part, tool_call_part, tool_result_part
@@ -142,9 +142,17 @@ def test_only_the_telling_sentence_of_a_message_is_noted() -> None:
 
 
 def test_of_a_message_the_weightiest_sentences_are_noted_in_their_order() -> None:
-    rules = [f"Never touch server number {n}." for n in range(5)]
-    notes = said(" ".join(["The weather in Oslo was fine.", *rules]))
-    assert [note.text for note in notes] == rules[:MOST_A_MESSAGE]
+    rules = [f"Never touch server number {n}." for n in range(7)]
+    text = " ".join(["The weather in Oslo was fine.", *rules])
+    assert [note.text for note in said(text)] == rules[:MOST_OF_A_PERSON]
+    decisions = " ".join(f"We decided to use server number {n}." for n in range(7))
+    assert len(said(decisions, role="assistant")) == MOST_A_MESSAGE < MOST_OF_A_PERSON
+
+
+def test_people_who_talk_to_each_other_are_noted_as_briefly_as_an_agent() -> None:
+    text = " ".join(f"I moved to house number {n} in Oslo." for n in range(7))
+    notes = notes_of([replace(message(seq, "user", text), name=name) for seq, name in enumerate(("Ann", "Bo"), 1)])
+    assert [note.seq for note in notes] == [1] * MOST_A_MESSAGE + [2] * MOST_A_MESSAGE
 
 
 def test_the_first_request_outweighs_what_is_asked_besides() -> None:
@@ -232,6 +240,44 @@ def test_a_failed_call_is_critical_and_says_the_line_that_names_the_error(
 def test_a_result_that_only_speaks_of_errors_is_none(result: Any) -> None:
     (note,) = called("execute", result)
     assert "-> ok" in note.text
+
+
+def test_an_error_is_found_however_deep_it_lies_in_a_result_and_its_code_comes_with_it() -> None:
+    inner = {"description": "word " * 90, "code": "ECONNREFUSED", "message": "no answer", "context": {"item": 3}}
+    result = {
+        "id": "ex-77",
+        "status": "error",
+        "startedAt": "2025-03-04T10:00:00Z",
+        "data": {"result": {"error": inner}},
+    }
+    (note,) = called("get_execution", result)
+    assert note.text.startswith("get_execution() -> error: message=no answer, code=ECONNREFUSED, description=word")
+    assert note.text.endswith("status=error, id=ex-77")
+
+
+def test_a_result_does_not_say_again_which_ids_it_was_asked_with() -> None:
+    (note,) = called("run", {"status": "ok", "flow": "wf-2291", "run": 58_101, "days": 3}, id="wf-2291", days=3)
+    assert note.text == "run(id=wf-2291, days=3) -> ok: status=ok, run=58101, days=3"
+
+
+def test_of_a_long_result_ids_urls_and_numbers_are_told_before_words_and_times() -> None:
+    address = f"https://flows.example.com/{'a' * 40}/7f3e9c"
+    result = {
+        "createdAt": "2025-03-04T10:00:00.000Z",
+        "archived": False,
+        "mood": "calm",
+        "rows": 9182,
+        "webhookUrl": address,
+    }
+    (note,) = called("look", result)
+    assert note.text == f"look() -> ok: webhookUrl={address}, rows=9182, mood=calm"
+
+
+@given(st.dictionaries(st.text(max_size=12), st.text(max_size=150) | st.integers() | st.booleans(), max_size=8))
+def test_what_came_of_a_call_is_told_in_whole_values(result: dict[str, Any]) -> None:
+    (note,) = called("look", {**result, "id": "a-1"})
+    assert "id=a-1" in note.text
+    assert len(note.text) <= LONGEST
 
 
 def test_a_failure_that_the_same_tool_made_good_is_no_longer_critical() -> None:
@@ -459,7 +505,7 @@ def test_notes_are_in_order_few_short_and_on_one_line_whatever_was_said(thread: 
     notes = notes_of(thread)
     seqs = [note.seq for note in notes]
     assert seqs == sorted(seqs)
-    assert all(seqs.count(seq) <= MOST_A_MESSAGE for seq in seqs)
+    assert all(seqs.count(seq) <= MOST_OF_A_PERSON for seq in seqs)
     for note in notes:
         assert 0 < len(note.text) <= LONGEST
         assert note.text.splitlines() == [note.text.strip()]

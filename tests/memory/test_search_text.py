@@ -1,10 +1,11 @@
 """How text becomes the words that are indexed and looked for."""
 
+import re
 import unicodedata
 
 import pytest
 import regex
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memstrata.memory.chunks import SIZE, chunks
@@ -74,6 +75,8 @@ def test_ascii_is_cut_as_any_other_text_is(text: str) -> None:
 
 @given(TEXTS)
 def test_what_is_indexed_is_found_by_the_same_words(text: str) -> None:
+    # Of a day in digits a query asks for its words, too.
+    assume(not re.search(r"\d{4}-\d\d-\d\d", text))
     found = indexed(None, [{"type": "text", "text": text}], {}, NOON)
     assert set(query_words(text)) <= set(" ".join(found.chunks).split(" "))
 

@@ -1,0 +1,103 @@
+"""Evidence: the verbatim span of a message that an entry rests on.
+
+A model's quotation is found in exactly the text that the model was given (``memory.said``), where case, quotation
+marks, dashes and white space may differ. What is kept is where it stands, never the model's wording of it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from memstrata.storage.records import Role
+
+Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]
+"""What an entry says of its source (seed 004); ``caller``: evidence that a caller brought without a label."""
+
+LABELS: tuple[Label, ...] = get_args(Label)
+
+ROLES_OF: dict[Label, tuple[Role, ...]] = {
+    "user_assertion": ("user",),
+    "user_accepted_assistant_proposal": ("user",),
+    "verified_assistant_finding": ("assistant", "user"),
+    "caller": ("assistant", "user"),
+}
+"""Whose words may be evidence for each label. Where both may, the assistant's count first, which are trusted less."""
+
+_QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
+_DASHES = "-‐‑‒–—―−﹘﹣-"
+_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-")}
+# Soft hyphens, zero-width characters and the like: nobody sees them.
+_UNSEEN = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message's text as a model was given it."""
+
+    seq: int
+    revision: int
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where evidence stands: ``starts`` to ``ends`` (exclusive) of a message's text, in characters."""
+
+    seq: int
+    revision: int
+    role: Role
+    starts: int
+    ends: int
+
+
+def find(evidence: str, label: Label, said: Sequence[Said]) -> Span | None:
+    """The newest message, of a role that the label allows, in which the evidence stands word for word, and where."""
+    sought = _folded(_unwrapped(evidence))[0].strip(" ")
+    if not any(character.isalnum() for character in sought):
+        return None
+    for role in ROLES_OF[label]:
+        for message in sorted(said, key=lambda message: -message.seq):
+            if message.role == role and (place := _place(sought, message.text)):
+                return Span(message.seq, message.revision, role, *place)
+    return None
+
+
+def _place(sought: str, text: str) -> tuple[int, int] | None:
+    folded, origins = _folded(text)
+    at = folded.find(sought)
+    if at < 0:
+        return None
+    return origins[at], origins[at + len(sought) - 1] + 1
+
+
+def _unwrapped(evidence: str) -> str:
+    """Without the quotation marks that a model puts around what it quotes."""
+    trimmed = evidence.strip()
+    while len(trimmed) > 1 and trimmed[0] in _QUOTES and trimmed[-1] in _QUOTES:
+        trimmed = trimmed[1:-1].strip()
+    return trimmed
+
+
+def _folded(text: str) -> tuple[str, list[int]]:
+    """A text in which what may differ is equal, and for each of its characters where it comes from."""
+    found: list[str] = []
+    origins: list[int] = []
+    for at, character in enumerate(text):
+        if character.isspace():
+            if found and found[-1] == " ":
+                continue
+            made = " "
+        elif character in _FOLDED:
+            made = _FOLDED[character]
+        elif character.isascii():
+            made = character.lower()
+        elif _UNSEEN.match(character):
+            continue
+        else:
+            made = unicodedata.normalize("NFD", character.casefold())
+        found.append(made)
+        origins += [at] * len(made)
+    return "".join(found), origins

@@ -1,0 +1,58 @@
+"""The entries that fit a turn, for the ``<memory>`` block of a context: found in the caller's own transaction, with words
+and, if it is at hand, a vector."""
+
+from collections.abc import Sequence
+
+from memstrata.memory.ages import age
+from memstrata.memory.blocks import block, one_line
+from memstrata.memory.candidates import Query, Space, Vector, gather, match
+from memstrata.memory.engine import Engine
+from memstrata.memory.recall import space_of
+from memstrata.memory.recall_rules import RecallRules
+from memstrata.memory.verdicts import judged, winning
+from memstrata.storage import search_rows
+from memstrata.storage.records import Message, Scope
+from memstrata.storage.transaction import Tx
+
+DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
+"""Seed 004's."""
+
+
+async def memory_block(
+    tx: Tx, engine: Engine, scope: Scope, words: Sequence[str], vector: Vector | None, *, now: int
+) -> list[str]:
+    """The lines of the block, newest first, each with its age; none where nothing fits, or ``auto_inject`` is off.
+
+    ``words``: ``search_text.query_words`` of the newest message; ``vector``: of the embedder in use, of length 1.
+    """
+    if not engine.entries.auto_inject or not words:
+        return []
+    rules = engine.recall.for_limit(engine.entries.auto_inject_top_k)
+    found = await fitting(
+        tx,
+        scope,
+        Query(tuple(words), vector),
+        space_of(engine, [vector]),
+        rules,
+        most=engine.entries.auto_inject_top_k,
+        now=now,
+    )
+    newest = sorted(found, key=lambda entry: (-entry.said_at, entry.id))
+    return [f"- {one_line(str(entry.parts[0]['text']))} ({age(entry.said_at, now)})" for entry in newest]
+
+
+async def fitting(
+    tx: Tx, scope: Scope, query: Query, space: Space | None, rules: RecallRules, *, most: int, now: int
+) -> list[Message]:
+    """The entries that a recall of entries alone would find, best first, in the shape of messages."""
+    matches = await match(tx, scope, query.words, None, rules, ("entry",))
+    gathered = await gather(tx, scope, [query], matches, space, rules, ("entry",))
+    winners, _ = winning(gathered, [judged(gathered, 0, space, rules, now=now)], most, rules.tail)
+    places = [(gathered.rows[winner.row].thread_uid, gathered.rows[winner.row].seq) for winner in winners]
+    found = await search_rows.messages_of(tx, scope, places) if places else {}
+    return [found[place] for place in places if place in found]
+
+
+def as_block(lines: Sequence[str]) -> str:
+    """The lines as the block; "" without any."""
+    return block("memory", "\n".join(lines), DESCRIPTION) if lines else ""

@@ -1,0 +1,49 @@
+"""A thread's observations, for people and programs to read."""
+
+from memstrata.memory.ages import iso
+from memstrata.memory.engine import Engine
+from memstrata.storage import observations, threads
+from memstrata.storage.observations import Observation
+from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.transaction import Tx
+
+MOST_SHOWN = 1000
+"""Of more, the newest."""
+
+
+async def observed(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """The active observations in their order: ``observations`` (with the trust of their sources, how many reflections
+    they went through, and which model wrote them), ``observed_seq`` (they tell the thread up to there) and, where they
+    are known, ``current_task`` and ``next_step``. Raises NotFound."""
+    thread, rows = await engine.database.read(_read, scope, thread_id)
+    shown = rows[-MOST_SHOWN:]
+    hints = {"current_task": thread.current_task, "next_step": thread.next_step}
+    return {
+        "thread_id": thread_id,
+        "observations": [_shown(row) for row in shown],
+        **({"left_out": len(rows) - len(shown)} if len(rows) > len(shown) else {}),
+        "observed_seq": thread.observed_seq,
+        "tokens": sum(row.tokens for row in rows),
+        **{name: hint for name, hint in hints.items() if hint},
+    }
+
+
+async def _read(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, list[Observation]]:
+    thread = await threads.find(tx, scope, thread_id)
+    return thread, await observations.listed(tx, scope, thread.thread_uid, "active")
+
+
+def _shown(row: Observation) -> Json:
+    optional = {"refers_to": row.refers_to, "under": row.parent_id}
+    return {
+        "id": row.observation_id,
+        "marker": row.marker,
+        "text": row.text,
+        "said_at": iso(row.said_at),
+        **{name: value for name, value in optional.items() if value is not None},
+        "from_seq": row.from_seq,
+        "to_seq": row.to_seq,
+        "trust": row.trust,
+        "reflections": row.level,
+        "model": row.model,
+    }

@@ -1,0 +1,143 @@
+"""remember: an entry that a caller keeps on its own account, with evidence or on its word."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from memstrata.memory import entries as keeping
+from memstrata.memory.acceptance import check_text, one_of
+from memstrata.memory.blocks import without_blocks
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.evidence import LABELS, ROLES_OF, Label, Said, find
+from memstrata.memory.said import said
+from memstrata.storage import entries, events, messages, resources, threads
+from memstrata.storage.entries import NewEntry, Source
+from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
+from memstrata.storage.events import NewEvent
+from memstrata.storage.records import Json, Role, Scope, Thread
+from memstrata.storage.transaction import Tx
+
+EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_remember"]
+KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+
+PROMPT = "remember"
+"""Stands where an entry names its prompt; where it names its model stands the client."""
+SEARCHED = 200
+"""Among so many of the newest messages of a thread evidence is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a caller wants to be kept; ``evidence``: a quotation that proves it; empty strings: not given."""
+
+    content: str
+    evidence: str = ""
+    source: str = ""
+    kind: str = ""
+
+
+async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, sent: Sent) -> Json:
+    """Keep an entry. Evidence must stand word for word in a message of the thread whose role the source allows.
+
+    Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
+    ``source`` (the label, or ``caller``), and ``superseded`` and ``masked`` where they say something.
+    Raises InvalidInput, LimitExceeded, NotFound.
+    """
+    content, masked = engine.masked(_checked(engine, told))
+    label: Label = told.source or "caller"  # type: ignore[assignment]  # checked above
+    now, entry_id = engine.now(), engine.new_id()
+    vectors = await keeping.embedded_soon(engine, content)
+
+    async def write(tx: Tx) -> Json:
+        source, role, said_at, stored_at = await _source(tx, engine, scope, thread_id, told.evidence, label)
+        await resources.hold(tx, scope)
+        new = NewEntry(
+            entry_id,
+            content,
+            told.kind or None,
+            "remembered" if source else "caller",
+            "user" if role == "user" else "assistant",
+            sent.origin.actor,
+            PROMPT,
+            said_at if source else now,
+            (source,) if source else (),
+        )
+        kept = await keeping.keep(
+            tx,
+            scope,
+            new,
+            vectors,
+            similarity=engine.entries.dedupe_similarity,
+            said_at=stored_at,
+            now=now,
+            search_text=engine.search_text_of,
+        )
+        if kept.outcome != "similar":
+            happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
+            await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+        return {
+            "id": kept.entry_id,
+            "status": kept.outcome,
+            "source": label,
+            **({"superseded": list(kept.superseded)} if kept.superseded else {}),
+            **({"masked": masked} if masked else {}),
+        }
+
+    asked = [told.content, told.evidence, told.source, told.kind]
+    answer = await engine.write(scope, sent, asked, now, write)
+    if answer["status"] != "similar":
+        return answer
+    there = (await engine.database.read(entries.seen, scope, [answer["id"]])).get(answer["id"])
+    return {**answer, **({"content": there.content} if there else {})}
+
+
+def _checked(engine: Engine, told: Told) -> str:
+    """The content as it is kept, before masking."""
+    content = keeping.normalized(without_blocks(check_text(told.content, "content")))
+    if not any(character.isalnum() for character in content):
+        raise InvalidInput("content: say in 1 to 3 sentences what is to be remembered, so that it is clear on its own")
+    most = engine.entries.max_entry_length
+    if len(content) > most:
+        raise LimitExceeded(f"content: {len(content):,} characters; {most:,} are allowed: shorten it, or split it")
+    check_text(told.evidence, "evidence")
+    if told.kind and told.kind not in KINDS:
+        raise InvalidInput(f"kind: {one_of(told.kind, KINDS)}")
+    given = [label for label in LABELS if label != "caller"]
+    if told.source and told.source not in given:
+        raise InvalidInput(f"source: {one_of(told.source, given)}")
+    if told.source and not told.evidence.strip():
+        raise InvalidInput("source: says what kind of evidence it is, so it needs evidence; without, leave both out")
+    return content
+
+
+async def _source(
+    tx: Tx, engine: Engine, scope: Scope, thread_id: str, evidence: str, label: Label
+) -> tuple[Source | None, Role, int, int]:
+    """Where the evidence stands; whose word it is, and when it was said and stored. None without evidence."""
+    if not evidence.strip():
+        return None, "assistant", 0, 0
+    try:
+        thread = await threads.lock(tx, scope, thread_id)
+    except NotFound:
+        raise InvalidInput(
+            f"evidence: conversation {thread_id!r} has no messages yet to quote: store them with add_messages first, or "
+            "leave evidence out"
+        ) from None
+    return await _found(tx, engine, scope, thread, evidence, label)
+
+
+async def _found(
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread, evidence: str, label: Label
+) -> tuple[Source, Role, int, int]:
+    roles = list(ROLES_OF[label])
+    page = await messages.page(tx, scope, thread.thread_id, roles=roles, limit=SEARCHED)
+    texts = [Said(message.seq, message.revision, message.role, said(engine, message)) for message in page.messages]
+    span = find(engine.masked(evidence)[0], label, texts)
+    if span is None:
+        whose = " or ".join(roles)
+        raise InvalidInput(
+            f"evidence: stands word for word in none of the {whose} messages of conversation {thread.thread_id!r} "
+            f"(the newest {SEARCHED} are looked at): quote one exactly, or leave evidence out, and it is kept as your word"
+        )
+    message = next(message for message in page.messages if message.seq == span.seq)
+    source = Source(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, label)
+    return source, span.role, message.said_at, message.created_at

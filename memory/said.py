@@ -1,0 +1,15 @@
+"""What a message says: the words of whoever wrote it, as everything that is derived from it reads them."""
+
+from memstrata.memory.blocks import without_blocks
+from memstrata.memory.engine import Engine
+from memstrata.storage.records import Message
+
+
+def said(engine: Engine, message: Message) -> str:
+    """The texts of a message, a line break between them, without the blocks that we put there and, unless redaction
+    is off, with secrets masked. No tool calls or results, no reasoning, no media.
+
+    Offsets into what was said (of evidence, of pieces) are into this text.
+    """
+    text = "\n".join(filter(None, (without_blocks(part["text"]) for part in message.parts if part["type"] == "text")))
+    return text if engine.redaction == "off" else engine.redactor.text(text)[0]

@@ -1,0 +1,59 @@
+"""Memories for the tests of entries."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from told_embedder import ToldEmbedder
+
+from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.engine import Engine
+from memstrata.memory.limits import Limits
+from memstrata.memory.recall_rules import RecallRules
+from memstrata.memory.redaction import Redactor
+from memstrata.storage.transaction import Database
+
+from .entry_memory import COUNTER, Memory
+
+
+@pytest.fixture
+async def embedding() -> AsyncIterator[Embedding]:
+    opened = Embedding(ToldEmbedder(), patience_ms=10_000)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def memory_of(database: Database) -> Callable[..., Memory]:
+    def made(embedding: Embedding | None = None, **given: Any) -> Memory:
+        memory: Memory
+
+        def new_id() -> str:
+            memory.numbers += 1
+            return f"00000000-0000-7000-8000-{memory.numbers:012}"
+
+        engine = Engine(
+            database=database,
+            tokens=COUNTER,
+            redactor=Redactor(b"k" * 32),
+            hmac_key=b"k" * 32,
+            limits=Limits(),
+            redaction="all",
+            deleted_days=30,
+            now=lambda: memory.now,
+            new_id=new_id,
+            # What is relevant is not what these tests are about.
+            recall=RecallRules(floor=0, lexical_floor=0),
+            embedding=embedding,
+            **given,
+        )
+        memory = Memory(engine)
+        return memory
+
+    return made
+
+
+@pytest.fixture
+def memory(memory_of: Callable[..., Memory]) -> Memory:
+    """Without an embedder."""
+    return memory_of()

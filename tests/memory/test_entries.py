@@ -1,0 +1,254 @@
+"""remember, recall over entries, and the block for a context, on both databases."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import sqlalchemy
+
+from memstrata.memory import adding, deleting
+from memstrata.memory import memory_block as injected
+from memstrata.memory.embedding.service import Embedding
+from memstrata.memory.entries import tells_apart
+from memstrata.memory.entry_rules import EntryRules
+from memstrata.memory.reindexing import rebuild_all, rebuild_old
+from memstrata.memory.vector_writing import VectorWriter
+from memstrata.storage import entries
+from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
+from memstrata.storage.records import Json, Origin
+from memstrata.storage.transaction import Tx
+
+from .entry_memory import ANA, BEN, DAY, NOW, Memory
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_callers_word_is_found_and_said_to_be_that(memory: Memory) -> None:
+    kept = await memory.remember("  The gate   code is 4711. ")
+    assert (kept["status"], kept["source"]) == ("kept", "caller")
+    (hit,) = (await memory.recall("gate code")).hits
+    assert hit.is_entry
+    assert hit.message.parts[0]["text"] == "The gate code is 4711."
+    assert (hit.message.id, hit.message.metadata["origin"], hit.message.metadata["trust"]) == (
+        kept["id"],
+        "caller",
+        "assistant",
+    )
+    assert await memory.found("gate code", kinds=("message",)) == []
+
+
+async def test_evidence_is_kept_as_a_place_and_trusted_as_whose_word_it_is(memory: Memory) -> None:
+    await memory.say("main", "My gate code is “4711”.", created_at=NOW - 5 * DAY, id="m")
+    await memory.say("main", "The lock was jammed.", role="assistant")
+    said = await memory.remember(
+        "Ana's gate has the code 4711.", evidence='gate code is "4711"', source="user_assertion", kind="fact"
+    )
+    found = await memory.remember(
+        "The lock of the gate was jammed.", evidence="the lock was jammed", source="verified_assistant_finding"
+    )
+    by_id = {hit.message.id: hit.message for hit in (await memory.recall("gate", kinds=("entry",))).hits}
+    assert by_id[said["id"]].metadata == {
+        "kind": "fact",
+        "origin": "remembered",
+        "trust": "user",
+        "sources": [{"thread_id": "main", "seq": 1, "label": "user_assertion"}],
+    }
+    assert by_id[said["id"]].said_at == NOW - 5 * DAY
+    assert by_id[found["id"]].metadata["trust"] == "assistant"
+    (source,) = (await memory.engine.database.read(entries.sources_of, ANA, [said["id"]]))[said["id"]]
+    assert "My gate code is “4711”."[source.starts : source.ends] == "gate code is “4711”"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "source"),
+    [("code is 4712", ""), ("gate code is 4711", "user_assertion"), ("sunny", ""), ("be brief", "")],
+)
+async def test_evidence_that_nobody_gave_is_refused_and_nothing_is_kept(
+    memory: Memory, evidence: str, source: str
+) -> None:
+    await memory.say("main", "The gate code is 4711.", role="assistant")
+    await memory.say("main", "Be brief.", role="system")
+    call = {"type": "function", "id": "c", "function": {"name": "weather", "arguments": "{}"}}
+    raw: list[Json] = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "sunny"},
+    ]
+    await adding.add_messages(memory.engine, ANA, "main", raw, replace=False, sent=memory.sent())
+    with pytest.raises(InvalidInput, match="stands word for word in none of the"):
+        await memory.remember("The gate code.", evidence=evidence, source=source)
+    assert await memory.found("gate", kinds=("entry",)) == []
+
+
+async def test_what_was_injected_is_no_evidence(memory: Memory) -> None:
+    await memory.say("main", f"{injected.as_block(['- The gate code is 4711. (today)'])}\nHello!")
+    with pytest.raises(InvalidInput, match="stands word for word"):
+        await memory.remember("The gate code.", evidence="The gate code is 4711.")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"content": " \n "}, InvalidInput, "content: say in 1 to 3 sentences"),
+        ({"content": "x" * 2001}, LimitExceeded, "content: 2,001 characters; 2,000 are allowed"),
+        ({"content": "x", "kind": "facts"}, InvalidInput, "did you mean 'fact'"),
+        ({"content": "x", "source": "caller", "evidence": "y"}, InvalidInput, "source: allowed: user_assertion"),
+        ({"content": "x", "source": "user_assertion"}, InvalidInput, "needs evidence"),
+        ({"content": "x", "evidence": "y"}, InvalidInput, "conversation 'main' has no messages yet"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused(
+    memory: Memory, given: dict[str, str], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        await memory.remember(**given)
+
+
+async def test_a_secret_is_masked_before_it_is_kept(memory: Memory) -> None:
+    secret = f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"
+    await memory.say("main", f"The key is {secret}.")
+    kept = await memory.remember(f"The key is {secret}.", evidence=f"key is {secret}")
+    assert kept["masked"] == 1
+    (text,) = await memory.found("key", kinds=("entry",))
+    assert secret not in text
+    assert "[masked:" in text
+
+
+async def test_the_same_words_are_one_entry_that_is_refreshed(memory: Memory) -> None:
+    first = await memory.remember("The gate code is 4711.", kind="fact")
+    memory.now += DAY
+    again = await memory.remember("the GATE code  is 4711.")
+    assert (again["status"], again["id"]) == ("refreshed", first["id"])
+    (hit,) = (await memory.recall("gate")).hits
+    assert (hit.message.said_at, hit.message.metadata["kind"]) == (NOW + DAY, "fact")
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_what_says_the_same_is_not_kept_unless_a_number_or_a_no_differs(
+    memory_of: Callable[..., Memory], embedding: Embedding, embedded: bool
+) -> None:
+    memory = memory_of(embedding if embedded else None)
+    first = await memory.remember("apple and pear, both of 2024")
+    again = await memory.remember("both apple and pear of 2024")
+    assert again == {
+        "id": first["id"],
+        "status": "similar",
+        "source": "caller",
+        "content": "apple and pear, both of 2024",
+    }
+    assert (await memory.remember("apple and pear, both of 2025"))["status"] == "kept"
+    assert (await memory.remember("not apple and pear, both of 2024"))["status"] == "kept"
+    assert (await memory.remember("plum of 2024"))["status"] == "kept"
+
+
+def test_numbers_names_with_digits_and_a_no_tell_texts_apart() -> None:
+    assert tells_apart("port 9090", "port 8080")
+    assert tells_apart("It doesn't work", "it works")
+    assert tells_apart("Es läuft nicht", "Es läuft")
+    assert not tells_apart("port 8080", "Port 8080 of node 2")
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+async def test_a_correction_takes_the_place_of_what_it_corrects(
+    memory_of: Callable[..., Memory], embedding: Embedding, embedded: bool
+) -> None:
+    memory = memory_of(embedding if embedded else None)
+    old = await memory.remember("Ana has a pear tree of 3 years")
+    other = await memory.remember("Ben reads about a fig")
+    new = await memory.remember("Ana has a pear tree of 4 years", kind="correction")
+    assert (new["status"], new["superseded"]) == ("kept", [old["id"]])
+    assert sorted(await memory.found("Ana pear Ben fig")) == ["Ana has a pear tree of 4 years", "Ben reads about a fig"]
+    unrelated = await memory.remember("A quince is no plum", kind="correction")
+    assert "superseded" not in unrelated
+    assert list(await memory.engine.database.read(entries.seen, ANA, [other["id"]])) == [other["id"]]
+
+
+async def test_an_entry_is_found_by_its_meaning_at_once(memory_of: Callable[..., Memory], embedding: Embedding) -> None:
+    memory = memory_of(embedding)
+    await memory.remember("quince of an old garden")
+    (hit,) = (await memory.recall("a quince?", kinds=("entry",))).hits
+    assert hit.parts.cosine is not None
+    assert hit.parts.cosine > 0.9
+
+
+async def test_an_old_entry_counts_less_than_a_new_one_and_never_less_than_the_floor(memory: Memory) -> None:
+    rules = memory.engine.recall
+    for age, text in ((4000, "gate one"), (180, "gate two"), (0, "gate three")):
+        memory.now = NOW - age * DAY
+        await memory.remember(text)
+    memory.now = NOW
+    hits = (await memory.recall("gate")).hits
+    assert [hit.message.parts[0]["text"] for hit in hits] == ["gate three", "gate two", "gate one"]
+    assert [hit.parts.recency for hit in hits] == pytest.approx([1.0, 0.5, rules.recency_floor])
+    await memory.say("main", "gate", created_at=NOW - 4000 * DAY, id="old")
+    messages = (await memory.recall("gate", kinds=("message",))).hits
+    assert [hit.parts.recency for hit in messages] == [1.0]
+
+
+async def test_an_entry_that_has_no_vector_yet_gets_one_behind_it(
+    memory: Memory, memory_of: Callable[..., Memory], embedding: Embedding
+) -> None:
+    await memory.remember("quince of an old garden")
+    later = memory_of(embedding)
+    assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].parts.cosine is None
+    assert await VectorWriter(later.engine, embedding, "writer").scan()
+    assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].parts.cosine is not None
+
+
+async def test_entries_are_indexed_anew_like_messages(memory: Memory) -> None:
+    kept = await memory.remember("The gate code is 4711.")
+    dropped = await memory.remember("The gate is green.")
+    await memory.forget(dropped["id"])
+    await memory.remember("The gate code is 1234.", scope=BEN)
+    assert await rebuild_all(memory.engine) == 2
+    assert [hit.message.id for hit in (await memory.recall("gate")).hits] == [kept["id"]]
+
+    async def outdate(tx: Tx) -> None:
+        await tx.run(sqlalchemy.text("UPDATE search_rows SET text_version = 1"))
+
+    await memory.engine.database.write(outdate)
+    assert await rebuild_old(memory.engine) == 2
+    assert await rebuild_old(memory.engine) == 0
+
+
+async def test_another_scopes_entries_are_not_there(memory: Memory) -> None:
+    kept = await memory.remember("The gate code is 4711.", scope=BEN)
+    assert await memory.found("gate code") == []
+    with pytest.raises(NotFound, match="there is no entry"):
+        await memory.forget(kept["id"])
+
+
+async def test_the_block_has_what_fits_newest_first_with_ages(
+    memory_of: Callable[..., Memory], embedding: Embedding
+) -> None:
+    memory = memory_of(embedding)
+    for age, text in (
+        (15, "apple 1 of spring"),
+        (2, "apple 2\nof summer"),
+        (0, "plum of autumn"),
+        (5, "apple 3 of winter"),
+    ):
+        memory.now = NOW - age * DAY
+        await memory.remember(text)
+    memory.now = NOW
+    lines = await memory.block("which apple?")
+    assert lines == [
+        "- apple 2 of summer (2 days ago)",
+        "- apple 3 of winter (5 days ago)",
+        "- apple 1 of spring (2 weeks ago)",
+    ]
+    assert await memory.block("") == []
+    few = Memory(replace(memory.engine, entries=EntryRules(auto_inject_top_k=1)))
+    assert len(await few.block("which apple?")) == 1
+    off = Memory(replace(memory.engine, entries=EntryRules(auto_inject=False)))
+    assert await off.block("which apple?") == []
+
+
+async def test_an_entry_is_hidden_from_recall_and_block_with_its_thread_and_comes_back_with_it(memory: Memory) -> None:
+    await memory.say("main", "The gate code is 4711.")
+    await memory.remember("Code of the gate: 4711", evidence="gate code is 4711")
+    gone = await deleting.delete_thread(memory.engine, ANA, "main", sent=memory.sent())
+    assert await memory.found("gate") == []
+    assert await memory.block("gate") == []
+    await deleting.restore(memory.engine, ANA, gone["deletion"], origin=Origin("test", "restore"))
+    assert await memory.found("gate", kinds=("entry",)) == ["Code of the gate: 4711"]
+    assert await memory.block("gate") == ["- Code of the gate: 4711 (today)"]

@@ -1,0 +1,84 @@
+"""Evidence is found word for word, whatever a model does to quotation marks, case and white space, and nowhere else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memstrata.memory.evidence import Label, Said, find
+from memstrata.storage.records import Role
+
+SAID = [
+    Said(1, 1, "user", "The “active” subscription is on record A — not on B."),
+    Said(2, 3, "assistant", "Entitlement checks are reading record B."),
+    Said(3, 1, "user", "Yes,\n  exactly: record A."),
+]
+
+
+def quoted(evidence: str, label: Label = "caller", said: list[Said] = SAID) -> str | None:
+    """What is quoted, as it stands in the message."""
+    span = find(evidence, label, said)
+    if span is None:
+        return None
+    message = next(message for message in said if message.seq == span.seq)
+    assert (span.revision, span.role) == (message.revision, message.role)
+    return message.text[span.starts : span.ends]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "verbatim"),
+    [
+        ('The "active" subscription', "The “active” subscription"),
+        ("the ‘ACTIVE’ subscription is on record a - not", "The “active” subscription is on record A — not"),
+        ('"Yes, exactly: record A."', "Yes,\n  exactly: record A."),
+        ("  yes,\texactly ", "Yes,\n  exactly"),
+        ("record\u200b A.", "record A."),
+    ],
+)
+def test_case_quotes_dashes_and_white_space_may_differ_and_what_is_said_counts(evidence: str, verbatim: str) -> None:
+    assert quoted(evidence) == verbatim
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    ["", "  ", '""', "...", "record C", "B. Entitlement checks", "subscription on record A", "The active subscription"],
+)
+def test_what_nobody_said_so_is_no_evidence(evidence: str) -> None:
+    assert quoted(evidence) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "roles"),
+    [
+        ("user_assertion", {"user"}),
+        ("user_accepted_assistant_proposal", {"user"}),
+        ("verified_assistant_finding", {"user", "assistant"}),
+        ("caller", {"user", "assistant"}),
+    ],
+)
+def test_a_label_allows_the_words_of_its_roles_only(label: Label, roles: set[Role]) -> None:
+    every: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+    found = {role for role in every if find("said so", label, [Said(1, 1, role, "I said so.")])}
+    assert found == roles
+
+
+def test_of_several_messages_the_newest_counts_and_the_assistants_before_the_users() -> None:
+    said = [Said(seq, 1, role, "the port is 80") for seq, role in enumerate(("user", "assistant", "user", "user"), 1)]  # type: ignore[arg-type]
+    newest, finding = find("port is 80", "user_assertion", said), find("port is 80", "verified_assistant_finding", said)
+    assert newest
+    assert newest.seq == 4
+    assert finding
+    assert finding.seq == 2
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+)
+def test_any_span_that_has_a_letter_or_digit_is_found_in_any_text(before: str, span: str, after: str) -> None:
+    text = before + span + after
+    found = quoted(span, said=[Said(1, 1, "user", text)])
+    if found is None:
+        assert not any(character.isalnum() for character in span.strip())
+    else:
+        assert found in text

@@ -1,0 +1,85 @@
+"""forget: by id, or by what a preview showed, on both databases."""
+
+import pytest
+
+from memstrata.memory import deleting, forgetting, working_memory
+from memstrata.storage import observations, threads
+from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.observations import NewObservation
+from memstrata.storage.transaction import Tx
+
+from .entry_memory import ANA, BEN, DAY, NOW, Memory
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_forgetting_by_id_hides_at_once_and_erases_when_its_time_has_come(memory: Memory) -> None:
+    kept, other = await memory.remember("The gate code is 4711."), await memory.remember("The gate is green.")
+    with pytest.raises(NotFound, match="nothing was forgotten"):
+        await memory.forget(kept["id"], "unknown")
+    assert await memory.forget(kept["id"]) == "Forgotten: 1 entry."
+    assert await memory.found("gate") == ["The gate is green."]
+    assert (await memory.remember("The gate code is 4711."))["status"] == "refreshed"
+    await memory.forget(kept["id"])
+    memory.now += 31 * DAY
+    assert await deleting.erase_expired(memory.engine) == 1
+    assert (await memory.remember("The gate code is 4711."))["id"] not in (kept["id"], other["id"])
+
+
+async def _note(memory: Memory, thread_id: str, *texts: str) -> None:
+    async def write(tx: Tx) -> None:
+        thread = await threads.lock(tx, ANA, thread_id)
+        made = [NewObservation("info", text, NOW, None, 1, 1, 5, "user", 1) for text in texts]
+        await observations.add(tx, ANA, thread.thread_uid, made, status="active", model="m", prompt="p", now=NOW)
+
+    await memory.engine.database.write(write)
+
+
+async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory: Memory) -> None:
+    await memory.say("main", "My gate code is 4711.", "Tea, please.")
+    await memory.say("other", "The gate code again: 4711")
+    await _note(memory, "other", "Ana gave her gate code", "Ana likes tea")
+    entry = await memory.remember("Ana's gate code is 4711.")
+    await memory.remember("Ana likes tea.")
+    profile = "# Ana\n- gate code: 4711\n- likes tea\n"
+    await working_memory.update(
+        memory.engine, ANA, "resource", "", profile, mode="replace", expected_version=None, sent=memory.sent()
+    )
+    preview = await memory.forget(query="gate code")
+    assert f"- entry {entry['id']}: Ana's gate code is 4711." in preview
+    assert "- message #1 of thread main, user, " in preview
+    assert "- message #1 of thread other, user, " in preview
+    assert "- observation of thread other: Ana gave her gate code" in preview
+    assert "- line of the user profile: - gate code: 4711" in preview
+    assert "ikes tea" not in preview
+    assert {"Ana's gate code is 4711.", "My gate code is 4711."} < set(await memory.found("gate code", limit=20))
+    token = preview.partition('confirm="')[2].partition('"')[0]
+    await memory.say("main", "The gate code was changed to 1234.")
+    told = await memory.forget(confirm=token)
+    assert told.startswith(
+        "Forgotten: 1 entry, 2 messages, 1 observation, 1 line of a document. Erased for good after 2025-07-15"
+    )
+    left = await memory.found("gate code", limit=20)
+    assert left[0] == "The gate code was changed to 1234."
+    assert not [text for text in left if "4711" in text]
+    document = await working_memory.current(memory.engine, ANA, "resource")
+    assert document.content == "# Ana\n- likes tea\n"
+    assert await memory.forget(confirm=token) == "Nothing was left to forget."
+    memory.now += 31 * DAY
+    await deleting.erase_expired(memory.engine)
+    _, kept = await working_memory.read(memory.engine, ANA, "resource", "", version=0, may_be_new=False)
+    assert [version.version for version in kept.versions] == [3, 2]
+
+
+async def test_a_token_that_no_preview_gave_is_refused(memory: Memory) -> None:
+    await memory.say("main", "My gate code is 4711.")
+    token = (await memory.forget(query="gate code")).partition('confirm="')[2].partition('"')[0]
+    with pytest.raises(NotFound, match="no preview gave the token 'nothing'"):
+        await memory.forget(confirm="nothing")
+    elsewhere = forgetting.forget(memory.engine, BEN, ids=[], query="", confirm=token, sent=memory.sent("forget"))
+    with pytest.raises(NotFound):
+        await elsewhere
+    assert await memory.forget(query="submarine") == "Nothing that is remembered is about this; nothing to forget."
+    for given in ({}, {"query": "x", "confirm": "y"}):
+        with pytest.raises(InvalidInput, match="give one of"):
+            await memory.forget(**given)

@@ -1,0 +1,147 @@
+"""The end of a turn asks for what is to be made of it, in the transaction that stores it, and nothing else does."""
+
+import uuid
+from typing import Any
+
+import pytest
+
+from memstrata.memory.adding import add_messages
+from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.limits import Limits
+from memstrata.memory.redaction import Redactor
+from memstrata.memory.threads import update_thread
+from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.turns import DEBOUNCE_MS
+from memstrata.memory.window.choosing import WindowRules
+from memstrata.memory.window.policy import WindowPolicy
+from memstrata.storage import jobs
+from memstrata.storage.jobs import JobRow
+from memstrata.storage.records import Json, Origin, Scope
+from memstrata.storage.transaction import Database
+
+pytestmark = pytest.mark.anyio
+
+ANA = Scope("local", "agent", "ana")
+SENT = Sent(Origin("test", "add_messages"))
+NOW = 1_750_000_000_000
+EACH_TURN = {"entries", "profile", "session_memory"}
+
+USER: Json = {"role": "user", "content": "What is the weather?"}
+REPLY: Json = {"role": "assistant", "content": "Fine."}
+CALL: Json = {
+    "role": "assistant",
+    "content": "I look.",
+    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+}
+RESULT: Json = {"role": "tool", "tool_call_id": "c", "content": "fine"}
+SYSTEM: Json = {"role": "system", "content": "Be brief."}
+
+
+class Talk:
+    def __init__(self, database: Database, **given: Any) -> None:
+        self.now = NOW
+        self.engine = Engine(
+            database=database,
+            tokens=TokenCounter(None),
+            redactor=Redactor(b"k" * 32),
+            hmac_key=b"k" * 32,
+            limits=Limits(),
+            redaction="all",
+            deleted_days=30,
+            now=lambda: self.now,
+            new_id=lambda: uuid.uuid4().hex,
+            **given,
+        )
+
+    async def add(self, *raw: Json, replace: bool = False) -> None:
+        await add_messages(self.engine, ANA, "main", list(raw), replace=replace, sent=SENT)
+
+    async def asked(self) -> list[JobRow]:
+        return await self.engine.database.read(jobs.waiting, ANA, self.now)
+
+    async def kinds(self) -> set[str]:
+        return {job.kind for job in await self.asked()}
+
+
+@pytest.fixture
+def talk(database: Database) -> Talk:
+    return Talk(database)
+
+
+@pytest.mark.parametrize("batches", [[[USER, REPLY]], [[USER], [REPLY]], [[USER, CALL], [RESULT, REPLY]]], ids=str)
+async def test_an_assistants_answer_asks_for_all_that_is_made_of_a_turn(talk: Talk, batches: list[list[Json]]) -> None:
+    for batch in batches:
+        assert await talk.kinds() == set()
+        await talk.add(*batch)
+    asked = await talk.asked()
+    assert {job.kind for job in asked} == EACH_TURN | {"title"}
+    last = sum(map(len, batches))
+    assert {(job.requested_seq, job.due_at, job.thread_id) for job in asked} == {(last, NOW + DEBOUNCE_MS, "main")}
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [USER],
+        [SYSTEM, REPLY],
+        [REPLY, USER],
+        [USER, CALL],
+        [USER, CALL, RESULT],
+        [USER, {"role": "assistant", "content": " "}],
+    ],
+    ids=["a question", "a greeting", "a question after it", "a call", "a result", "nothing said"],
+)
+async def test_what_ends_no_turn_asks_for_nothing(talk: Talk, batch: list[Json]) -> None:
+    await talk.add(*batch)
+    assert await talk.kinds() == set()
+
+
+async def test_turns_in_quick_succession_are_one_piece_of_work(talk: Talk) -> None:
+    await talk.add(USER, REPLY)
+    talk.now += DEBOUNCE_MS - 1
+    await talk.add(USER, REPLY)
+    asked = await talk.asked()
+    assert {(job.requested_seq, job.due_at) for job in asked} == {(4, NOW + DEBOUNCE_MS)}
+
+
+async def test_the_same_messages_sent_again_ask_for_nothing(talk: Talk) -> None:
+    batch = [{**USER, "id": "u"}, {**REPLY, "id": "a"}]
+    await talk.add(*batch)
+    claims = [
+        await talk.engine.database.write(jobs.claim, jobs.KINDS, holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9)
+        for _ in range(4)
+    ]
+    for claim in claims:
+        assert claim is not None
+        await talk.engine.database.write(jobs.finish, claim, now=NOW)
+    await talk.add(*batch)
+    await talk.add(*batch, replace=True)
+    assert await talk.kinds() == set()
+
+
+@pytest.mark.parametrize("title", ["Weather", ""])
+async def test_no_title_is_asked_for_where_a_caller_set_or_removed_one(talk: Talk, title: str) -> None:
+    await update_thread(talk.engine, ANA, "main", title=title, metadata=None, sent=SENT)
+    await talk.add(USER, REPLY)
+    assert await talk.kinds() == EACH_TURN
+
+
+async def test_a_summary_is_asked_for_once_a_window_that_wants_one_is_full(database: Database) -> None:
+    talk = Talk(database, windows=WindowRules(WindowPolicy(limit="messages", max_messages=4, summarise=True)))
+    for _ in range(2):
+        await talk.add(USER, REPLY)
+    assert "summary" not in await talk.kinds()
+    await talk.add(USER, REPLY)
+    assert "summary" in await talk.kinds()
+
+
+async def test_work_that_is_under_way_is_asked_for_again(talk: Talk) -> None:
+    await talk.add(USER, REPLY)
+    database = talk.engine.database
+    claim = await database.write(jobs.claim, ["profile"], holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9_000)
+    assert claim is not None
+    talk.now += DEBOUNCE_MS
+    await talk.add(USER, REPLY)
+    await database.write(jobs.finish, claim, now=talk.now)
+    (job,) = [job for job in await talk.asked() if job.kind == "profile"]
+    assert (job.done_seq, job.requested_seq, job.due_at) == (2, 4, talk.now + DEBOUNCE_MS)
