@@ -1,6 +1,8 @@
 """A server that speaks OpenAI's HTTP interface, so that what calls it is exercised down to the socket.
 
-It answers as it is told: in order what ``faults`` holds, then properly. Requests are kept. Paths are in ``_ANSWERS``.
+It answers as it is told: in order what ``faults`` holds (``chat_faults`` for chats, and then what ``fault_of`` says of
+the request), then properly, a chat with what ``replies`` holds, then with ``reply``. Requests are kept. Paths are in ``_ANSWERS``, twenty ways to misbehave in
+``misbehaviours``.
 """
 
 import base64
@@ -21,9 +23,24 @@ Json = dict[str, Any]
 class Refused(Exception):
     """Answered with this status and OpenAI's form of an error."""
 
-    def __init__(self, status: int, message: str = "as told") -> None:
+    def __init__(self, status: int, message: str = "as told", headers: dict[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.headers = headers or {}
+
+
+class Hangup(Exception):
+    """The connection is closed without an answer."""
+
+
+@dataclass
+class Drip:
+    """A body that comes a byte at a time and has no end while the server runs."""
+
+
+Reply = str | Json | Callable[[Json], Any]
+"""What a chat says: a text, an object as JSON, or a function of the request that gives either."""
+Fault = int | Callable[[Json], Any]
 
 
 def hashed_vector(text: str, dimension: int) -> list[float]:
@@ -39,8 +56,13 @@ class FakeOpenAI:
     dimension: int = 8
     most_inputs: int = 2048
     refused_words: tuple[str, ...] = ()
-    faults: deque[int | Callable[[Json], Any]] = field(default_factory=deque)
+    faults: deque[Fault] = field(default_factory=deque)
+    chat_faults: deque[Fault] = field(default_factory=deque)
+    fault_of: Callable[[Json], Fault | None] | None = None
+    replies: deque[Reply] = field(default_factory=deque)
+    reply: Reply = "{}"
     requests: list[Json] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     url: str = ""
     # Set when the server is closed: what waits, waits for this.
     closing: threading.Event = field(default_factory=threading.Event)
@@ -70,10 +92,29 @@ class FakeOpenAI:
             "usage": {"prompt_tokens": len(texts), "total_tokens": len(texts)},
         }
 
+    def chat(self, request: Json) -> Json:
+        said: Any = self.replies.popleft() if self.replies else self.reply
+        if callable(said):
+            said = said(request)
+        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        sent = sum(len(str(message["content"])) for message in request["messages"])
+        spent = {"prompt_tokens": sent // 4, "completion_tokens": len(text) // 4}
+        return {
+            "id": f"chat-{len(self.requests)}",
+            "object": "chat.completion",
+            "created": 1,
+            "model": request["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "usage": {**spent, "total_tokens": sum(spent.values())},
+        }
+
     def answer(self, path: str, request: Json) -> Any:
-        """What a request is answered with. Raises Refused."""
+        """What a request is answered with. Raises Refused, Hangup."""
         self.requests.append(request)
-        fault = self.faults.popleft() if self.faults else None
+        faults = self.chat_faults if path == CHAT and self.chat_faults else self.faults
+        fault = faults.popleft() if faults else None
+        if fault is None and path == CHAT and self.fault_of is not None:
+            fault = self.fault_of(request)
         if isinstance(fault, int):
             raise Refused(fault)
         if path not in _ANSWERS:
@@ -82,7 +123,75 @@ class FakeOpenAI:
         return fault(answer) if fault is not None else answer
 
 
-_ANSWERS: dict[str, Callable[[FakeOpenAI, Json], Json]] = {"/v1/embeddings": FakeOpenAI.embeddings}
+CHAT = "/v1/chat/completions"
+_ANSWERS: dict[str, Callable[[FakeOpenAI, Json], Json]] = {
+    "/v1/embeddings": FakeOpenAI.embeddings,
+    CHAT: FakeOpenAI.chat,
+}
+
+
+def refusing(status: int, message: str = "as told", **headers: str) -> Fault:
+    """A fault: this status, with these headers (``retry_after`` is Retry-After)."""
+
+    def refuse(_: Json) -> Json:
+        raise Refused(status, message, {name.replace("_", "-"): value for name, value in headers.items()})
+
+    return refuse
+
+
+def hang_up(_: Json) -> Json:
+    """A fault: the connection is closed without an answer."""
+    raise Hangup
+
+
+def saying(text: Any, finish: str = "stop", **message: Any) -> Fault:
+    """A fault of a chat: it says something else, or ends in another way."""
+
+    def change(answer: Json) -> Json:
+        choice = {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
+        return {**answer, "choices": [choice]}
+
+    return change
+
+
+def altered(change: Callable[[str], str], finish: str = "stop") -> Fault:
+    """A fault of a chat: its text is changed."""
+    return lambda answer: saying(change(answer["choices"][0]["message"]["content"]), finish)(answer)  # type: ignore[operator]
+
+
+def misbehaviours(fake: FakeOpenAI) -> dict[str, Fault]:
+    """What models and their servers do, by name."""
+    return {
+        "no answer": fake.hang,
+        "an answer that never ends": lambda answer: Drip(),
+        "closed without an answer": hang_up,
+        "too many requests": refusing(429, retry_after="7"),
+        "an error there": 500,
+        "unavailable": 503,
+        "a key that is refused": 401,
+        "a model that is not there": 404,
+        "a request that is refused": 400,
+        "no JSON": lambda answer: b"<html>",
+        "no choices": lambda answer: {**answer, "choices": []},
+        "nothing said": saying(""),
+        "null": saying(None),
+        "a refusal": saying(None, refusal="I cannot help with that."),
+        "a content filter": saying("", "content_filter"),
+        "cut off": altered(lambda text: text[: len(text) // 2], "length"),
+        "cut off in silence": altered(lambda text: text[: len(text) // 2]),
+        "in a fence": altered(lambda text: f"```json\n{text}\n```"),
+        "in prose": altered(lambda text: f"Sure! Here it is:\n\n{text}\n\nAnything else?"),
+        "thoughts before it": altered(lambda text: f"<think>Perhaps {{}}?</think>{text}"),
+        "without its last bracket": altered(lambda text: text[:-1]),
+        "another shape": saying('{"something": "else"}'),
+        "a list": altered(lambda text: f"[{text}]"),
+        "prose alone": saying("I have nothing to add."),
+        "too long": altered(lambda text: text + " " * 2_000_000),
+        "too deep": saying('{"a":' * 5000 + "1" + "}" * 5000),
+        "NaN": saying('{"entries": [NaN]}'),
+        "half a character": saying('{"entries": ["\\ud83d"]}'),
+        "nothing counted": lambda answer: {key: value for key, value in answer.items() if key != "usage"},
+    }
 
 
 @contextlib.contextmanager
@@ -93,17 +202,29 @@ def fake_openai(**options: Any) -> Iterator[FakeOpenAI]:
     class Handling(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            headers: dict[str, str] = {}
+            fake.keys.append(self.headers.get("Authorization", "").removeprefix("Bearer "))
             try:
                 status, answer = 200, fake.answer(self.path, request)
+            except Hangup:
+                self.close_connection = True
+                return
             except Refused as refused:
                 status, answer = refused.status, {"error": {"message": str(refused), "type": "told", "code": None}}
-            body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                headers = refused.headers
+            endless = isinstance(answer, Drip)
+            body = b"" if endless else answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             with contextlib.suppress(ConnectionError):
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Length", str(10**9 if endless else len(body)))
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+                while endless and not fake.closing.wait(0.02):
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
 
         def log_message(self, *_: Any) -> None:
             pass

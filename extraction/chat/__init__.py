@@ -1,0 +1,1 @@
+"""Asking a model: which one, how it is reached, and what becomes of what it answers."""

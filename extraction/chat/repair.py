@@ -1,0 +1,115 @@
+"""The JSON object in what a model wrote: around it there may be a fence, prose or its thoughts.
+
+Only wrapping and needless commas are taken away, and only brackets are added at the end. A text that ends within a
+value or after a comma was cut off: what is missing is not made up, and what is there does not pass for the whole.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from memstrata.memory.acceptance import check_json
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.records import Json
+
+DEPTH = 64
+_MOST_TRIES = 50
+
+_THOUGHTS = re.compile(r"\A\s*<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
+_STRING = r'"[^"\\]*(?:\\.?[^"\\]*)*(?P<shut>")?'
+_TOKEN = re.compile(_STRING + r"|[{}\[\]]", re.DOTALL)
+_NEEDLESS_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_CLOSING = {"{": "}", "[": "]"}
+# Values that cannot go on; of a number more digits may be missing.
+_ENDED = ('"', "null", "true", "false")
+# It takes line breaks inside of strings, which small models do not escape.
+_decoder = json.JSONDecoder(strict=False)
+
+
+class Unreadable(Exception):
+    """A text holds no JSON object that can be used. Why, in words that repeat nothing of it."""
+
+
+def read_object(text: str) -> Json:
+    """The object. Raises Unreadable."""
+    bare = _THOUGHTS.sub("", text.lstrip("\ufeff")).strip()
+    found = next((value for value in _readings(bare) if isinstance(value, dict)), None)
+    if found is None:
+        raise Unreadable(_why_none(bare))
+    try:
+        check_json(found, "the answer", depth=DEPTH)
+    except InvalidInput:
+        raise Unreadable(
+            f"it holds NUL, half of a surrogate pair, a number that is not finite, or more than {DEPTH} levels of nesting"
+        ) from None
+    return found
+
+
+def _readings(text: str) -> Iterator[Any]:
+    """What the text may mean, the plainest reading first."""
+    yield _decoded(text)
+    for fenced in _FENCE.findall(text):
+        yield _decoded(fenced)
+    yield _longest_within(text)
+    yield _decoded(_closed(text[max(0, text.find("{")) :]))
+
+
+def _decoded(text: str) -> Any:
+    """The value of a whole text; None where it is no JSON."""
+    for each in (text, _NEEDLESS_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
+        try:
+            return _decoder.decode(each)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _longest_within(text: str) -> Any:
+    """The longest of the objects that lie one after the other in a text."""
+    best: Any = None
+    length = 0
+    start = text.find("{")
+    for _ in range(_MOST_TRIES):
+        end = _end(text, start) if start >= 0 else -1
+        if end < 0:
+            break
+        value = _decoded(text[start:end]) if end - start > length else None
+        if value is not None:
+            best, length = value, end - start
+        start = text.find("{", end)
+    return best
+
+
+def _end(text: str, start: int) -> int:
+    """Where the bracket at ``start`` is closed; -1: nowhere."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return -1
+
+
+def _closed(text: str) -> str:
+    """The text with the brackets that it lacks at its end; as it is, where more than brackets may be missing."""
+    awaited: list[str] = []
+    for token in _TOKEN.finditer(text):
+        if token[0] in _CLOSING:
+            awaited.append(_CLOSING[token[0]])
+        elif token[0] in ("}", "]"):
+            if not awaited or awaited.pop() != token[0]:
+                return text
+        elif token["shut"] is None:
+            return text
+    bare = text.rstrip().removesuffix("```").rstrip()
+    whole = bare.endswith(("}", "]")) or (len(awaited) == 1 and bare.endswith(_ENDED))
+    return bare + "".join(reversed(awaited)) if whole else text
+
+
+def _why_none(text: str) -> str:
+    start = text.find("{")
+    if start < 0:
+        return "it is no JSON object"
+    return "its JSON is not valid" if _end(text, start) >= 0 else "its JSON ends before it is complete"

@@ -1,0 +1,73 @@
+"""Extracts in the place of notes that went with a message they were made from: what is left there is told again."""
+
+from dataclasses import dataclass
+
+from memstrata.extraction.kind import Claim, Stale, Thinker
+from memstrata.extraction.noting import Readied, Sources
+from memstrata.extraction.observer import MOST_MESSAGES, sources_of
+from memstrata.extraction.transcript import without_echoes
+from memstrata.memory.engine import Engine
+from memstrata.memory.tokens import TokenCounter
+from memstrata.storage import events, observation_sources, observations, observed_messages, threads
+from memstrata.storage.events import NewEvent
+from memstrata.storage.observation_sources import Gap
+from memstrata.storage.records import Message, Origin, Scope, Thread
+from memstrata.storage.transaction import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A gap, and the messages that are there up to the seq ``upto``: as they are stored, and as extracts are made of
+    them."""
+
+    gap: Gap
+    upto: int
+    messages: tuple[Message, ...]
+    masked: tuple[Message, ...]
+    sources: Sources
+    counter: TokenCounter
+    tokens: int
+
+
+async def first(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Filling | None:
+    """The first gap of a thread, if it has any."""
+    gaps = await observation_sources.gaps(tx, scope, thread.thread_uid)
+    if not gaps:
+        return None
+    gap = gaps[0]
+    found = await _within(tx, scope, thread, gap, gap.to_seq, MOST_MESSAGES)
+    upto = found[-1].seq if len(found) == MOST_MESSAGES else gap.to_seq
+    tokens = sum(message.tokens for message in found)
+    return Filling(
+        gap, upto, tuple(found), tuple(without_echoes(engine, found)), sources_of(found), engine.tokens, tokens
+    )
+
+
+async def commit(tx: Tx, claim: Claim, filling: Filling, result: Readied, by: Thinker) -> None:
+    """Put the extracts there. Raises Stale when the gap or its messages are not as they were."""
+    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
+    if thread is None:
+        raise Stale("the thread was deleted")
+    if filling.gap not in await observation_sources.gaps(tx, claim.scope, claim.thread_uid):
+        raise Stale("others told these messages again meanwhile")
+    now = await _within(tx, claim.scope, thread, filling.gap, filling.upto, len(filling.messages) + 1)
+    if now != list(filling.messages):
+        raise Stale("messages were changed or deleted meanwhile")
+    await observation_sources.close(tx, claim.scope, claim.thread_uid, filling.gap, filling.upto, now=result.now)
+    await observations.add(
+        tx,
+        claim.scope,
+        claim.thread_uid,
+        result.made,
+        status="active",
+        model=by.model,
+        prompt=by.prompt,
+        now=result.now,
+    )
+    payload = {"from_seq": filling.gap.from_seq, "to_seq": filling.upto, "count": len(result.made)}
+    happened = NewEvent("observations_added", payload)
+    await events.record(tx, claim.scope, thread, [happened], origin=Origin(claim.kind, ""), now=result.now)
+
+
+async def _within(tx: Tx, scope: Scope, thread: Thread, gap: Gap, upto: int, most: int) -> list[Message]:
+    return await observed_messages.between(tx, scope, thread, after=gap.from_seq - 1, upto=upto, most=most)

@@ -1,0 +1,135 @@
+"""A conversation whose turns are distilled: what is said, and one kind of job done as a worker does it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from scripted_chat import Reply, ScriptedChat
+
+from memstrata.extraction.attempt import attempt
+from memstrata.extraction.chat.port import Chat
+from memstrata.extraction.kind import JobKind, Material, Refused, Stale
+from memstrata.memory import working_memory
+from memstrata.memory.document_rules import DocumentRules, DocumentScope, WorkingMemoryRules
+from memstrata.memory.engine import Sent
+from memstrata.storage import document_cursors, document_sources, jobs
+from memstrata.storage.document_cursors import Cursor
+from memstrata.storage.document_sources import DocumentSource
+from memstrata.storage.jobs import Claim, JobRow
+from memstrata.storage.records import Json, Origin
+from memstrata.storage.transaction import Database
+
+from .talking import Talk
+
+CALLER = Sent(Origin("claude", "update_working_memory"))
+LATER = 5_000
+"""More than turns are waited for, in ms."""
+
+
+@dataclass
+class Turns:
+    talk: Talk
+    kind: JobKind
+    of: DocumentScope
+
+    @classmethod
+    def on(cls, database: Database, kind: JobKind, of: DocumentScope = "thread") -> "Turns":
+        return cls(Talk.on(database), kind, of)
+
+    def set(self, **given: object) -> None:
+        """Change what the engine was made with."""
+        for name, value in given.items():
+            object.__setattr__(self.talk.engine, name, value)
+
+    def rule(self, rules: DocumentRules, **more: Any) -> None:
+        self.set(working_memory=WorkingMemoryRules(thread=rules, resource=rules, **more))
+
+    async def turn(self, said: str, answer: str = "I see.") -> list[int]:
+        """A user says something and is answered. Returns the seqs."""
+        return await self.talk.add({"role": "user", "content": said}, {"role": "assistant", "content": answer})
+
+    async def claim(self) -> Claim | None:
+        self.talk.now += LATER
+        return await self.talk.engine.database.write(
+            jobs.claim, [self.kind.name], holder="test", now=self.talk.now, lease_ms=30_000
+        )
+
+    async def work(self, *replies: Reply) -> list[Json]:
+        """Do the jobs of the kind that are due, a reply each; the last one stays. Returns what the model was given.
+
+        An answer that is refused, or too late, raises, and the job waits.
+        """
+        chat = ScriptedChat()
+        chat.tell(self.kind.name, *replies)
+        for _ in range(10):
+            if (claim := await self.claim()) is None:
+                break
+            await self.attempt(claim, chat)
+        return [given(material) for material in chat.of(self.kind.name)]
+
+    async def attempt(self, claim: Claim, chat: Chat | None) -> None:
+        database, now = self.talk.engine.database, self.talk.now
+        try:
+            await attempt(self.talk.engine, self.kind, claim, chat)
+        except Stale:
+            await database.write(jobs.hand_back, claim, now=now)
+            raise
+        except Refused as error:
+            await database.write(jobs.fail, claim, error=str(error), retry_at=now, dead=False, now=now)
+            raise
+
+    async def waiting(self) -> list[JobRow]:
+        found = await self.talk.engine.database.read(jobs.waiting, self.talk.scope, self.talk.now)
+        return [job for job in found if job.kind == self.kind.name]
+
+    async def document(self) -> working_memory.Document:
+        return await working_memory.current(self.talk.engine, self.talk.scope, self.of, self.talk.thread)
+
+    async def content(self) -> str:
+        return (await self.document()).content
+
+    async def keep(self, content: Any) -> None:
+        """A caller writes the document."""
+        self.talk.now += 1
+        await working_memory.update(
+            self.talk.engine,
+            self.talk.scope,
+            self.of,
+            self.talk.thread,
+            content,
+            mode="replace",
+            expected_version=None,
+            sent=CALLER,
+        )
+
+    async def clear(self) -> None:
+        self.talk.now += 1
+        await working_memory.clear(
+            self.talk.engine,
+            self.talk.scope,
+            self.of,
+            self.talk.thread,
+            expected_version=None,
+            may_be_new=False,
+            sent=CALLER,
+        )
+
+    async def sources(self, version: int) -> list[tuple[int, int]]:
+        uid = (await self.talk.found()).thread_uid if self.of == "thread" else ""
+        found: list[DocumentSource] = await self.talk.engine.database.read(
+            document_sources.of_version, self.talk.scope, uid, version
+        )
+        return [(source.from_seq, source.to_seq) for source in found]
+
+    async def cursor(self, cursor: Cursor) -> int:
+        uid = (await self.talk.found()).thread_uid
+        return await self.talk.engine.database.read(document_cursors.read, self.talk.scope, uid, cursor)
+
+
+def given(material: Material) -> Json:
+    content: Json = json.loads(material.content)
+    return content
+
+
+def said(lines: list[Json]) -> list[str]:
+    return [line["text"] for line in lines]
