@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 
+from memstrata.server.ending import end_process
 from memstrata.server.launch import launch_flags
 from memstrata.server.standard_streams import claim_stdio
 
@@ -19,13 +20,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 def main() -> None:
     flags = launch_flags(sys.argv[1:])
     if flags is None:
-        sys.exit(importlib.import_module("memstrata.server.command_line").run())
+        end_process(importlib.import_module("memstrata.server.command_line").run())
     fds = claim_stdio()
     gc.disable()  # importing makes a hundred thousand objects that all stay: looking at them again and again is 10 %
     serve = importlib.import_module("memstrata.server.stdio_command").serve
     gc.freeze()
     gc.enable()
-    sys.exit(serve(flags, fds))
+    end_process(serve(flags, fds))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
-``restore``, ``usage``.
+``restore``, ``usage``, ``jobs``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
 is wrong, one line of it, to standard error.
@@ -226,4 +226,15 @@ def usage(
 ) -> int:
     """Show tokens and money that recorded steps and background work spent."""
     shown: int = _module("commands.usage").usage(_settings(flags), by, as_json=format == "json")
+    return shown
+
+
+@_command
+def jobs(
+    flags: dict[str, Any],
+    resume: Annotated[bool, typer.Option("--resume", help="Try again what failed too often.")] = False,
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """Show the background work that waits or failed, and which model does it."""
+    shown: int = _module("commands.jobs").jobs(_settings(flags), resume=resume, as_json=format == "json")
     return shown

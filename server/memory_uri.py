@@ -15,11 +15,22 @@ from memstrata.storage.errors import InvalidInput
 SCHEME = "memory://"
 
 Kind = Literal[
-    "profile", "threads", "status", "recall", "thread", "messages", "session-memory", "plan", "runs", "events", "run"
+    "profile",
+    "threads",
+    "status",
+    "recall",
+    "thread",
+    "messages",
+    "observations",
+    "session-memory",
+    "plan",
+    "runs",
+    "events",
+    "run",
 ]
 
 _ALONE: Mapping[str, Kind] = {"profile": "profile", "threads": "threads", "status": "status", "recall": "recall"}
-OF_A_THREAD: tuple[Kind, ...] = ("messages", "session-memory", "plan", "runs", "events")
+OF_A_THREAD: tuple[Kind, ...] = ("messages", "observations", "session-memory", "plan", "runs", "events")
 # What may follow a question mark: whole numbers, but for one that is text.
 _QUERIES: Mapping[Kind, tuple[str, ...]] = {
     "recall": ("query", "limit"),

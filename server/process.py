@@ -92,6 +92,7 @@ class Process:
             tasks.start_soon(_erase_now_and_then, runtime)
             tasks.start_soon(runtime.watcher.run)
             tasks.start_soon(runtime.keep_index)
+            tasks.start_soon(runtime.do_jobs)
 
 
 async def _erase_now_and_then(runtime: "Runtime") -> None:

@@ -60,6 +60,12 @@ PROMPTS: dict[str, Prompt] = {
             description="Have the model show what is remembered about you, and how to correct or erase it.",
             arguments=[],
         ),
+        Prompt(
+            name="curate",
+            title="Curate memory",
+            description="Have the model do the work that keeps the memory in order: notes, entries, profile.",
+            arguments=[],
+        ),
     )
 }
 

@@ -15,7 +15,9 @@ from memstrata.memory.deleting import erase_expired
 from memstrata.memory.embedding import choosing
 from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.engine import Engine
+from memstrata.memory.entry_rules import EntryRules
 from memstrata.memory.limits import Limits
+from memstrata.memory.observing import ObservationRules
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.redaction import Redactor, mask_without_key
 from memstrata.memory.reindexing import rebuild_old
@@ -30,6 +32,7 @@ from memstrata.server.document_rules import working_memory_rules
 from memstrata.server.logs import mask_logs
 from memstrata.server.notifications import NotificationHub
 from memstrata.server.settings import Settings
+from memstrata.server.thinking import worker
 from memstrata.server.watching import Watcher
 from memstrata.server.window_rules import window_rules
 from memstrata.storage.database import open_database
@@ -53,14 +56,17 @@ class Runtime:
         self.engine = engine
         self.settings = settings
         self.watcher = watcher
+        self.worker = worker(engine, settings.llm)
 
     async def act(self, tool: str, caller: Caller, values: dict[str, Any], given: frozenset[str]) -> Any:
         """Run a tool's action. Raises MemstrataError, or a defect."""
-        return await ACTIONS[tool](Call(tool, self.engine, self.settings, caller, given), **values)
+        return await ACTIONS[tool](Call(tool, self.engine, self.settings, caller, given, self.worker), **values)
 
     async def act_beside(self, name: str, caller: Caller, values: dict[str, Any]) -> Any:
         """Run what serves a prompt or a completion. Raises MemstrataError, or a defect."""
-        return await BESIDE_TOOLS[name](Call(name, self.engine, self.settings, caller, frozenset(values)), **values)
+        return await BESIDE_TOOLS[name](
+            Call(name, self.engine, self.settings, caller, frozenset(values), self.worker), **values
+        )
 
     def masked(self, text: str) -> str:
         """A text that leaves the server beside the memory itself: an error."""
@@ -90,6 +96,13 @@ class Runtime:
         self.engine.embedding.start()
         # It begins with all that lacks a vector, also what was written meanwhile.
         await VectorWriter(self.engine, self.engine.embedding, self.engine.new_id()).run()
+
+    async def do_jobs(self) -> None:
+        """Do background work, until cancelled. Raises nothing."""
+        if self.settings.memory == "off":
+            return
+        await anyio.sleep(LOAD_AFTER_SECONDS)
+        await self.worker.run()
 
     async def _rebuild_old(self) -> None:
         try:
@@ -150,6 +163,8 @@ async def open_engine(settings: Settings) -> Engine:
         new_id=lambda: str(uuid_utils.uuid7()),
         working_memory=rules,
         recall=RecallRules(**settings.recall.model_dump()),
+        observation=ObservationRules(**settings.observation.model_dump()),
+        entries=EntryRules(**settings.entries.model_dump()),
         windows=window_rules(settings, limits, counter),
         embedding=embedding,
     )

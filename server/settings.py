@@ -27,7 +27,11 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from memstrata.server.database_url import check as check_url
 from memstrata.server.document_settings import check_format, read_schema
+from memstrata.server.entry_settings import EntrySettings
+from memstrata.server.llm_settings import LlmSettings, spelled_out
+from memstrata.server.observation_settings import ObservationSettings
 from memstrata.server.recall_settings import RecallSettings
+from memstrata.server.settings_section import Name, one_line
 from memstrata.server.settings_section import Section as _Section
 from memstrata.server.window_settings import Profiles, WindowSettings
 from memstrata.storage.errors import MemstrataError
@@ -60,12 +64,6 @@ def _on_or_off(value: Any) -> Any:
     return {"true": "on", "false": "off"}.get(str(value).lower(), value)
 
 
-def _one_line(value: str) -> str:
-    if any(character < " " or character == "\x7f" for character in value):
-        raise ValueError("a name without control characters is needed")
-    return value
-
-
 def _known_form(value: SecretStr) -> SecretStr:
     check_url(value.get_secret_value())
     return value
@@ -85,7 +83,6 @@ def _distinct(value: list[str]) -> list[str]:
 
 
 Names = Annotated[list[str], BeforeValidator(_list_of)]
-Name = Annotated[str, Field(max_length=255), AfterValidator(_one_line)]
 
 
 class HttpSettings(_Section):
@@ -121,7 +118,7 @@ class PlanSettings(_Section):
     """The plan tool. The phases are n8n's; the first is where a new plan begins."""
 
     phases: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_one_line)]],
+        list[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(one_line)]],
         BeforeValidator(_list_of),
         AfterValidator(_distinct),
     ] = Field(
@@ -239,6 +236,9 @@ class Settings(BaseSettings):
     window: WindowSettings = WindowSettings()
     windows: Profiles = Field(default={}, description="Named policies of the window.")
     embedding: EmbeddingSettings = EmbeddingSettings()
+    observation: ObservationSettings = ObservationSettings()
+    entries: EntrySettings = EntrySettings()
+    llm: LlmSettings = LlmSettings()
     limits: LimitSettings = LimitSettings()
 
     @classmethod
@@ -288,7 +288,7 @@ def load_settings(
 
     Raises SettingsError.
     """
-    given = os.environ if environ is None else environ
+    given = spelled_out(os.environ if environ is None else environ)
     _check_variables(given)
     variables, flags = _without_blanks(given), _without_blanks(flags or {})
     path = _without_blanks({"config": config}).get("config") or variables.get(CONFIG_VARIABLE)

@@ -1,6 +1,17 @@
 """A section of the settings: a table in the file, a prefix of the variables."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def one_line(value: str) -> str:
+    if any(character < " " or character == "\x7f" for character in value):
+        raise ValueError("a name without control characters is needed")
+    return value
+
+
+Name = Annotated[str, Field(max_length=255), AfterValidator(one_line)]
 
 
 class Section(BaseModel):

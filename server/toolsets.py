@@ -5,6 +5,7 @@ from memstrata.server.tools import (
     attempts,
     context,
     curation,
+    entries,
     messages,
     plan,
     recall,
@@ -19,6 +20,7 @@ DECLARATIONS: tuple[Declaration, ...] = (
     *messages.TOOLS,
     *context.TOOLS,
     *recall.TOOLS,
+    *entries.TOOLS,
     *working_memory.TOOLS,
     *plan.TOOLS,
     *threads.TOOLS,
@@ -32,7 +34,7 @@ DECLARATIONS: tuple[Declaration, ...] = (
 def chosen(settings: Settings) -> list[Declaration]:
     """The tools of the toolsets that the settings name; with memory off, only the one that says so."""
     if settings.memory == "off":
-        return list(curation.TOOLS)
+        return [curation.STATUS]
     unlisted = working_memory.WRITERS if settings.working_memory.read_only else ()
     return [each for each in DECLARATIONS if each.toolset in settings.toolsets and each not in unlisted]
 

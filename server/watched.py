@@ -22,6 +22,7 @@ _LIST_CHANGED: Change = (None, "")
 # Which resource of a thread an event tells of, beside the thread itself and its events.
 _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
     ("messages_", "messages"),
+    ("observations_", "observations"),
     ("working_memory_", "session-memory"),
     ("plan_", "plan"),
     ("run_", "runs"),

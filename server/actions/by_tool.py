@@ -7,6 +7,7 @@ from memstrata.server.actions import (
     attempts,
     context,
     curation,
+    entries,
     messages,
     plan,
     recall,
@@ -26,6 +27,8 @@ ACTIONS: dict[str, Action] = {
         messages.delete_messages,
         context.get_context,
         recall.recall_memory,
+        entries.remember,
+        entries.forget,
         working_memory.get_working_memory,
         working_memory.update_working_memory,
         working_memory.clear_working_memory,
@@ -42,6 +45,8 @@ ACTIONS: dict[str, Action] = {
         steps.list_events,
         attempts.log_attempt,
         attempts.get_briefing,
+        curation.next_memory_job,
+        curation.submit_memory_job,
         curation.memory_status,
     )
 }

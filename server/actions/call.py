@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from memstrata.extraction.worker import JobWorker
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.engine import Engine, Sent
 from memstrata.server.caller import Caller
@@ -11,13 +12,15 @@ from memstrata.storage.records import Origin, Scope
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls which tool, with what engine; ``given`` are the arguments that were really sent."""
+    """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
+    background work of this process."""
 
     tool: str
     engine: Engine
     settings: Settings
     caller: Caller
     given: frozenset[str]
+    worker: JobWorker | None = None
 
     @property
     def scope(self) -> Scope:

@@ -1,12 +1,51 @@
-"""What memory_status does."""
+"""What memory_status does, and the tools by which the caller's own model does background work."""
 
+import json
 from importlib.metadata import version
+from typing import Any
 
+from memstrata.extraction import hosted
+from memstrata.extraction.chat.litellm_chat import CHARACTERS_A_TOKEN
+from memstrata.memory.ages import iso
 from memstrata.memory.tokens import ESTIMATE, PER_IMAGE
 from memstrata.memory.usage import shown_lines
+from memstrata.server.actions import background
+from memstrata.server.actions.background import Background
 from memstrata.server.actions.call import Call
-from memstrata.storage import counts, sqlite_driver, usage, vectors
+from memstrata.storage import counts, jobs, sqlite_driver, usage, vectors
+from memstrata.storage.jobs import JobRow
 from memstrata.storage.records import Json
+
+
+async def next_memory_job(call: Call) -> Json:
+    offer = await hosted.take(call.engine, call.scope, call.caller.client, sent=call.sent())
+    waiting = background.counted(await _waiting(call), hosted.hosted_kinds())
+    if offer is None:
+        return {"status": "nothing_due", "waiting": waiting}
+    material = offer.material
+    return {
+        "status": "taken",
+        "job_id": offer.job_id,
+        "kind": offer.claim.kind,
+        "instructions": material.instructions,
+        "material": json.loads(material.content),
+        "schema": material.schema,
+        "lease_until": iso(offer.claim.lease_until),
+        "waiting": waiting,
+    }
+
+
+async def submit_memory_job(call: Call, job_id: str, result: Any) -> Json:
+    most_chars = call.settings.llm.max_answer_tokens * CHARACTERS_A_TOKEN
+    stored = await hosted.submit(
+        call.engine, call.scope, job_id, result, call.caller.client, most_chars=most_chars, sent=call.sent()
+    )
+    due = sum(row.state == "due" and row.kind in hosted.hosted_kinds() for row in await _waiting(call))
+    return {**stored, "due": due}
+
+
+async def _waiting(call: Call) -> list[JobRow]:
+    return await call.engine.database.read(jobs.waiting, call.scope, call.engine.now())
 
 
 async def memory_status(call: Call) -> Json:
@@ -15,6 +54,7 @@ async def memory_status(call: Call) -> Json:
     else:
         held = await call.engine.database.read(counts.of_scope_now, call.scope)
         spent = await call.engine.database.read(usage.of_resource, call.scope)
+    found = await background.background(call)
     database: Json = {"kind": call.engine.database.dialect}
     if call.engine.database.dialect == "sqlite":
         able = sqlite_driver.abilities()
@@ -40,7 +80,10 @@ async def memory_status(call: Call) -> Json:
         "usage": shown_lines(spent),
         "vectors": await _vectors(call),
         "recall": {"signals": _signals(call)},
-        "degraded": degraded(call),
+        "jobs": background.shown_jobs(found),
+        "thinking": background.shown_thinking(call, found),
+        "observation": background.shown_observation(call, found),
+        "degraded": degraded(call, found),
     }
 
 
@@ -72,9 +115,9 @@ def _signals(call: Call) -> list[str]:
     return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
 
 
-def degraded(call: Call) -> list[str]:
+def degraded(call: Call, work: Background) -> list[str]:
     """What does not work as it should, and how to mend it."""
-    found = []
+    found = background.degraded(call, work)
     status = call.engine.embedding.status() if call.engine.embedding is not None else None
     if status is not None and status.state == "failed":
         found.append(f"recall finds words only for now, since the embedder failed: {status.reason}")

@@ -8,9 +8,10 @@ from memstrata.memory import recall, recall_text
 from memstrata.memory.acceptance import check_text, parse_time
 from memstrata.memory.ages import DAY_MS
 from memstrata.memory.reading import Detail, checked_roles
-from memstrata.memory.recall import Kind, RecallRequest
+from memstrata.memory.recall import RecallRequest
 from memstrata.server.actions.call import Call
 from memstrata.storage.records import Json
+from memstrata.storage.search import KINDS, Kind
 
 
 async def recall_memory(
@@ -36,7 +37,8 @@ async def recall_memory(
         since=parse_time(since, "since") if since else None,
         until=last_moment(until) if until else None,
         roles=checked_roles(roles),
-        kinds=kinds or ("entry", "message"),
+        # A role is a message's: who asks for some, and not for entries by name, wants messages.
+        kinds=kinds or (("message",) if roles else KINDS),
         neighbours=neighbours,
     )
     found = await recall.recall(call.engine, call.scope, asked)

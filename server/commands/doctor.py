@@ -12,6 +12,7 @@ from itertools import groupby
 
 from rich.console import Console
 
+from memstrata.extraction.chat.automatic import told
 from memstrata.memory.embedding.minilm import installed_weights
 from memstrata.memory.embedding.port import EmbeddingFailed
 from memstrata.memory.tokens import ESTIMATE, load_counter, shipped_encodings
@@ -19,6 +20,7 @@ from memstrata.server.commands.database_check import DatabaseState, look_at_data
 from memstrata.server.commands.findings import Finding, on_disk, wanted
 from memstrata.server.local_key import KeyUnusable, key_file, read_key
 from memstrata.server.settings import Settings
+from memstrata.server.thinking import chosen_models
 from memstrata.storage import sqlite_driver
 from memstrata.storage.sqlite_database import MEMORY
 
@@ -55,7 +57,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     yield _embedder(settings)
     yield _tokens()
     yield from _http(settings)
-    yield _models(settings)
+    yield from _models(settings)
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
@@ -197,11 +199,28 @@ def _http(settings: Settings) -> Iterator[Finding]:
         yield on_disk("HTTP", "key", f"{key} (in {file})", file, closed="rwx", risk="can read the key")
 
 
-def _models(settings: Settings) -> Finding:
+def _models(settings: Settings) -> Iterator[Finding]:
+    chosen = chosen_models(settings.llm)
+    yield wanted(
+        "models",
+        "background",
+        bool(chosen.distinct) or not chosen.asked_for_auto,
+        yes=told(chosen),
+        no=told(chosen),
+        mend="set the key of a provider, or name a model in llm.model",
+    )
+    if chosen.distinct:
+        limits = [f"{settings.llm.daily_tokens:,} tokens"] if settings.llm.daily_tokens else []
+        limits += [f"${settings.llm.daily_usd:g}"] if settings.llm.daily_usd else []
+        yield Finding("models", "daily budget", " and ".join(limits) or "none is set")
     present = [name for name in MODEL_KEYS if os.environ.get(name)]
     local = settings.embedding.embedder in ("use", "english", "none")
-    needed = "no model is called that needs one" if local else "the embedder's provider may need one"
-    return Finding("models", "keys", f"{', '.join(present) or 'none'}; {needed}")
+    needed = [
+        *(["the background model's provider may need one"] if chosen.distinct else []),
+        *([] if local else ["the embedder's provider may need one"]),
+    ]
+    told_needed = "; ".join(needed) or "no model is called that needs one"
+    yield Finding("models", "keys", f"{', '.join(present) or 'none'}; {told_needed}")
 
 
 def _show(console: Console, findings: list[Finding]) -> None:

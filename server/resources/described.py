@@ -72,6 +72,14 @@ KINDS: Mapping[Kind, Description] = {
         _BOTH,
         0.5,
     ),
+    "observations": Description(
+        "observations",
+        "Observations",
+        "Notes on the earlier part of a conversation, oldest first, and what it is at.",
+        JSON,
+        _BOTH,
+        0.6,
+    ),
     "session-memory": Description(
         "session-memory",
         "Session memory",

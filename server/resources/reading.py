@@ -1,4 +1,4 @@
-"""resources/read: runs the tool that a resource is a view of."""
+"""resources/read: runs the tool (or, where none serves, the action) that a resource is a view of."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any, cast
 from mcp.server.context import ServerRequestContext
 from mcp.types import ReadResourceRequestParams, ReadResourceResult, TextResourceContents
 
-from memstrata.server.acting import act
+from memstrata.server.acting import act, act_beside
 from memstrata.server.caller import caller_of
 from memstrata.server.memory_uri import Address, Kind, address_of
 from memstrata.server.process import Process
@@ -40,9 +40,8 @@ async def read_resource(
 
 async def _answer(ctx: ServerRequestContext[Process, Any], address: Address) -> str | Json:
     current = bool(address.thread_id) and address.thread_id == caller_of(ctx).default_thread
-    tool, arguments = _call(address, current)
     try:
-        answer: str | Json = await act(ctx, tool, arguments)
+        answer: str | Json = await _asked(ctx, address, current)
     except NotFound:
         if not current:
             raise
@@ -52,6 +51,14 @@ async def _answer(ctx: ServerRequestContext[Process, Any], address: Address) -> 
         return answer
     (row,) = answer[rows]
     return cast(Json, row)
+
+
+async def _asked(ctx: ServerRequestContext[Process, Any], address: Address, current: bool) -> Any:
+    if address.kind == "observations":
+        # No tool gives them by themselves: a model finds them in its context.
+        return await act_beside(ctx, "observations_of", {"thread_id": address.thread_id})
+    tool, arguments = _call(address, current)
+    return await act(ctx, tool, arguments)
 
 
 def _call(address: Address, current: bool) -> tuple[str, Json]:
@@ -82,6 +89,8 @@ def _call(address: Address, current: bool) -> tuple[str, Json]:
             return "list_events", {**thread, **address.query}
         case "run":
             return "list_runs", {"run_id": address.run_id}
+        case "observations":
+            raise AssertionError("no tool serves them")
 
 
 def _nothing(address: Address) -> Json:
@@ -93,5 +102,7 @@ def _nothing(address: Address) -> Json:
             return {"runs": []}
         case "events":
             return {"events": [], "next": 0, "last_seq": 0, "more": False}
+        case "observations":
+            return {"thread_id": address.thread_id, "observations": [], "observed_seq": 0, "tokens": 0}
         case _:
             return {"threads": [{"thread_id": address.thread_id, "messages": 0, "tokens": 0}]}

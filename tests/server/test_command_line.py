@@ -20,7 +20,7 @@ from memstrata.server.settings import load_settings
 from memstrata.storage import sqlite_driver
 
 PATIENCE = 30.0
-COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage", "recall", "reindex")
+COMMANDS = ("serve", "demo", "doctor", "migrate", "restore", "usage", "recall", "reindex", "jobs")
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -118,8 +118,8 @@ def test_launch_flags_count_before_and_after_the_command_and_those_after_it_more
 
 def test_migrate_brings_the_tables_up_to_date_once(cli: Cli, tmp_path: Path) -> None:
     where = ("migrate", "--data-dir", str(tmp_path))
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 4, brought up from version 0\n", "")
-    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 4, was up to date\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 5, brought up from version 0\n", "")
+    assert cli(*where) == (0, f"sqlite database {tmp_path}/memory.db: version 5, was up to date\n", "")
 
 
 def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
     url = "postgresql://me:S3CRET@127.0.0.1:1/db"
-    for command in (["migrate"], ["restore"], ["usage"], ["reindex"], ["recall", "tea"]):
+    for command in (["migrate"], ["restore"], ["usage"], ["reindex"], ["recall", "tea"], ["jobs"]):
         code, out, err = cli(*command, "--database", url)
         assert (code, out) == (1, "")
         assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
@@ -149,7 +149,7 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli:
 def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
     shown = program("migrate", "--data-dir", str(tmp_path / "Zoë"), PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "/Zo\\xeb/memory.db: version 4" in shown.stdout
+    assert "/Zo\\xeb/memory.db: version 5" in shown.stdout
 
 
 def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Path) -> None:

@@ -297,3 +297,20 @@ def test_an_embedder_that_is_not_installed_is_degraded_and_says_how_to_install_i
     _, found = report(Settings(data_dir=tmp_path, embedding={"embedder": "english"}), capsys)
     assert found["search", "embedder"]["state"] == "degraded"
     assert "pip install memstrata[english]" in found["search", "embedder"]["mend"]
+
+
+def test_which_models_work_in_the_background_is_told_and_what_auto_would_take(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def models(**llm: Any) -> Report:
+        return report(Settings(data_dir=tmp_path, llm=llm), capsys)[1]
+
+    assert models()["models", "background"]["value"].startswith("none: nothing is sent anywhere")
+    missing = models(model="auto")["models", "background"]
+    assert (missing["state"], "finds no key" in missing["value"]) == ("degraded", True)
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    assert "auto would take gemini/gemini-2.5-flash" in models()["models", "background"]["value"]
+    taken = models(model="auto", daily_usd=0.5)
+    assert taken["models", "background"]["value"].startswith("gemini/gemini-2.5-flash (auto, by GEMINI_API_KEY)")
+    assert taken["models", "daily budget"]["value"] == "$0.5"
+    assert taken["models", "keys"]["value"] == "GEMINI_API_KEY; the background model's provider may need one"

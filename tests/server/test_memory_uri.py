@@ -116,7 +116,7 @@ def test_what_is_no_resource_is_told_all_there_are(uri: str) -> None:
 
 def test_an_unknown_resource_of_a_thread_is_told_the_nearest() -> None:
     assert refusal("memory://threads/a/plans").endswith(
-        "allowed: messages, session-memory, plan, runs, events; did you mean 'plan'?"
+        "allowed: messages, observations, session-memory, plan, runs, events; did you mean 'plan'?"
     )
 
 

@@ -20,6 +20,7 @@ RECALL = uri_of("recall") + "?query=tea"
     ("types", "kinds"),
     [
         (["messages_added", "messages_deleted"], {"messages"}),
+        (["observations_activated"], {"observations"}),
         (["working_memory_updated"], {"session-memory"}),
         (["plan_created"], {"plan"}),
         (["run_suspended"], {"runs"}),

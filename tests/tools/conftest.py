@@ -8,9 +8,11 @@ import pytest
 from mcp import Client
 
 from memstrata.server.building import build_server
+from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import Settings, load_settings
 
 from .calling import Connect, Tools
+from .queueing import Queue
 
 SettingsFor = Callable[..., Settings]
 NO_EMBEDDER = {"embedding": {"embedder": "none"}}
@@ -58,3 +60,11 @@ async def all_tools(connect: Connect) -> AsyncIterator[Tools]:
     """A client of a server that lists every tool there is."""
     async with connect(toolsets="all") as opened:
         yield opened
+
+
+@pytest.fixture
+async def queue(settings_for: SettingsFor) -> AsyncIterator[Queue]:
+    """The jobs of the test's database."""
+    engine = await open_engine(settings_for())
+    yield Queue(engine.database.write, engine.now)
+    await close_engine(engine)

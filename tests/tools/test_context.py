@@ -134,7 +134,7 @@ async def test_what_falls_out_is_summarised_in_extracts(tools: Tools) -> None:
     text = await tools("get_context", thread_id="main", max_tokens=2000)
     summary = text.partition("<summary>")[2].partition("</summary>")[0]
     assert "8841-X" in summary
-    assert "earlier messages of this conversation that are not shown" in summary
+    assert "earlier messages that are not shown" in summary
     assert "#1 " not in text.partition("<conversation>")[2]
 
 

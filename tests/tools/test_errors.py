@@ -26,6 +26,8 @@ CALLS: dict[str, Json] = {
     "delete_messages": {"which": "last_turn", "thread_id": "main"},
     "get_context": {"thread_id": "main"},
     "recall_memory": {"query": "tea"},
+    "remember": {"content": "Tea is served at four."},
+    "forget": {"query": "tea"},
     "get_working_memory": {"thread_id": "main"},
     "update_working_memory": {"content": "tea", "thread_id": "main"},
     "clear_working_memory": {"thread_id": "main"},
@@ -42,6 +44,8 @@ CALLS: dict[str, Json] = {
     "list_events": {"thread_id": "main"},
     "log_attempt": {"task_key": "tea", "action": "boil", "result": "hot", "thread_id": "main"},
     "get_briefing": {"task": "serve tea", "thread_id": "main"},
+    "next_memory_job": {},
+    "submit_memory_job": {"job_id": "entries.t.1.0123456789ab", "result": {"entries": []}},
     "memory_status": {},
 }
 
@@ -110,6 +114,8 @@ WRONG: list[tuple[str, Json, str]] = [
     ("update_thread", {"window": {"max_images": -1}}, "window.max_images: must be 0 to 100,000, not -1"),
     ("update_thread", {"window": {"target": 500}}, "window: target must be below threshold"),
     ("delete_thread", {"thread_id": ["main"]}, "thread_id: "),
+    ("submit_memory_job", {"job_id": "", "result": {}}, "job_id: "),
+    ("submit_memory_job", {"job_id": "x"}, "result: "),
 ]
 
 
@@ -132,6 +138,8 @@ async def spoil(settings: Settings) -> None:
         await tx.run(text("UPDATE threads SET metadata = 'no JSON'"))
         await tx.run(text("DROP TABLE idempotency"))
         await tx.run(text("DROP TABLE runs"))
+        await tx.run(text("DROP TABLE jobs"))
+        await tx.run(text("ALTER TABLE entries RENAME COLUMN content TO gone"))
 
     engine = await open_engine(settings)
     try:
@@ -146,7 +154,8 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     tools = all_tools
     await tools.say("main", "hello")
     await spoil(settings_for())
-    touching = {name: arguments for name, arguments in CALLS.items() if name not in ("recall_memory", "memory_status")}
+    untouched = ("recall_memory", "forget", "memory_status")  # a query that nothing is about shows nothing to forget
+    touching = {name: arguments for name, arguments in CALLS.items() if name not in untouched}
     for meta in (None, {"memstrata/idempotency-key": "k"}):
         for tool, arguments in touching.items():
             caplog.clear()

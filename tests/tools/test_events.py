@@ -43,6 +43,7 @@ def step(content: str = "hello") -> Json:
 # In every text that the calls below send. Names and ids (threads, messages, runs) may be in the log, so it is in none.
 WORD = "quokka"
 CLAIM = "the claim that resume_run gave"
+KEPT = ["the id that remember gave"]
 MAIN: Json = {"thread_id": "main"}
 TOLD = [{"role": "user", "content": f"a {WORD}", "id": "m1", "name": WORD, "metadata": {WORD: WORD}}]
 STATE: Json = {"run_id": "r1", "state": {"saw": WORD}, "workflow_id": WORD, "reason": WORD, "metadata": {WORD: WORD}}
@@ -75,6 +76,8 @@ WRITES: list[tuple[str, Json]] = [
             ("complete_run", {"run_id": status, "claim": CLAIM, "status": status, "output": WORD}),
         )
     ),
+    ("remember", {"content": f"likes a {WORD}"}),
+    ("forget", {"ids": KEPT}),
     ("delete_messages", {**MAIN, "which": "last_turn"}),
     ("delete_thread", MAIN),
 ]
@@ -87,18 +90,27 @@ def writing_tools() -> Iterator[str]:
             yield declaration.signature.__name__
 
 
+# What they change is the job's, and their events say so.
+OF_JOBS = {"next_memory_job", "submit_memory_job"}
+# Those that no tool's call above writes: a restore on the command line, what maintenance does, and background work.
+OF_OTHERS = {"thread_restored", "messages_restored", "run_expired", "summary_updated"}
+OF_OTHERS |= {"observations_added", "observations_activated", "observations_reflected"}
+
+
 def test_every_tool_that_writes_is_among_the_writes() -> None:
-    assert set(writing_tools()) == {tool for tool, _ in WRITES}
+    assert set(writing_tools()) == {tool for tool, _ in WRITES} | OF_JOBS
 
 
 async def test_every_change_leaves_an_event_with_who_and_how_and_without_a_word_of_it(tools: Tools) -> None:
     places: list[Json] = [{"thread_id": "main"}, {"scope": "resource"}]
     covered = [0, 0]
-    claim = ""
+    claim = kept = ""
     seen: set[str] = set()
     for tool, arguments in WRITES:
-        given = {key: claim if value == CLAIM else value for key, value in arguments.items()}
+        told = {CLAIM: claim, str(KEPT): [kept]}
+        given = {key: told.get(str(value), value) for key, value in arguments.items()}
         answer = await tools(tool, **given)
+        kept = answer.get("id", "") if isinstance(answer, dict) else ""
         claim = answer.get("claim", "") if isinstance(answer, dict) else ""
         news: list[Json] = []
         for place, arguments_of in enumerate(places):
@@ -111,8 +123,7 @@ async def test_every_change_leaves_an_event_with_who_and_how_and_without_a_word_
         assert {(event["tool"], event["by"]) for event in news} == {(tool, BY)}, tool
         assert WORD not in json.dumps(news), tool
         seen.update(event["type"] for event in news)
-    # Those that no tool's call writes: a restore on the command line, and what maintenance does.
-    assert seen == set(SERVER_EVENTS) - {"thread_restored", "messages_restored", "run_expired"}
+    assert seen == set(SERVER_EVENTS) - OF_OTHERS
 
 
 async def test_what_changes_nothing_and_what_is_refused_leaves_no_event(tools: Tools) -> None:

@@ -9,6 +9,7 @@ import pytest
 from mcp.types import Tool
 
 from memstrata.memory.tokens import load_counter
+from memstrata.server import runtime
 from memstrata.server.actions.by_tool import ACTIONS
 from memstrata.server.actions.call import Call
 from memstrata.server.instructions import OFF
@@ -16,6 +17,7 @@ from memstrata.server.settings import TOOLSETS
 from memstrata.server.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools
+from .queueing import Queue
 from .test_errors import CALLS
 
 pytestmark = pytest.mark.anyio
@@ -23,12 +25,14 @@ pytestmark = pytest.mark.anyio
 BOTH_ERAS_ON_BOTH = True
 
 MOST_TOKENS = 3000
-TEXT_TOOLS = {"get_context", "recall_memory", "get_working_memory", "plan", "get_briefing"}
+TEXT_TOOLS = {"get_context", "recall_memory", "forget", "get_working_memory", "plan", "get_briefing"}
 KEYED = {
     "update_working_memory",
     "clear_working_memory",
     "add_messages",
     "delete_messages",
+    "remember",
+    "forget",
     "plan",
     "update_thread",
     "delete_thread",
@@ -37,6 +41,8 @@ KEYED = {
     "suspend_run",
     "resume_run",
     "complete_run",
+    "next_memory_job",
+    "submit_memory_job",
 }
 
 
@@ -103,11 +109,23 @@ _DESCRIBED: Json = {
     "metadata": {"k": 1},
     "pending_tool_calls": [{"tool_call_id": "c", "tool_name": "sail"}],
 }
+# What a tool's answer has that the next call needs.
+CARRIED = {"resume_run": "claim", "next_memory_job": "job_id"}
+_ENTRY: Json = {
+    "content": "Tea is at four.",
+    "source": "user_assertion",
+    "evidence": "served at four",
+    "corrects": None,
+}
 # Beside the call that works for every tool, those that bring every optional part of an answer.
 MORE_CALLS: list[tuple[str, Json]] = [
     ("add_messages", {"messages": [{"role": "user", "content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}]}),
     ("add_messages", {"messages": [{"role": "user", "content": "x", "id": "m"}], "thread_id": "main"}),
     ("add_messages", {"messages": [{"role": "user", "content": "y", "id": "m"}], "thread_id": "main", "replace": True}),
+    ("remember", {"content": f"The key is sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}),
+    ("remember", {"content": "Four is when tea is served"}),
+    ("remember", {"content": "When is four tea served is"}),
+    ("remember", {"content": "Five is when tea is served", "kind": "correction"}),
     ("get_messages", {"thread_id": "main", "limit": 1}),
     ("get_messages", {"thread_id": "main", "limit": 1, "offset": 0}),
     ("get_messages", {"thread_id": "main", "limit": 1, "after": 0, "max_tokens": 1, "detail": "low"}),
@@ -131,20 +149,29 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("record_steps", {"steps": [_STEP, _STEP], "thread_id": "main"}),
     ("list_steps", {"limit": 1, "thread_id": "main"}),
     ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
+    ("next_memory_job", {}),
+    ("submit_memory_job", {"result": {"entries": [_ENTRY, {**_ENTRY, "evidence": "served cold"}]}}),
 ]
 
 
-async def test_answers_are_what_their_output_schemas_say(all_tools: Tools) -> None:
+async def test_answers_are_what_their_output_schemas_say(
+    all_tools: Tools, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)  # the jobs are left to the tools
     tools = all_tools
     declared = await listed(tools)
     await tools.say("main", "tea", "cake")
+    for thread in ("jobs", "more jobs"):
+        await tools.say(thread, "Tea is served at four.")
+        await queue.ask(thread=thread)
     seen: dict[str, set[str]] = {}
-    claim: Json = {}
+    carried: Json = {}
     for name, arguments in [*MORE_CALLS, *CALLS.items()]:
-        given = {**arguments, **(claim if name == "complete_run" else {})}
+        given = {**arguments, **(carried if name in ("complete_run", "submit_memory_job") else {})}
         schema, result = declared[name].output_schema, await tools.raw(name, **given)
         assert not result.is_error
-        claim = {"claim": result.structured_content["claim"]} if name == "resume_run" else claim
+        if name in CARRIED:
+            carried = {CARRIED[name]: (result.structured_content or {})[CARRIED[name]]}
         if name in TEXT_TOOLS:
             assert schema is None
             assert result.structured_content is None
@@ -181,7 +208,7 @@ async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
 async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
         core = {"add_messages", "get_messages", "delete_messages", "get_context", "recall_memory", "plan"}
-        core |= {"get_working_memory", "update_working_memory", "clear_working_memory"}
+        core |= {"remember", "forget", "get_working_memory", "update_working_memory", "clear_working_memory"}
         assert set(await listed(tools)) == core
         assert "no tool 'list_threads'" in await tools.refused("list_threads")
         await tools.say("main", "tea")
@@ -199,8 +226,9 @@ async def test_the_instructions_name_only_tools_that_are_listed(connect: Connect
             words = set(re.findall(r"[a-z_]+", told))
             named[str(flags)] = words & set(CALLS)
             assert named[str(flags)] <= set(await listed(tools)), flags
+            assert len(told) < 2000
     default, read_only = named["{}"], named["{'working_memory': {'read_only': True}}"]
-    assert {"recall_memory", "add_messages", "plan", "list_threads"} < default
+    assert {"recall_memory", "add_messages", "plan", "list_threads", "remember", "next_memory_job"} < default
     assert default - read_only == {"update_working_memory"}
 
 

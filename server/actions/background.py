@@ -1,0 +1,133 @@
+"""Background work as its owner sees it: what waits, what failed, who thinks, and what that may cost today."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from memstrata.extraction.chat.automatic import told
+from memstrata.memory.ages import iso
+from memstrata.memory.usage_shapes import NANO
+from memstrata.server.actions.call import Call
+from memstrata.server.thinking import chosen_models
+from memstrata.storage import jobs, spending, threads
+from memstrata.storage.errors import NotFound
+from memstrata.storage.jobs import JobRow
+from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.spending import OfDay
+from memstrata.storage.transaction import Tx
+
+MOST_DEAD = 20
+"""So many of the jobs that failed too often are shown one by one, the newest."""
+MOST_FAILING = 20
+"""So many of those that failed and are tried again, the most often failed first."""
+RESUME = "memstrata jobs --resume"
+_STATES = ("due", "running", "later", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What is known of it now; ``thread`` is the current conversation, if it is stored."""
+
+    rows: Sequence[JobRow]
+    spent: OfDay
+    thread: Thread | None
+
+    @property
+    def dead(self) -> list[JobRow]:
+        """The jobs that failed too often, the newest first."""
+        return sorted((row for row in self.rows if row.state == "dead"), key=lambda row: -(row.dead_at or 0))
+
+    @property
+    def failing(self) -> list[JobRow]:
+        """The jobs that failed and are tried again, the most often failed first."""
+        failed = (row for row in self.rows if row.attempts and row.state != "dead")
+        return sorted(failed, key=lambda row: (-row.attempts, row.due_at))
+
+
+async def background(call: Call) -> Background:
+    """Of the caller's scope; nothing while memory is off."""
+    if call.settings.memory == "off":
+        return Background([], OfDay(), None)
+    return await call.engine.database.read(_read, call.scope, call.caller.default_thread, call.engine.now())
+
+
+async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
+    rows = await jobs.waiting(tx, scope, now)
+    spent = await spending.on(tx, spending.day_of(now))
+    try:
+        thread = await threads.find(tx, scope, thread_id) if thread_id else None
+    except NotFound:
+        thread = None
+    return Background(rows, spent, thread)
+
+
+def counted(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[Json]:
+    """How many jobs there are of each kind (None: of all) in each state, the due ones first."""
+    counts = Counter((row.state, row.kind) for row in rows if kinds is None or row.kind in kinds)
+    ordered = sorted(counts.items(), key=lambda each: (_STATES.index(each[0][0]), each[0][1]))
+    return [{"kind": kind, "state": state, "jobs": count} for (state, kind), count in ordered]
+
+
+def shown_jobs(found: Background) -> Json:
+    """For memory_status."""
+    dead = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in found.dead[:MOST_DEAD]]
+    failing = [{**_failed(row), "next_at": iso(row.due_at)} for row in found.failing[:MOST_FAILING]]
+    return {
+        "waiting": counted(found.rows),
+        **({"failing": failing} if failing else {}),
+        **({"dead": dead, "resume": RESUME} if dead else {}),
+    }
+
+
+def _failed(row: JobRow) -> Json:
+    return {
+        "kind": row.kind,
+        **({"thread_id": row.thread_id} if row.thread_id is not None else {}),
+        "failures": row.attempts,
+        "error": row.error or "",
+    }
+
+
+def shown_thinking(call: Call, found: Background) -> Json:
+    """For memory_status."""
+    llm = call.settings.llm
+    chosen = chosen_models(llm)
+    pause = call.worker.pause if call.worker is not None else None
+    return {
+        "model": told(chosen),
+        "models": {kind: model for kind, model in chosen.by_kind.items() if model},
+        "budget": {
+            "day": spending.day_of(call.engine.now()),
+            "tokens": found.spent.tokens,
+            "cost_usd": found.spent.cost_nano_usd / NANO,
+            "daily_tokens": llm.daily_tokens,
+            "daily_usd": llm.daily_usd,
+        },
+        **({"paused": pause.reason, "paused_until": iso(pause.until)} if pause is not None else {}),
+    }
+
+
+def shown_observation(call: Call, found: Background) -> Json:
+    """For memory_status; empty where there is no current conversation yet."""
+    thread = found.thread
+    if thread is None:
+        return {}
+    return {
+        "thread_id": thread.thread_id,
+        "pending_tokens": thread.raw_tokens,
+        "message_tokens": call.engine.observation.message_tokens,
+        "observed_seq": thread.observed_seq,
+        "noted_ahead_seq": thread.buffered_seq,
+    }
+
+
+def degraded(call: Call, found: Background) -> list[str]:
+    """What of it does not work as it should, and how to mend it."""
+    wrong = []
+    if dead := len(found.dead):
+        wrong.append(
+            f"{dead} background jobs failed too often and rest (see jobs.dead); `{RESUME}` makes them due again"
+        )
+    if call.worker is not None and (pause := call.worker.pause) is not None:
+        wrong.append(f"no model is asked until {iso(pause.until)}: {pause.reason}")
+    return wrong

@@ -1,0 +1,11 @@
+"""What the resource of a thread's observations gives."""
+
+from memstrata.memory.acceptance import check_id
+from memstrata.memory.observed import observed
+from memstrata.server.actions.call import Call
+from memstrata.storage.records import Json
+
+
+async def observations_of(call: Call, thread_id: str) -> Json:
+    check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
+    return await observed(call.engine, call.scope, thread_id)

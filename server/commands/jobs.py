@@ -1,0 +1,87 @@
+"""``memstrata jobs``: the background work that waits or failed, and how to have it tried again."""
+
+import asyncio
+import json
+import sys
+
+from memstrata.extraction.chat.automatic import told
+from memstrata.memory.ages import iso
+from memstrata.memory.blocks import one_line
+from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.runtime import open_engine
+from memstrata.server.settings import Settings
+from memstrata.server.thinking import chosen_models
+from memstrata.storage import jobs as stored
+from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.jobs import JobRow
+from memstrata.storage.records import Json, Scope
+
+_OF_RESOURCE = "(of all threads)"
+_STATES = {
+    "due": "due",
+    "running": "running",
+    "later": "due at {due}",
+    "dead": "dead since {dead}, after {failures} failures: {error}",
+}
+
+
+def jobs(settings: Settings, *, resume: bool, as_json: bool) -> int:
+    """Print the jobs of the launch scope that are not done; with ``resume``, first make those due again that failed too
+    often. Returns the exit code.
+
+    Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
+    """
+    resumed, rows = asyncio.run(_looked(settings, resume))
+    if as_json:
+        shown = {"jobs": [_as_json(row) for row in rows], **({"resumed": resumed} if resume else {})}
+        sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
+        return 0
+    if resume:
+        sys.stdout.write(f"due again: {resumed} dead job{'' if resumed == 1 else 's'}\n")
+    for row in rows:
+        thread = one_line(row.thread_id) if row.thread_id is not None else _OF_RESOURCE
+        sys.stdout.write(f"{row.kind:<15} {_state(row)}  {thread}\n")
+    if not rows:
+        sys.stdout.write(f"nothing waits for agent {settings.agent!r} and resource {settings.resource!r}\n")
+    if any(row.state == "dead" for row in rows):
+        sys.stdout.write("\n`memstrata jobs --resume` makes the dead ones due again.\n")
+    sys.stdout.write(f"\nmodel: {told(chosen_models(settings.llm))}\n")
+    return 0
+
+
+async def _looked(settings: Settings, resume: bool) -> tuple[int, list[JobRow]]:
+    state = await look_at_database(settings)
+    if settings.memory == "off":
+        raise InvalidInput("memory is off: nothing is stored, and so there are no jobs")
+    if not state.exists:
+        raise NotFound(f"there are no jobs: there is no database at {state.where}")
+    engine = await open_engine(settings)
+    scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
+    try:
+        now = engine.now()
+        resumed = await engine.database.write(stored.resume, scope, None, now) if resume else 0
+        return resumed, await engine.database.read(stored.waiting, scope, now)
+    finally:
+        await engine.database.close()
+
+
+def _state(row: JobRow) -> str:
+    return _STATES[row.state].format(
+        due=iso(row.due_at), dead=iso(row.dead_at or 0), failures=row.attempts, error=one_line(row.error or "")
+    )
+
+
+def _as_json(row: JobRow) -> Json:
+    optional = {
+        "thread_id": row.thread_id,
+        "dead_since": iso(row.dead_at) if row.dead_at is not None else None,
+        "error": row.error,
+    }
+    return {
+        "kind": row.kind,
+        "state": row.state,
+        "due_at": iso(row.due_at),
+        "failures": row.attempts,
+        **{name: value for name, value in optional.items() if value is not None},
+    }

@@ -1,0 +1,48 @@
+"""What get_context brings back of what was said elsewhere, and of what was noted."""
+
+import pytest
+
+from .calling import Connect, Tools
+
+pytestmark = pytest.mark.anyio
+
+BOTH_ERAS_ON_BOTH = True
+
+
+async def test_entries_that_fit_the_question_or_the_newest_message_stand_before_the_turn(tools: Tools) -> None:
+    await tools("remember", content="The user's dog is called Rex.")
+    await tools("remember", content="The user bakes bread on Sundays.")
+    await tools.say("main", "hello", "What is my dog called?")
+    text = await tools("get_context", thread_id="main")
+    before, _, after = text.partition("<memory>")
+    memory, _, after = after.partition("</memory>")
+    assert "- The user's dog is called Rex. (today)" in memory
+    assert "bread" not in memory
+    assert "<conversation>" in before
+    assert "<current-turn>" in after
+    asked = await tools("get_context", thread_id="main", query="When does the user bake bread?")
+    assert "bread on Sundays" in asked.partition("<memory>")[2].partition("</memory>")[0]
+    openai = (await tools("get_context", thread_id="main", format="openai"))["messages"]
+    assert "<memory>" in openai[-1]["content"]
+    assert openai[-1]["content"].endswith("What is my dog called?")
+
+
+async def test_what_nobody_asks_about_brings_no_memory(tools: Tools) -> None:
+    await tools("remember", content="The user's dog is called Rex.")
+    await tools.say("main", "Please translate this sentence")
+    assert "<memory>" not in await tools("get_context", thread_id="main")
+
+
+async def test_an_operator_can_switch_memories_off(connect: Connect) -> None:
+    async with connect(entries={"auto_inject": False}) as tools:
+        await tools("remember", content="The user's dog is called Rex.")
+        await tools.say("main", "What is my dog called?")
+        assert "<memory>" not in await tools("get_context", thread_id="main")
+
+
+async def test_a_forgotten_entry_is_in_no_context(tools: Tools) -> None:
+    kept = await tools("remember", content="The user's dog is called Rex.")
+    await tools.say("main", "What is my dog called?")
+    assert "Rex" in await tools("get_context", thread_id="main")
+    preview = await tools("forget", ids=[kept["id"]])
+    assert "Rex" not in await tools("get_context", thread_id="main"), preview
