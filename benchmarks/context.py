@@ -17,13 +17,15 @@ from benchmarks.servers import Launch, noop, ours, over_stdio
 from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.turns import converse
 from memstrata.memory.context.context import get_context
-from memstrata.memory.context.gathering import gather
+from memstrata.memory.context.gathering import Asked, gather
 from memstrata.server.caller import LOCAL_TENANT
 from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Row, Tx
 
 THREAD = "thread"
 OWN_MS = 2.0
+# A store that is filled at once would be observed for minutes while calls are timed.
+_NEVER = "1000000000"
 GROWTH = 1.5
 HEADER = (
     *("messages", "p50 ms", "p95 ms", "CPU ms", "no-op p50", "ratio p50", "page of 20 p50"),
@@ -71,7 +73,8 @@ def _resource(folder: Path, size: int | str) -> str:
 
 
 def _launch(options: argparse.Namespace, folder: Path, size: int | str) -> Launch:
-    return ours(folder, resource=_resource(folder, size), database=options.database, EMBEDDING__EMBEDDER="none")
+    settings = {"EMBEDDING__EMBEDDER": "none", "OBSERVATION__MESSAGE_TOKENS": _NEVER}
+    return ours(folder, resource=_resource(folder, size), database=options.database, **settings)
 
 
 async def _calls(options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -157,7 +160,7 @@ async def _own(store: Store, resource: str, calls: int) -> tuple[float, float]:
 
     async def read(tx: Any) -> float:
         timed = _TimedTx(tx)
-        await gather(timed, engine, scope, THREAD, max_tokens=8000, may_be_new=False)  # type: ignore[arg-type]
+        await gather(timed, engine, scope, Asked(THREAD, 8000, False, engine.now()))  # type: ignore[arg-type]
         return timed.seconds
 
     for _ in range(calls):

@@ -107,6 +107,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
         "multilingual": start(folder, "multilingual", "--languages", "en", "ja"),
         "nearest": start(folder, "nearest", sets, "--sizes", "3", "100", "--kept", str(folder / "kept.npz")),
         "calls": start(folder, "calls", "--sizes", "20", *few, *million, "--folder", str(folder)),
+        "compression": start(folder, "compression", sets, "--steps", "10", "--message-tokens", "5000"),
         "context": start(folder, "context", "--sizes", "20", "60", "--rounds", "1", "--calls", "2", "--turns", "5"),
         "durability": start(
             folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "0.5"

