@@ -100,7 +100,7 @@ async def _store(
 async def _answer(
     engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None
 ) -> tuple[Json, Thinker]:
-    if chat is None:
+    if chat is None or material.silent:
         digested = kind.digested(material)
         if digested is None:
             raise NoThinker()

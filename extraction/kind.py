@@ -42,6 +42,7 @@ class Material:
     ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).
     ``basis`` is what the kind needs when it stores the answer: it is kept in memory, or read again from the claim.
     ``beside`` names what of the content only helps to understand the rest: an answer holds though that has changed.
+    ``silent``: nothing was said in it that a model could say something of, so that none is asked.
     """
 
     instructions: str
@@ -50,6 +51,7 @@ class Material:
     prompt: str
     basis: Any
     beside: frozenset[str] = frozenset()
+    silent: bool = False
 
 
 class JobKind(Protocol):

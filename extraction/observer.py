@@ -77,7 +77,8 @@ class Observer:
             "messages": list(basis.lines),
         }
         prompt = render("observe")
-        return Material(prompt.text, json.dumps(content, ensure_ascii=False), SCHEMA, prompt.version, basis, _BESIDE)
+        text = json.dumps(content, ensure_ascii=False)
+        return Material(prompt.text, text, SCHEMA, prompt.version, basis, _BESIDE, silent=not basis.lines)
 
     def read(self, answer: Json, material: Material) -> Noted:
         return check_repetition(read_notes(answer, material.basis.sources))
@@ -99,7 +100,10 @@ class Observer:
 
     def digested(self, material: Material) -> Json | None:
         """Only silence can be noted without a model; extracts stand in later (kind ``digest``)."""
-        return NOTHING if not material.basis.lines else None
+        if material.basis.lines:
+            return None
+        told = json.loads(material.content)
+        return {**NOTHING, "current_task": told["current_task"], "next_step": told["next_step"]}
 
 
 NOTHING: Json = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}

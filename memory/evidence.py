@@ -56,7 +56,8 @@ class Span:
 def find(evidence: str, label: Label, said: Sequence[Said]) -> Span | None:
     """The newest message, of a role that the label allows, in which the evidence stands word for word, and where."""
     sought = _folded(_unwrapped(evidence))[0].strip(" ")
-    if not any(character.isalnum() for character in sought):
+    signs = [character for character in sought if character.isalnum()]
+    if not signs or (len(signs) == 1 and _in_word(signs[0])):
         return None
     for role in ROLES_OF[label]:
         for message in sorted(said, key=lambda message: -message.seq):
@@ -68,9 +69,26 @@ def find(evidence: str, label: Label, said: Sequence[Said]) -> Span | None:
 def _place(sought: str, text: str) -> tuple[int, int] | None:
     folded, origins = _folded(text)
     at = folded.find(sought)
-    if at < 0:
-        return None
-    return origins[at], origins[at + len(sought) - 1] + 1
+    while at >= 0:
+        end = at + len(sought)
+        if not _cuts(folded, at) and not _cuts(folded, end):
+            return origins[at], origins[end - 1] + 1
+        at = folded.find(sought, at + 1)
+    return None
+
+
+def _cuts(text: str, at: int) -> bool:
+    """Whether a word, or a letter and its accent, stands on both sides: *not* in *nothing* is not what was said."""
+    if not 0 < at < len(text):
+        return False
+    if unicodedata.combining(text[at]):
+        return text[at - 1].isalnum()
+    return _in_word(text[at - 1]) and _in_word(text[at])
+
+
+def _in_word(character: str) -> bool:
+    """A digit, or a letter of a script that puts spaces between its words; others are cut anywhere."""
+    return character.isdigit() or character.isupper() or character.islower()
 
 
 def _unwrapped(evidence: str) -> str:

@@ -3,6 +3,7 @@
 import pytest
 from scripted_chat import ScriptedChat
 
+from memstrata.extraction.attempt import attempt
 from memstrata.memory.adding import add_messages
 from memstrata.memory.blocks import block
 from memstrata.memory.deleting import delete_thread
@@ -208,6 +209,9 @@ async def test_silent_messages_need_no_model(database: Database) -> None:
     material = await database.read(KINDS["observe"].prepare, talk.engine, claim)
     assert material is not None
     assert KINDS["observe"].digested(material) == noting()
+    await attempt(talk.engine, KINDS["observe"], claim, talk.chat)
+    assert talk.chat.asked == []
+    assert (await talk.found()).buffered_seq == 3
 
 
 async def test_a_job_of_a_deleted_thread_asks_no_model(database: Database) -> None:
