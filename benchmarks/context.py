@@ -25,7 +25,7 @@ from memstrata.storage.transaction import Row, Tx
 THREAD = "thread"
 OWN_MS = 2.0
 # A store that is filled at once would be observed for minutes while calls are timed.
-_NEVER = "1000000000"
+_PUT_OFF = {"OBSERVATION__MESSAGE_TOKENS": "2000000", "OBSERVATION__STAND_IN": "10"}
 GROWTH = 1.5
 HEADER = (
     *("messages", "p50 ms", "p95 ms", "CPU ms", "no-op p50", "ratio p50", "page of 20 p50"),
@@ -73,7 +73,7 @@ def _resource(folder: Path, size: int | str) -> str:
 
 
 def _launch(options: argparse.Namespace, folder: Path, size: int | str) -> Launch:
-    settings = {"EMBEDDING__EMBEDDER": "none", "OBSERVATION__MESSAGE_TOKENS": _NEVER}
+    settings = {"EMBEDDING__EMBEDDER": "none", **_PUT_OFF}
     return ours(folder, resource=_resource(folder, size), database=options.database, **settings)
 
 

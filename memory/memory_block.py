@@ -10,7 +10,7 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.recall import space_of
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.verdicts import judged, winning
-from memstrata.storage import search_rows
+from memstrata.storage import entries, search_rows
 from memstrata.storage.records import Message, Scope
 from memstrata.storage.transaction import Tx
 
@@ -25,7 +25,7 @@ async def memory_block(
 
     ``words``: ``search_text.query_words`` of the newest message; ``vector``: of the embedder in use, of length 1.
     """
-    if not engine.entries.auto_inject or not words:
+    if not engine.entries.auto_inject or not words or not await entries.count(tx, scope):
         return []
     rules = engine.recall.for_limit(engine.entries.auto_inject_top_k)
     found = await fitting(
