@@ -15,3 +15,6 @@ class EntryRules:
     auto_inject: bool = True
     """Whether a context has the entries that fit its newest message."""
     auto_inject_top_k: int = 12
+    auto_inject_floor: float = 0.05
+    """The relevance from which on they are given: a context is meant to say more than the answer to a question, which
+    ``recall.floor`` holds back."""

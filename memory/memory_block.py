@@ -2,6 +2,7 @@
 and, if it is at hand, a vector."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memstrata.memory.ages import age
 from memstrata.memory.blocks import block, one_line
@@ -27,7 +28,8 @@ async def memory_block(
     """
     if not engine.entries.auto_inject or not words or not await entries.count(tx, scope):
         return []
-    rules = engine.recall.for_limit(engine.entries.auto_inject_top_k)
+    floor = engine.entries.auto_inject_floor
+    rules = replace(engine.recall.for_limit(engine.entries.auto_inject_top_k), floor=floor, lexical_floor=floor)
     found = await fitting(
         tx,
         scope,

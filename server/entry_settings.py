@@ -15,3 +15,4 @@ class EntrySettings(Section):
     )
     auto_inject: bool = Field(default=True, description="Whether a context has the entries that fit its message.")
     auto_inject_top_k: int = Field(default=12, ge=1, le=50, description="How many of them at most.")
+    auto_inject_floor: float = Field(default=0.05, ge=0, le=1, description="Relevance from which on they fit.")

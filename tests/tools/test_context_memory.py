@@ -46,3 +46,10 @@ async def test_a_forgotten_entry_is_in_no_context(tools: Tools) -> None:
     assert "Rex" in await tools("get_context", thread_id="main")
     preview = await tools("forget", ids=[kept["id"]])
     assert "Rex" not in await tools("get_context", thread_id="main"), preview
+
+
+async def test_a_context_tells_of_an_entry_that_shares_a_word_though_a_recall_would_not(tools: Tools) -> None:
+    await tools("remember", content="The user is vegetarian.")
+    await tools.say("main", "Which restaurants suit a vegetarian in Kiel?")
+    assert "- The user is vegetarian. (today)" in await tools("get_context", thread_id="main")
+    assert await tools.hits("Which restaurants suit a vegetarian in Kiel?", kinds=["entry"]) == []
