@@ -22,7 +22,7 @@ from memstrata.memory.parts import part_texts
 from memstrata.server.caller import LOCAL_TENANT
 from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import load_settings
-from memstrata.storage import jobs, observations, observed_messages, threads
+from memstrata.storage import jobs, messages_behind, observations, threads
 from memstrata.storage.observations import Observation
 from memstrata.storage.records import Json, Message, Origin, Scope
 from memstrata.storage.transaction import Tx
@@ -208,7 +208,7 @@ class _Thread:
 
     async def _all(self, tx: Tx) -> list[Message]:
         thread = await threads.find(tx, self._scope, THREAD)
-        return await observed_messages.between(tx, self._scope, thread, after=0, upto=thread.next_seq, most=100_000)
+        return await messages_behind.between(tx, self._scope, thread, after=0, upto=thread.next_seq, most=100_000)
 
 
 def _read(engine: Engine, message: Message) -> tuple[str, int]:

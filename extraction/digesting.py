@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from memstrata.extraction import filling, thinning
 from memstrata.extraction.filling import Filling
-from memstrata.extraction.kind import Claim, Kind, Material, Stale, Thinker
+from memstrata.extraction.heard import locked
+from memstrata.extraction.kind import Claim, Kind, Material, Thinker
 from memstrata.extraction.noting import SCHEMA, Noted, Readied, Sources, read_notes, readied
 from memstrata.extraction.observer import MOST_MESSAGES, NOTHING, sources_of, store, tell, unchanged
 from memstrata.extraction.reflector import SCHEMA as REFLECTION
@@ -16,7 +17,7 @@ from memstrata.memory.digest import digest, notes_of
 from memstrata.memory.engine import Engine
 from memstrata.memory.observing import ObservationRules
 from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import observations, observed_messages, threads
+from memstrata.storage import messages_behind, observations, threads
 from memstrata.storage.observations import Cursor, Observation
 from memstrata.storage.records import Json, Message, Scope, Thread
 from memstrata.storage.transaction import Tx
@@ -97,9 +98,7 @@ class Digest:
     ) -> int | None:
         """Show the extracts at once. What an observer noted of a part of a long message gives way. Raises Stale."""
         if isinstance(result, Dropped):
-            thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-            if thread is None:
-                raise Stale("the thread was deleted")
+            thread = await locked(tx, claim)
             await thinning.commit(tx, claim, thread, material.basis.rows, result.reflection, now=result.now)
             return None
         if isinstance(material.basis, Filling):
@@ -132,7 +131,7 @@ async def _unnoted(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Basi
         return None
     ahead = await observations.sizes(tx, scope, thread.thread_uid, after=thread.observed_seq, upto=thread.buffered_seq)
     began = Cursor(thread.buffered_seq, thread.buffered_chars)
-    read = await observed_messages.between(tx, scope, thread, after=began.seq, upto=thread.next_seq, most=MOST_MESSAGES)
+    read = await messages_behind.between(tx, scope, thread, after=began.seq, upto=thread.next_seq, most=MOST_MESSAGES)
     found = _but_the_newest(read, thread.raw_tokens - sum(tokens for _, tokens in ahead), rules.keep)
     if not found:
         return None

@@ -6,8 +6,8 @@ from typing import Any
 
 from memstrata.extraction.degenerate import repetition
 from memstrata.extraction.kind import Claim, Refused, Stale, Thinker
+from memstrata.extraction.wording import worded
 from memstrata.memory.acceptance import load_json
-from memstrata.memory.blocks import without_blocks
 from memstrata.memory.document_lines import lines
 from memstrata.memory.document_rules import DocumentRules
 from memstrata.memory.engine import Engine
@@ -62,8 +62,7 @@ def read_document(answer: Json, document: Document) -> str:
         given = to_json(given)
     if not isinstance(given, str):
         raise Refused("document: must be a string that holds the whole document")
-    # What no database takes is no text: NUL, and halves of surrogate pairs.
-    content = without_blocks(given.replace("\x00", "").encode(errors="replace").decode()).strip()
+    content = worded(given).strip()
     rules = document.rules
     if rules.format == "json" and content:
         _check_json(content)

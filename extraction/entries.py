@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
+from memstrata.extraction.heard import check_same, earlier, heard, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import Trust, lines_of, transcript, trust_of
+from memstrata.extraction.transcript import Trust, transcript, trust_of
+from memstrata.extraction.wording import worded
 from memstrata.memory import entries as keeping
-from memstrata.memory.blocks import without_blocks
 from memstrata.memory.candidates import Query
 from memstrata.memory.engine import Engine
 from memstrata.memory.entries import Embedded
@@ -17,17 +18,13 @@ from memstrata.memory.evidence import ROLES_OF, Label, Said, Span, find
 from memstrata.memory.memory_block import fitting
 from memstrata.memory.search_text import query_words
 from memstrata.prompts import render
-from memstrata.storage import entries, entry_cursor, events, resources, threads, working_memory
+from memstrata.storage import entries, events, messages_behind, resources, thread_cursors, threads, working_memory
 from memstrata.storage.entries import NewEntry, Source
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Message, Origin, Scope, Thread
 from memstrata.storage.transaction import Tx
 
 MOST_MESSAGES = 100
-MOST_CHARS = 40_000
-"""Of what one job looks through; the rest is the next one's. Of one message that alone is longer, the beginning."""
-EARLIER = 6
-EARLIER_CHARS = 1_000
 KNOWN = 12
 PROFILE_CHARS = 4_000
 _BESIDE = frozenset({"known", "earlier"})
@@ -117,36 +114,38 @@ class EntryExtractor:
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
             return None
-        began = await entry_cursor.read(tx, claim.scope, claim.thread_uid)
-        found = await _spoken(tx, engine, claim, thread, began)
+        began = await thread_cursors.read(tx, claim.scope, claim.thread_uid, "entries_seq")
+
+        async def read(after: int) -> list[Message]:
+            return await messages_behind.spoken(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
+
+        found = await heard(read, engine, began, most=MOST_MESSAGES)
         if found is None:
             return None
-        read_from, messages, said, more = found
-        earlier = await entry_cursor.spoken_before(tx, claim.scope, thread, upto=messages[0].seq - 1, most=EARLIER)
+        before = await earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
+        revisions = {message.seq: message.revision for message in found.messages}
+        said = [Said(line.seq, revisions[line.seq], line.role, line.text) for line in found.lines]
         known = await _known(tx, engine, claim, said)
         profile = await working_memory.current(tx, claim.scope, "")
-        given = {each.seq: each.text for each in said}
-        lines = [
-            replace(line, text=given[line.seq]) for line in lines_of(engine, messages, tools=False) if line.seq in given
-        ]
-        before = [replace(line, text=line.text[-EARLIER_CHARS:]) for line in lines_of(engine, earlier, tools=False)]
         content: Json = {
             "known": {
                 "profile": profile.content[:PROFILE_CHARS] if profile else "",
                 "entries": [{"id": entry.id, "content": entry.parts[0]["text"]} for entry in known],
             },
             "earlier": transcript(before),
-            "messages": transcript(lines),
+            "messages": transcript(found.lines),
         }
         basis = Basis(
             began,
-            read_from,
-            messages[-1].seq if more else claim.seq,
-            tuple(messages),
+            found.read_from,
+            found.messages[-1].seq if found.more else claim.seq,
+            found.messages,
             tuple(said),
             frozenset(entry.id for entry in known),
             engine.entries,
-            more,
+            found.more,
             claim.attempts > 0,
         )
         prompt = render("extract_entries", most=engine.entries.max_entries_per_turn)
@@ -174,7 +173,7 @@ class EntryExtractor:
 
     async def ready(self, engine: Engine, material: Material, result: Extracted) -> Readied:
         """Masked, embedded in one batch, and without what another entry of the turn says."""
-        masked = [replace(each, content=_masked(engine, each.content)) for each in result.candidates]
+        masked = [replace(each, content=engine.derived_text(each.content)) for each in result.candidates]
         vectors = await keeping.embedded(engine, [each.content for each in masked])
         similarity = engine.entries.dedupe_similarity
         kept: list[Ready] = []
@@ -200,41 +199,12 @@ class EntryExtractor:
             happened = NewEvent("entries_changed", {"ids": changed})
             origin = Origin(claim.kind, "")
             await events.record_of_resource(tx, claim.scope, happened, origin=origin, now=result.now)
-        await entry_cursor.move(tx, claim.scope, claim.thread_uid, basis.ended)
+        await thread_cursors.move(tx, claim.scope, claim.thread_uid, "entries_seq", basis.ended)
         return basis.ended if basis.more else None
 
     def digested(self, material: Material) -> Json | None:
         """Entries wait for a model."""
         return None
-
-
-async def _spoken(
-    tx: Tx, engine: Engine, claim: Claim, thread: Thread, began: int
-) -> tuple[int, list[Message], list[Said], bool] | None:
-    """Where reading began, as many messages as one job takes, what they say, and whether there are more. None when
-    nobody says anything."""
-    while True:
-        found = await entry_cursor.spoken_after(
-            tx, claim.scope, thread, after=began, upto=claim.seq, most=MOST_MESSAGES
-        )
-        if not found:
-            return None
-        texts = {line.seq: line.text for line in lines_of(engine, found, tools=False)}
-        if texts:
-            break
-        began = found[-1].seq
-    taken: list[Message] = []
-    said: list[Said] = []
-    chars = 0
-    for message in found:
-        text = texts.get(message.seq, "")
-        if chars + len(text) > MOST_CHARS and said:
-            break
-        taken.append(message)
-        chars += len(text)
-        if text:
-            said.append(Said(message.seq, message.revision, message.role, text[:MOST_CHARS]))
-    return began, taken, said, len(taken) < len(found) or len(found) == MOST_MESSAGES
 
 
 async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[Said]) -> list[Message]:
@@ -271,16 +241,10 @@ def _candidate(given: Mapping[str, Any], where: str, basis: Basis) -> Candidate 
             f'{where}.evidence: stands word for word in none of the {whose} messages in "messages": quote one of them '
             "exactly"
         )
-    # What no database takes is no text: NUL, and halves of surrogate pairs.
-    text = given["content"].replace("\x00", "").encode(errors="replace").decode()
-    content = keeping.normalized(without_blocks(text))
+    content = keeping.normalized(worded(given["content"]))
     content = content[: basis.rules.max_entry_length].strip()
     corrects = given.get("corrects")
     return Candidate(content, label, span, corrects if corrects in basis.known else None)
-
-
-def _masked(engine: Engine, content: str) -> str:
-    return content if engine.redaction == "off" else engine.redactor.text(content)[0]
 
 
 def _repeats(candidate: Candidate, embedded: Embedded | None, other: Ready, similarity: float) -> bool:
@@ -291,17 +255,14 @@ def _repeats(candidate: Candidate, embedded: Embedded | None, other: Ready, simi
 
 async def _unchanged(tx: Tx, claim: Claim, basis: Basis) -> Thread:
     """The thread, locked, if the cursor and the messages behind it are as they were given."""
-    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-    if thread is None:
-        raise Stale("the thread was deleted")
-    if await entry_cursor.read(tx, claim.scope, claim.thread_uid) != basis.began:
+    thread = await locked(tx, claim)
+    if await thread_cursors.read(tx, claim.scope, claim.thread_uid, "entries_seq") != basis.began:
         raise Stale("others looked through these messages meanwhile")
     last = basis.messages[-1].seq
-    now = await entry_cursor.spoken_after(
+    now = await messages_behind.spoken(
         tx, claim.scope, thread, after=basis.read_from, upto=last, most=len(basis.messages) + 1
     )
-    if now != list(basis.messages):
-        raise Stale("messages were changed or deleted meanwhile")
+    check_same(now, basis.messages)
     return thread
 
 

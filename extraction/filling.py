@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from memstrata.extraction.heard import locked
 from memstrata.extraction.kind import Claim, Stale, Thinker
 from memstrata.extraction.noting import Readied, Sources
 from memstrata.extraction.observer import MOST_MESSAGES, sources_of
 from memstrata.extraction.transcript import without_echoes
 from memstrata.memory.engine import Engine
 from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import events, observation_sources, observations, observed_messages, threads
+from memstrata.storage import events, messages_behind, observation_sources, observations
 from memstrata.storage.events import NewEvent
 from memstrata.storage.observation_sources import Gap
 from memstrata.storage.records import Message, Origin, Scope, Thread
@@ -45,9 +46,7 @@ async def first(tx: Tx, engine: Engine, scope: Scope, thread: Thread) -> Filling
 
 async def commit(tx: Tx, claim: Claim, filling: Filling, result: Readied, by: Thinker) -> None:
     """Put the extracts there. Raises Stale when the gap or its messages are not as they were."""
-    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-    if thread is None:
-        raise Stale("the thread was deleted")
+    thread = await locked(tx, claim)
     if filling.gap not in await observation_sources.gaps(tx, claim.scope, claim.thread_uid):
         raise Stale("others told these messages again meanwhile")
     now = await _within(tx, claim.scope, thread, filling.gap, filling.upto, len(filling.messages) + 1)
@@ -70,4 +69,4 @@ async def commit(tx: Tx, claim: Claim, filling: Filling, result: Readied, by: Th
 
 
 async def _within(tx: Tx, scope: Scope, thread: Thread, gap: Gap, upto: int, most: int) -> list[Message]:
-    return await observed_messages.between(tx, scope, thread, after=gap.from_seq - 1, upto=upto, most=most)
+    return await messages_behind.between(tx, scope, thread, after=gap.from_seq - 1, upto=upto, most=most)

@@ -8,7 +8,7 @@ from typing import Any
 from memstrata.extraction.degenerate import repetition
 from memstrata.extraction.kind import Refused
 from memstrata.extraction.transcript import Trust, lowest
-from memstrata.memory.blocks import one_line, without_blocks
+from memstrata.extraction.wording import in_one_line
 from memstrata.memory.engine import Engine
 from memstrata.memory.observations_text import line
 from memstrata.storage.observations import MARKERS, Marker, NewObservation
@@ -125,13 +125,13 @@ def _note(raw: Any, where: str, sources: Sources) -> Note | None:
     text, details = raw.get("text"), raw.get("details") or []
     if not isinstance(text, str) or not isinstance(details, list) or not all(isinstance(each, str) for each in details):
         raise Refused(f"{where}: text must be a string, and details a list of strings")
-    text = _cleaned(text, NOTE_CHARS)
+    text = in_one_line(text, NOTE_CHARS)
     if not text:
         return None
     first, last = _range(raw.get("from_seq"), raw.get("to_seq"), sources.seqs)
     refers_to = raw.get("refers_to")
     dated = _DATE.fullmatch(refers_to.strip()) if isinstance(refers_to, str) else None
-    told = tuple(filter(None, (_cleaned(each, NOTE_CHARS) for each in details[:MOST_DETAILS])))
+    told = tuple(filter(None, (in_one_line(each, NOTE_CHARS) for each in details[:MOST_DETAILS])))
     return Note(marker, text, first, last, dated[0] if dated else None, told)
 
 
@@ -145,12 +145,7 @@ def _range(first: Any, last: Any, seqs: Sequence[int]) -> tuple[int, int]:
 
 def _hint(answer: Json, name: str) -> str | None:
     hint = answer.get(name)
-    return (_cleaned(hint, HINT_CHARS) or None) if isinstance(hint, str) else None
-
-
-def _cleaned(text: str, most: int) -> str:
-    told = one_line(without_blocks(text).replace("\x00", ""))
-    return told if len(told) <= most else told[: most - 1] + "…"
+    return (in_one_line(hint, HINT_CHARS) or None) if isinstance(hint, str) else None
 
 
 def readied(engine: Engine, noted: Noted, sources: Sources, *, batch: int, transcript_tokens: int) -> Readied:
@@ -160,7 +155,7 @@ def readied(engine: Engine, noted: Noted, sources: Sources, *, batch: int, trans
         seqs = sources.within(note.from_seq, note.to_seq)
         row = NewObservation(
             marker=note.marker,
-            text=masked(engine, note.text),
+            text=engine.derived_text(note.text),
             said_at=sources.said_at[seqs[0]],
             refers_to=note.refers_to,
             from_seq=note.from_seq,
@@ -172,18 +167,13 @@ def readied(engine: Engine, noted: Noted, sources: Sources, *, batch: int, trans
         parent = len(made)
         made.append(counted(engine, row))
         for detail in note.details:
-            made.append(counted(engine, replace(row, text=masked(engine, detail), refers_to=None, parent=parent)))
+            made.append(counted(engine, replace(row, text=engine.derived_text(detail), refers_to=None, parent=parent)))
     tokens = sum(each.tokens for each in made)
     most = max(_FEWEST_TOKENS, transcript_tokens)
     if tokens > most:
         raise Refused(f"observations: {tokens} tokens, more than the messages have ({most}); notes are to be shorter")
-    task, step = (masked(engine, hint) if hint else None for hint in (noted.current_task, noted.next_step))
+    task, step = (engine.derived_text(hint) if hint else None for hint in (noted.current_task, noted.next_step))
     return Readied(tuple(made), task, step, engine.now())
-
-
-def masked(engine: Engine, text: str) -> str:
-    """A text that a model wrote, for the case that a secret reached it."""
-    return text if engine.redaction == "off" else engine.redactor.text(text)[0]
 
 
 def counted(engine: Engine, row: NewObservation) -> NewObservation:

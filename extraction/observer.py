@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memstrata.extraction.heard import check_same, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Stale, Thinker
 from memstrata.extraction.noting import SCHEMA, Noted, Readied, Sources, check_repetition, read_notes, readied
 from memstrata.extraction.transcript import Line, lines_of, trust_of
@@ -13,7 +14,7 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.observing import ObservationRules, activate
 from memstrata.memory.tokens import TokenCounter
 from memstrata.prompts import render
-from memstrata.storage import events, observations, observed_messages, threads
+from memstrata.storage import events, messages_behind, observations, threads
 from memstrata.storage.events import NewEvent
 from memstrata.storage.observations import Cursor, Observation
 from memstrata.storage.records import Json, Message, Origin, Scope, Thread
@@ -59,7 +60,7 @@ class Observer:
         if thread is None:
             return None
         began = Cursor(thread.buffered_seq, thread.buffered_chars)
-        found = await observed_messages.between(
+        found = await messages_behind.between(
             tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES
         )
         full = len(found) == MOST_MESSAGES
@@ -111,16 +112,13 @@ NOTHING: Json = {"observations": [], "nothing_to_note": True, "current_task": No
 
 async def unchanged(tx: Tx, claim: Claim, began: Cursor, messages: Sequence[Message]) -> Thread:
     """The thread, locked, if its cursor and these messages, which follow it, are as they were read. Raises Stale."""
-    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-    if thread is None:
-        raise Stale("the thread was deleted")
+    thread = await locked(tx, claim)
     if (thread.buffered_seq, thread.buffered_chars) != (began.seq, began.chars):
         raise Stale("others noted these messages meanwhile")
-    now = await observed_messages.between(
+    now = await messages_behind.between(
         tx, claim.scope, thread, after=began.seq, upto=messages[-1].seq, most=len(messages) + 1
     )
-    if now != list(messages):
-        raise Stale("messages were changed or deleted meanwhile")
+    check_same(now, messages)
     return thread
 
 

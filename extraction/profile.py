@@ -2,25 +2,22 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memstrata.extraction import documents
+from memstrata.extraction.heard import check_same, earlier, heard, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import Line, lines_of, transcript, trust_of
+from memstrata.extraction.transcript import Line, transcript, trust_of
 from memstrata.memory.engine import Engine
 from memstrata.memory.evidence import Said, find
 from memstrata.memory.working_memory import Document
 from memstrata.prompts import render
-from memstrata.storage import document_cursors, entry_cursor, threads, working_memory
+from memstrata.storage import messages_behind, thread_cursors, threads, working_memory
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.records import Json, Message, Thread
 from memstrata.storage.transaction import Tx
 
 MOST_MESSAGES = 100
-MOST_CHARS = 40_000
-"""Of what one job reads; the rest is the next one's. Of one message that alone is longer, the beginning."""
-EARLIER = 6
-EARLIER_CHARS = 1_000
 
 SCHEMA: Json = {
     "type": "object",
@@ -70,28 +67,32 @@ class Profile:
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
             return None
-        began = await document_cursors.read(tx, claim.scope, claim.thread_uid, "profile_seq")
-        found = await _spoken(tx, engine, claim, thread, began)
+        began = await thread_cursors.read(tx, claim.scope, claim.thread_uid, "profile_seq")
+
+        async def read(after: int) -> list[Message]:
+            return await messages_behind.spoken(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
+
+        found = await heard(read, engine, began, most=MOST_MESSAGES, wanted=_a_user_speaks)
         if found is None:
             return None
-        read_from, messages, lines, more = found
-        earlier = await entry_cursor.spoken_before(tx, claim.scope, thread, upto=messages[0].seq - 1, most=EARLIER)
-        before = [replace(line, text=line.text[-EARLIER_CHARS:]) for line in lines_of(engine, earlier, tools=False)]
+        before = await earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
         stored = await working_memory.current(tx, claim.scope, "")
         document = Document("resource", "", engine.working_memory.of("resource"), stored)
         content: Json = {
             "profile": documents.shown(document),
             "earlier": transcript(before),
-            "messages": transcript(lines),
+            "messages": transcript(found.lines),
         }
         basis = Basis(
             began,
-            read_from,
-            messages[-1].seq if more else claim.seq,
-            tuple(messages),
-            tuple(_said_by_users(messages, lines)),
+            found.read_from,
+            found.messages[-1].seq if found.more else claim.seq,
+            found.messages,
+            tuple(_said_by_users(found.messages, found.lines)),
             document,
-            more,
+            found.more,
             claim.attempts > 0,
         )
         prompt = render("profile", form=documents.form(engine, document))
@@ -135,7 +136,7 @@ class Profile:
         if result.content is not None:
             source = DocumentSource(thread.thread_uid, basis.messages[0].seq, basis.messages[-1].seq)
             await documents.store(tx, claim, thread, basis.document, result.content, [source], by, now=result.now)
-        await document_cursors.move(tx, claim.scope, claim.thread_uid, "profile_seq", basis.ended)
+        await thread_cursors.move(tx, claim.scope, claim.thread_uid, "profile_seq", basis.ended)
         return basis.ended if basis.more else None
 
     def digested(self, material: Material) -> Json | None:
@@ -143,36 +144,8 @@ class Profile:
         return None
 
 
-async def _spoken(
-    tx: Tx, engine: Engine, claim: Claim, thread: Thread, began: int
-) -> tuple[int, list[Message], list[Line], bool] | None:
-    """Where reading began, as many messages as one job takes, what they say, and whether there are more. None when no
-    user says anything."""
-    while True:
-        found = await entry_cursor.spoken_after(
-            tx, claim.scope, thread, after=began, upto=claim.seq, most=MOST_MESSAGES
-        )
-        if not found:
-            return None
-        taken, lines = _fitting(found, {line.seq: line for line in lines_of(engine, found, tools=False)})
-        if any(line.role == "user" for line in lines):
-            return began, taken, lines, len(taken) < len(found) or len(found) == MOST_MESSAGES
-        began = taken[-1].seq
-
-
-def _fitting(found: Sequence[Message], told: dict[int, Line]) -> tuple[list[Message], list[Line]]:
-    taken: list[Message] = []
-    lines: list[Line] = []
-    chars = 0
-    for message in found:
-        line = told.get(message.seq)
-        chars += len(line.text) if line else 0
-        if chars > MOST_CHARS and lines:
-            break
-        taken.append(message)
-        if line:
-            lines.append(replace(line, text=line.text[:MOST_CHARS]))
-    return taken, lines
+def _a_user_speaks(lines: Sequence[Line]) -> bool:
+    return any(line.role == "user" for line in lines)
 
 
 def _said_by_users(messages: Sequence[Message], lines: Sequence[Line]) -> list[Said]:
@@ -183,15 +156,12 @@ def _said_by_users(messages: Sequence[Message], lines: Sequence[Line]) -> list[S
 
 async def _unchanged(tx: Tx, claim: Claim, basis: Basis) -> Thread:
     """The thread, locked, if the cursor and the messages behind it are as they were given."""
-    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-    if thread is None:
-        raise Stale("the thread was deleted")
-    if await document_cursors.read(tx, claim.scope, claim.thread_uid, "profile_seq") != basis.began:
+    thread = await locked(tx, claim)
+    if await thread_cursors.read(tx, claim.scope, claim.thread_uid, "profile_seq") != basis.began:
         raise Stale("others read these messages meanwhile")
     last = basis.messages[-1].seq
-    now = await entry_cursor.spoken_after(
+    now = await messages_behind.spoken(
         tx, claim.scope, thread, after=basis.read_from, upto=last, most=len(basis.messages) + 1
     )
-    if now != list(basis.messages):
-        raise Stale("messages were changed or deleted meanwhile")
+    check_same(now, basis.messages)
     return thread

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from memstrata.extraction.degenerate import repetition
+from memstrata.extraction.heard import locked
 from memstrata.extraction.kind import EXTRACTIVE, Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.noting import NOTE_CHARS, counted, masked
+from memstrata.extraction.noting import NOTE_CHARS, counted
 from memstrata.extraction.transcript import TRUSTS, lowest
+from memstrata.extraction.wording import in_one_line
 from memstrata.memory.ages import iso
-from memstrata.memory.blocks import one_line, without_blocks
 from memstrata.memory.engine import Engine
 from memstrata.prompts import render
 from memstrata.storage import events, observations, threads
@@ -141,9 +142,7 @@ class Reflector:
     ) -> int | None:
         """Put the notes in the place of those they supersede. Raises Stale when these are not as they were."""
         basis: Basis = material.basis
-        thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-        if thread is None:
-            raise Stale("the thread was deleted")
+        thread = await locked(tx, claim)
         await unchanged(tx, claim.scope, claim.thread_uid, basis.rows)
         ids = await observations.add(
             tx,
@@ -224,7 +223,7 @@ def _named(answer: Json, by_id: Mapping[int, Observation]) -> list[tuple[Json, l
         if not isinstance(raw, dict) or not isinstance(raw.get("text"), str):
             raise Refused(f"merge[{place}]: must be an object with supersedes (ids), marker and text")
         ids = [id_ for id_ in dict.fromkeys(_ids(raw.get("supersedes"))) if id_ in by_id and id_ not in taken]
-        if ids and _text(raw["text"]):
+        if ids and in_one_line(raw["text"], 2 * NOTE_CHARS):
             named.append((raw, ids))
             taken |= set(ids)
     return named
@@ -243,14 +242,9 @@ def _merged(raw: Json, ids: Sequence[int], by_id: Mapping[int, Observation]) -> 
     return Merged(
         tuple(sorted(ids)),
         "critical" if "critical" in markers else marker,
-        _text(raw["text"]),
+        in_one_line(raw["text"], 2 * NOTE_CHARS),
         refers_to.strip()[:10] or None if isinstance(refers_to, str) else None,
     )
-
-
-def _text(raw: str) -> str:
-    told = one_line(without_blocks(raw).replace("\x00", ""))
-    return told if len(told) <= 2 * NOTE_CHARS else told[: 2 * NOTE_CHARS - 1] + "…"
 
 
 def _made(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> NewObservation:
@@ -259,7 +253,7 @@ def _made(engine: Engine, merged: Merged, rows: Sequence[Observation]) -> NewObs
         engine,
         NewObservation(
             marker=merged.marker,
-            text=masked(engine, merged.text),
+            text=engine.derived_text(merged.text),
             said_at=max(row.said_at for row in rows),
             refers_to=merged.refers_to,
             from_seq=min(row.from_seq for row in rows),

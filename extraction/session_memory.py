@@ -3,19 +3,19 @@ there are enough notes, it writes them into the document."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from memstrata.extraction import documents
 from memstrata.extraction.degenerate import repetition
+from memstrata.extraction.heard import check_same, heard, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.noting import masked
-from memstrata.extraction.transcript import Line, lines_of, transcript
-from memstrata.memory.blocks import one_line, without_blocks
+from memstrata.extraction.transcript import transcript
+from memstrata.extraction.wording import in_one_line
 from memstrata.memory.engine import Engine
 from memstrata.memory.working_memory import Document
 from memstrata.prompts import render
-from memstrata.storage import document_cursors, observed_messages, session_notes, threads, working_memory
+from memstrata.storage import messages_behind, session_notes, thread_cursors, threads, working_memory
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.records import Json, Message, Thread
 from memstrata.storage.session_notes import CATEGORIES, NewNote, Note
@@ -24,8 +24,6 @@ from memstrata.storage.transaction import Tx
 COMPACTED = 5
 """So many notes are written into the document (n8n's number)."""
 MOST_MESSAGES = 200
-MOST_CHARS = 40_000
-"""Of what one job notes; the rest is the next one's."""
 MOST_NOTES = 20
 NOTE_CHARS = 500
 
@@ -107,19 +105,24 @@ class SessionMemory:
         notes = [note for note in queued if not _was_cleared(document, note)]
         if len(notes) >= COMPACTED:
             return _compaction(engine, document, notes, queued)
-        began = await document_cursors.read(tx, claim.scope, claim.thread_uid, "session_seq")
-        found = await _told(tx, engine, claim, thread, began)
+        began = await thread_cursors.read(tx, claim.scope, claim.thread_uid, "session_seq")
+
+        async def read(after: int) -> list[Message]:
+            return await messages_behind.between(
+                tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
+            )
+
+        found = await heard(read, engine, began, most=MOST_MESSAGES, tools=True)
         if found is None:
             return None
-        read_from, messages, lines, more = found
         content: Json = {
             "session_memory": documents.shown(document),
             "already_noted": [{"category": note.category, "text": note.text} for note in notes],
-            "messages": transcript(lines),
+            "messages": transcript(found.lines),
         }
-        ended = messages[-1].seq if more else claim.seq
+        ended = found.messages[-1].seq if found.more else claim.seq
         prompt = render("session_notes", most=MOST_NOTES)
-        basis = Noting(began, read_from, ended, tuple(messages), tuple(notes), more)
+        basis = Noting(began, found.read_from, ended, found.messages, tuple(notes), found.more)
         return Material(prompt.text, json.dumps(content, ensure_ascii=False), NOTES, prompt.version, basis)
 
     def read(self, answer: Json, material: Material) -> Noted | Compacted:
@@ -131,7 +134,7 @@ class SessionMemory:
     async def ready(self, engine: Engine, material: Material, result: Noted | Compacted) -> Noted | Compacted:
         """Fit to be stored. Raises Refused for what the document's format, schema or limit does not take."""
         if isinstance(result, Noted):
-            told = tuple(NewNote(note.category, masked(engine, note.text)) for note in result.notes)
+            told = tuple(NewNote(note.category, engine.derived_text(note.text)) for note in result.notes)
             return Noted(told, engine.now())
         content = result.content and documents.fit_to_store(engine, material.basis.document, result.content)
         return Compacted(content, engine.now())
@@ -141,9 +144,7 @@ class SessionMemory:
     ) -> int | None:
         """Queue the notes and move the cursor; or store the document and take the notes out of the queue. Raises Stale
         when messages, notes, cursor or document are not as they were."""
-        thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-        if thread is None:
-            raise Stale("the thread was deleted")
+        thread = await locked(tx, claim)
         if isinstance(result, Noted):
             due = await _queue(tx, claim, thread, material.basis, result, by)
         else:
@@ -171,31 +172,6 @@ def _compaction(engine: Engine, document: Document, notes: Sequence[Note], queue
     return Material(prompt.text, json.dumps(content, ensure_ascii=False), DOCUMENT, prompt.version, basis)
 
 
-async def _told(
-    tx: Tx, engine: Engine, claim: Claim, thread: Thread, began: int
-) -> tuple[int, list[Message], list[Line], bool] | None:
-    """Where reading began, as many messages as one job notes, what they say, and whether there are more; None when they say nothing."""
-    after = began
-    while True:
-        found = await observed_messages.between(
-            tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES
-        )
-        if not found:
-            return None
-        if told := {line.seq: line for line in lines_of(engine, found, tools=True)}:
-            break
-        after = found[-1].seq
-    taken: list[Message] = []
-    chars = 0
-    for message in found:
-        chars += len(told[message.seq].text) if message.seq in told else 0
-        if chars > MOST_CHARS and taken:
-            break
-        taken.append(message)
-    lines = [replace(line, text=line.text[:MOST_CHARS]) for message in taken if (line := told.get(message.seq))]
-    return after, taken, lines, len(taken) < len(found) or len(found) == MOST_MESSAGES
-
-
 def _notes(answer: Json, basis: Noting) -> tuple[NewNote, ...]:
     """The notes of an answer that do not wait already. Raises Refused."""
     given = answer.get("notes")
@@ -220,21 +196,19 @@ def _note(raw: Any, where: str) -> NewNote:
     text = raw.get("text")
     if not isinstance(text, str):
         raise Refused(f"{where}.text: must be a string")
-    told = one_line(without_blocks(text.replace("\x00", "").encode(errors="replace").decode()))
-    return NewNote(category, told if len(told) <= NOTE_CHARS else told[: NOTE_CHARS - 1] + "…")
+    return NewNote(category, in_one_line(text, NOTE_CHARS))
 
 
 async def _queue(tx: Tx, claim: Claim, thread: Thread, basis: Noting, result: Noted, by: Thinker) -> bool:
     """Returns whether there is more to do."""
     uid = claim.thread_uid
-    if await document_cursors.read(tx, claim.scope, uid, "session_seq") != basis.began:
+    if await thread_cursors.read(tx, claim.scope, uid, "session_seq") != basis.began:
         raise Stale("others noted these messages meanwhile")
     last = basis.messages[-1].seq
-    now = await observed_messages.between(
+    now = await messages_behind.between(
         tx, claim.scope, thread, after=basis.read_from, upto=last, most=len(basis.messages) + 1
     )
-    if now != list(basis.messages):
-        raise Stale("messages were changed or deleted meanwhile")
+    check_same(now, basis.messages)
     await session_notes.add(
         tx,
         claim.scope,
@@ -246,7 +220,7 @@ async def _queue(tx: Tx, claim: Claim, thread: Thread, basis: Noting, result: No
         prompt=by.prompt,
         now=result.now,
     )
-    await document_cursors.move(tx, claim.scope, uid, "session_seq", basis.ended)
+    await thread_cursors.move(tx, claim.scope, uid, "session_seq", basis.ended)
     return basis.more or len(basis.queued) + len(result.notes) >= COMPACTED
 
 
@@ -262,4 +236,4 @@ async def _compact(tx: Tx, claim: Claim, thread: Thread, basis: Compacting, resu
         sources = [DocumentSource(uid, note.from_seq, note.to_seq) for note in basis.notes]
         await documents.store(tx, claim, thread, basis.document, result.content, sources, by, now=result.now)
     await session_notes.take_out(tx, claim.scope, uid, [note.note_id for note in basis.queued])
-    return await document_cursors.read(tx, claim.scope, uid, "session_seq") < claim.seq
+    return await thread_cursors.read(tx, claim.scope, uid, "session_seq") < claim.seq

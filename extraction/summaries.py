@@ -6,24 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memstrata.extraction.degenerate import repetition
+from memstrata.extraction.heard import check_same, fitting, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.noting import masked
-from memstrata.extraction.transcript import lines_of
-from memstrata.memory.blocks import without_blocks
+from memstrata.extraction.transcript import lines_of, transcript
+from memstrata.extraction.wording import worded
 from memstrata.memory.engine import Engine
 from memstrata.memory.summarising import policy_of, step_of, trimmed
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.window.policy import WindowPolicy
 from memstrata.prompts import render
-from memstrata.storage import events, observations, observed_messages, summaries, threads
+from memstrata.storage import events, messages_behind, observations, summaries, threads
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Message, Origin, Thread
 from memstrata.storage.summaries import Summary
 from memstrata.storage.transaction import Tx
 
 MOST_MESSAGES = 200
-MOST_CHARS = 40_000
-"""Of what one job reads; the rest is the next one's."""
 # An answer may be longer than asked for by so much: models count badly.
 _LENIENT = 1.25
 
@@ -73,12 +71,12 @@ class Summariser:
         if sum(tokens for _, tokens in out) < step_of(policy):
             return None
         upto = out[-1][0]
-        found = await observed_messages.between(tx, claim.scope, thread, after=began, upto=upto, most=MOST_MESSAGES)
-        told = {line.seq: line.as_json() for line in lines_of(engine, found, tools=True)}
-        messages = _fitting(found, {seq: len(line["text"]) for seq, line in told.items()})
+        found = await messages_behind.between(tx, claim.scope, thread, after=began, upto=upto, most=MOST_MESSAGES)
+        told = {line.seq: line for line in lines_of(engine, found, tools=True)}
+        messages, _ = fitting(found, told)
         content: Json = {
             "summary": previous.text if previous else "",
-            "messages": [told[message.seq] for message in messages if message.seq in told],
+            "messages": transcript([told[message.seq] for message in messages if message.seq in told]),
         }
         prompt = render("summary", wish=policy.summary_prompt, tokens=policy.summary_tokens)
         basis = Basis(
@@ -98,7 +96,7 @@ class Summariser:
         given = answer.get("summary")
         if not isinstance(given, str):
             raise Refused("summary: must be a string")
-        text = without_blocks(given.replace("\x00", "").encode(errors="replace").decode()).strip()
+        text = worded(given).strip()
         if not any(map(str.isalnum, text)):
             raise Refused("summary: is empty; summarise the messages, together with the summary that there is")
         if repetition([line for line in text.splitlines() if line.strip()]) is not None:
@@ -111,7 +109,7 @@ class Summariser:
         return basis.counter.cut(text, basis.most).rstrip() + "…"
 
     async def ready(self, engine: Engine, material: Material, result: str) -> Readied:
-        text = masked(engine, result)
+        text = engine.derived_text(result)
         return Readied(text, engine.tokens.text(text), engine.now())
 
     async def commit(
@@ -145,28 +143,14 @@ async def _fell_out(
     return (sizes[:stays][-1][0] if stays and sizes else began), out[stays:]
 
 
-def _fitting(found: Sequence[Message], chars: dict[int, int]) -> list[Message]:
-    taken: list[Message] = []
-    left = MOST_CHARS
-    for message in found:
-        left -= chars.get(message.seq, 0)
-        if left < 0 and taken:
-            break
-        taken.append(message)
-    return taken
-
-
 async def _unchanged(tx: Tx, claim: Claim, basis: Basis) -> Thread:
     """The thread, locked, if its last summary and the messages behind it are as they were given."""
-    thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
-    if thread is None:
-        raise Stale("the thread was deleted")
+    thread = await locked(tx, claim)
     if await summaries.newest(tx, claim.scope, claim.thread_uid, before=thread.next_seq) != basis.previous:
         raise Stale("there is another summary by now")
     last = basis.messages[-1].seq
-    now = await observed_messages.between(
+    now = await messages_behind.between(
         tx, claim.scope, thread, after=basis.began, upto=last, most=len(basis.messages) + 1
     )
-    if now != list(basis.messages):
-        raise Stale("messages were changed or deleted meanwhile")
+    check_same(now, basis.messages)
     return thread

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from unicodedata import east_asian_width
 
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.noting import masked
-from memstrata.memory.blocks import without_blocks
+from memstrata.extraction.wording import worded
 from memstrata.memory.engine import Engine
 from memstrata.memory.said import said
 from memstrata.memory.search_text import words
 from memstrata.prompts import render
-from memstrata.storage import entry_cursor, events, threads, titles
+from memstrata.storage import events, messages_behind, threads, titles
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Message, Origin, Thread
 from memstrata.storage.transaction import Tx
@@ -85,7 +84,7 @@ class Title:
         return title
 
     async def ready(self, engine: Engine, material: Material, result: str) -> Readied:
-        return Readied(shortened(masked(engine, result)), engine.now())
+        return Readied(shortened(engine.derived_text(result)), engine.now())
 
     async def commit(
         self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
@@ -95,7 +94,7 @@ class Title:
         if thread is None or not _is_open(thread):
             return
         message: Message = material.basis.message
-        now = await entry_cursor.spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
+        now = await messages_behind.spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
         if now != [message]:
             raise Stale("the message that the title was made of was changed or deleted meanwhile")
         await titles.put(tx, claim.scope, claim.thread_uid, result.title, by=by.model)
@@ -121,7 +120,7 @@ def _is_open(thread: Thread) -> bool:
 async def _first(tx: Tx, engine: Engine, claim: Claim, thread: Thread) -> Basis | None:
     after = 0
     while True:
-        found = await entry_cursor.spoken_after(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
+        found = await messages_behind.spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
         for message in found:
             text = said(engine, message).strip() if message.role == "user" else ""
             if not is_trivial(text) and any(map(str.isalnum, cleaned(text))):
@@ -142,8 +141,7 @@ def is_trivial(text: str) -> bool:
 def cleaned(text: str) -> str:
     """A title without what models and people put around one: thoughts, fences, headings, emphasis, quotation marks and
     what ends a sentence, in one line."""
-    told = _FENCE.sub("", _THOUGHT.sub("", without_blocks(text.replace("\x00", ""))))
-    told = told.encode(errors="replace").decode()
+    told = _FENCE.sub("", _THOUGHT.sub("", worded(text)))
     told = _LINK.sub(r"\1", told)
     told = " ".join(_HEADING.sub("", line) for line in told.splitlines() if line.strip())
     told = _EMPHASIS.sub(r"\2", told)

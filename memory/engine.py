@@ -97,6 +97,10 @@ class Engine:
         """The same of an entry's content."""
         return search_text.embedded_texts(self.derived_parts([{"type": "text", "text": content}]))
 
+    def derived_text(self, text: str) -> str:
+        """A text for what is made from it, or that a model wrote: secrets masked, unless nothing is."""
+        return text if self.redaction == "off" else self.redactor.text(text)[0]
+
     def derived_parts(self, parts: list[Json]) -> list[Json]:
         """A stored message's parts for what is made from them: masked, unless nothing is."""
         return self._derived(None, parts, {})[1]

@@ -35,9 +35,9 @@ def block_of(rows: Sequence[Observation], counter: TokenCounter, most_tokens: in
     return text
 
 
-def cursor_of(thread: Thread, rows: Sequence[Observation]) -> int:
-    """The seq up to which active rows tell the thread; 0 without any: then nothing stands for the messages."""
-    return thread.observed_seq if rows else 0
+def cursor_of(thread: Thread, active: object) -> int:
+    """The seq up to which active observations tell the thread; 0 without any: then nothing stands for the messages."""
+    return thread.observed_seq if active else 0
 
 
 def line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:

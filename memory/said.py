@@ -12,4 +12,4 @@ def said(engine: Engine, message: Message) -> str:
     Offsets into what was said (of evidence, of pieces) are into this text.
     """
     text = "\n".join(filter(None, (without_blocks(part["text"]) for part in message.parts if part["type"] == "text")))
-    return text if engine.redaction == "off" else engine.redactor.text(text)[0]
+    return engine.derived_text(text)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from memstrata.memory.engine import Engine
 from memstrata.memory.window import choosing
 from memstrata.memory.window.policy import WindowPolicy
+from memstrata.memory.window.view import most_messages
 from memstrata.storage.records import Thread
 
 # A context has so many tokens unless more are asked for.
@@ -28,7 +29,7 @@ def may_trim(policy: WindowPolicy, thread: Thread) -> bool:
         return False
     match policy.limit:
         case "messages":
-            return thread.message_count > _most_messages(policy, thread.message_count)
+            return thread.message_count > most_messages(policy, thread.message_count)
         case "tokens":
             return thread.token_count > policy.max_tokens + step_of(policy)
         case _:
@@ -41,7 +42,7 @@ def trimmed(policy: WindowPolicy, thread: Thread, sizes: Sequence[tuple[int, int
     Rather too few than too many: what is summarised is not to be shown beside its summary.
     """
     if policy.limit == "messages":
-        kept = _most_messages(policy, thread.message_count)
+        kept = most_messages(policy, thread.message_count)
         return sizes[: max(0, len(sizes) - kept)]
     most = policy.max_tokens if policy.limit == "tokens" else _CONTEXT_TOKENS
     fewest = policy.min_messages if policy.limit == "tokens" else policy.last_messages
@@ -51,14 +52,3 @@ def trimmed(policy: WindowPolicy, thread: Thread, sizes: Sequence[tuple[int, int
         end -= 1
         left -= sizes[end][1]
     return sizes[: max(0, min(end, len(sizes) - fewest))]
-
-
-def _most_messages(policy: WindowPolicy, count: int) -> int:
-    """How many of so many messages the window shows: with a threshold it is cut to the target there, and again each
-    time that it has grown back."""
-    if policy.trim == "continuous":
-        return policy.max_messages
-    if count < policy.threshold:
-        return count
-    at_once = max(1, policy.threshold - policy.target)
-    return count - (1 + (count - policy.threshold) // at_once) * at_once

@@ -70,7 +70,7 @@ class Runtime:
 
     def masked(self, text: str) -> str:
         """A text that leaves the server beside the memory itself: an error."""
-        return text if self.engine.redaction == "off" else self.engine.redactor.text(text)[0]
+        return self.engine.derived_text(text)
 
     async def erase(self) -> None:
         """Erase what was deleted long enough ago and runs that have expired, and, on SQLite, the bytes that erased

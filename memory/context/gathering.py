@@ -16,6 +16,7 @@ from memstrata.memory.context.pieces import (
 from memstrata.memory.context.placing import Gathered, Said, placed
 from memstrata.memory.engine import Engine
 from memstrata.memory.memory_block import memory_block
+from memstrata.memory.observations_text import cursor_of
 from memstrata.memory.parts import plain_text
 from memstrata.memory.search_text import query_words
 from memstrata.memory.window.choosing import policy_of
@@ -27,8 +28,6 @@ from memstrata.storage.errors import NotFound
 from memstrata.storage.records import Scope, Thread
 from memstrata.storage.transaction import Tx
 
-FEWEST_TOKENS = 500
-MOST_TOKENS = 200_000
 # Set aside for the line that says what is in the context, and for the frames of the conversation's blocks.
 REPORT_TOKENS = 200
 # The newest attempts of a thread that are shown.
@@ -64,7 +63,7 @@ async def gather(tx: Tx, engine: Engine, scope: Scope, asked: Asked) -> Gathered
         pieces += await _remembered(tx, engine, scope, asked, None)
         return placed(thread_id, policy, note, pieces, None, room, max_tokens, engine.tokens)
     noted = await engine.noted.of(tx, scope, thread.thread_uid)
-    cursor = thread.observed_seq if noted else 0
+    cursor = cursor_of(thread, noted)
     loaded = await load(tx, scope, thread, policy, room, engine.tokens, cursor=cursor)
     window = window_of([*loaded.lead, *loaded.run], policy, engine.tokens, older=loaded.older, cursor=cursor)
     pieces += await _remembered(tx, engine, scope, asked, window)

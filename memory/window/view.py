@@ -92,7 +92,7 @@ def _limited(
     that are not given."""
     first = policy.keep_first if policy.drop == "middle" else 0
     if policy.limit == "messages":
-        places = _counted(messages, policy.max_messages if policy.trim == "continuous" else _left(policy, total), first)
+        places = _counted(messages, most_messages(policy, total), first)
         return [(place, messages[place]) for place in places], ()
     budget = policy.max_tokens
     if policy.summarise and (total > len(messages) or sum(message.tokens for message in messages) > budget):
@@ -102,9 +102,11 @@ def _limited(
     return [(place_of[message.seq], message) for message in fit.messages], fit.shortened
 
 
-def _left(policy: WindowPolicy, total: int) -> int:
-    """How many messages threshold trimming leaves of so many. It follows from their number alone: at the threshold the
-    window is cut to the target, and again each time that it has grown back."""
+def most_messages(policy: WindowPolicy, total: int) -> int:
+    """How many of so many messages a window that is limited by their number may show. With a threshold that follows
+    from the number alone: there it is cut to the target, and again each time that it has grown back."""
+    if policy.trim == "continuous":
+        return policy.max_messages
     if total < policy.threshold:
         return total
     at_once = policy.threshold - policy.target

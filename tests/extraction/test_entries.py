@@ -19,7 +19,7 @@ from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.entry_rules import EntryRules
 from memstrata.memory.recall import RecallRequest, recall
 from memstrata.memory.recall_rules import RecallRules
-from memstrata.storage import entries, entry_cursor, jobs
+from memstrata.storage import entries, jobs, thread_cursors
 from memstrata.storage.entries import Entry
 from memstrata.storage.jobs import Claim, JobRow
 from memstrata.storage.records import Json, Message
@@ -89,7 +89,9 @@ class Turns:
         return [job for job in found if job.kind == "entries"]
 
     async def cursor(self) -> int:
-        return await self.database.read(entry_cursor.read, self.talk.scope, (await self.talk.found()).thread_uid)
+        return await self.database.read(
+            thread_cursors.read, self.talk.scope, (await self.talk.found()).thread_uid, "entries_seq"
+        )
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from memstrata.extraction.kind import JobKind, Material, Refused, Stale
 from memstrata.memory import working_memory
 from memstrata.memory.document_rules import DocumentRules, DocumentScope, WorkingMemoryRules
 from memstrata.memory.engine import Sent
-from memstrata.storage import document_cursors, document_sources, jobs
-from memstrata.storage.document_cursors import Cursor
+from memstrata.storage import document_sources, jobs, thread_cursors
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.jobs import Claim, JobRow
 from memstrata.storage.records import Json, Origin
+from memstrata.storage.thread_cursors import Cursor
 from memstrata.storage.transaction import Database
 
 from .talking import Talk
@@ -123,7 +123,7 @@ class Turns:
 
     async def cursor(self, cursor: Cursor) -> int:
         uid = (await self.talk.found()).thread_uid
-        return await self.talk.engine.database.read(document_cursors.read, self.talk.scope, uid, cursor)
+        return await self.talk.engine.database.read(thread_cursors.read, self.talk.scope, uid, cursor)
 
 
 def given(material: Material) -> Json:

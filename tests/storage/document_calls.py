@@ -4,7 +4,7 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import document_cursors, document_sources, session_notes, summaries, titles
+from memstrata.storage import document_sources, session_notes, summaries, thread_cursors, titles
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.records import Scope, Thread
 from memstrata.storage.session_notes import NewNote
@@ -16,7 +16,7 @@ from .building import ANA, NOW
 Call = Callable[[Tx, Scope], Awaitable[Any]]
 
 TABLES = ("session_notes", "document_sources", "summaries")
-SILENT = {"document_cursors.move", "session_notes.add", "summaries.add", "document_sources.record", "titles.put"}
+SILENT = {"thread_cursors.move", "session_notes.add", "summaries.add", "document_sources.record", "titles.put"}
 """These answer nothing, or the same to everybody, or nothing to ANA, whose thread has a title."""
 
 _NOTE = NewNote("state", "apple")
@@ -29,15 +29,15 @@ async def distilled(tx: Tx, thread: Thread) -> None:
     await session_notes.add(tx, ANA, uid, [_NOTE], from_seq=1, to_seq=1, model="m", prompt="p", now=NOW)
     await summaries.add(tx, ANA, uid, _SUMMARY)
     await document_sources.record(tx, ANA, "", 1, [DocumentSource(uid, 1, 1)])
-    await document_cursors.move(tx, ANA, uid, "profile_seq", 2)
+    await thread_cursors.move(tx, ANA, uid, "profile_seq", 2)
 
 
 def document_calls(uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     other = Summary(2, 1, "plum", 1, "m", "p", NOW)
     return {
-        "document_cursors.move": lambda tx, who: document_cursors.move(tx, who, uid, "profile_seq", 9),
-        "document_cursors.read": lambda tx, who: document_cursors.read(tx, who, uid, "profile_seq"),
+        "thread_cursors.move": lambda tx, who: thread_cursors.move(tx, who, uid, "profile_seq", 9),
+        "thread_cursors.read": lambda tx, who: thread_cursors.read(tx, who, uid, "profile_seq"),
         "document_sources.of_version": lambda tx, who: document_sources.of_version(tx, who, "", 1),
         "document_sources.record": lambda tx, who: document_sources.record(tx, who, "", 2, [DocumentSource(uid, 1, 1)]),
         "session_notes.add": lambda tx, who: session_notes.add(

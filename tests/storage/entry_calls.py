@@ -3,7 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import entries, entry_cursor, entry_endings, forgetting, observations, resources, search_rows
+from memstrata.storage import (
+    entries,
+    entry_endings,
+    forgetting,
+    messages_behind,
+    observations,
+    resources,
+    search_rows,
+    thread_cursors,
+)
 from memstrata.storage.entries import Entry, NewEntry, Source
 from memstrata.storage.observations import NewObservation
 from memstrata.storage.records import Scope, Thread
@@ -20,7 +29,7 @@ SILENT = {
     "entries.insert_new",
     "entries.revive",
     "entries.show_seen",
-    "entry_cursor.move",
+    "thread_cursors.move, for entries",
     "entry_endings.erase_unsourced",
     "entry_endings.replaced",
     "entry_endings.sources_gone",
@@ -46,7 +55,7 @@ async def remembered(tx: Tx, thread: Thread) -> None:
     noted = NewObservation("info", "apple pie", NOW, None, 1, 1, 3, "user", 1)
     await observations.add(tx, ANA, thread.thread_uid, [noted], status="active", model="m", prompt="p", now=NOW)
     await forgetting.keep_chosen(tx, ANA, "token", {"entries": [ID]}, now=NOW)
-    await entry_cursor.move(tx, ANA, thread.thread_uid, 2)
+    await thread_cursors.move(tx, ANA, thread.thread_uid, "entries_seq", 2)
 
 
 def entry_calls(uid: str) -> dict[str, Call]:
@@ -70,12 +79,10 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.sourced_from, some messages": lambda tx, who: entries.sourced_from(tx, who, uid, [1]),
         "entries.sources_of": lambda tx, who: entries.sources_of(tx, who, [ID]),
         "entries.supersede": lambda tx, who: entries.supersede(tx, who, [ID], OTHER, now=NOW),
-        "entry_cursor.move": lambda tx, who: entry_cursor.move(tx, who, uid, 9),
-        "entry_cursor.read": lambda tx, who: entry_cursor.read(tx, who, uid),
-        "entry_cursor.spoken_after": lambda tx, who: entry_cursor.spoken_after(
-            tx, who, thread, after=0, upto=9, most=9
-        ),
-        "entry_cursor.spoken_before": lambda tx, who: entry_cursor.spoken_before(tx, who, thread, upto=9, most=9),
+        "thread_cursors.move, for entries": lambda tx, who: thread_cursors.move(tx, who, uid, "entries_seq", 9),
+        "thread_cursors.read, for entries": lambda tx, who: thread_cursors.read(tx, who, uid, "entries_seq"),
+        "messages_behind.spoken": lambda tx, who: messages_behind.spoken(tx, who, thread, after=0, upto=9, most=9),
+        "messages_behind.spoken_before": lambda tx, who: messages_behind.spoken_before(tx, who, thread, upto=9, most=9),
         "entry_endings.erase_unsourced": entry_endings.erase_unsourced,
         "entry_endings.replaced": lambda tx, who: entry_endings.replaced(tx, who, uid, same_text=[1], other_text=[2]),
         "entry_endings.sources_gone": lambda tx, who: entry_endings.sources_gone(tx, who, [ID], erased=True),

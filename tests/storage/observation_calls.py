@@ -4,7 +4,7 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import observation_sources, observations, observed_messages, threads
+from memstrata.storage import messages_behind, observation_sources, observations, threads
 from memstrata.storage.observation_sources import Gap
 from memstrata.storage.observations import Cursor, NewObservation
 from memstrata.storage.records import Scope, Thread
@@ -61,8 +61,6 @@ def observation_calls(uid: str) -> dict[str, Call]:
         "observations.state": lambda tx, who: observations.state(tx, who, uid),
         "observations.put_away": lambda tx, who: observations.put_away(tx, who, uid, {1: None, 2: 1}),
         "observations.sizes": lambda tx, who: observations.sizes(tx, who, uid, after=0, upto=9),
-        "observed_messages.between": lambda tx, who: observed_messages.between(
-            tx, who, thread, after=0, upto=9, most=9
-        ),
+        "messages_behind.between": lambda tx, who: messages_behind.between(tx, who, thread, after=0, upto=9, most=9),
         "threads.find_uid": lambda tx, who: threads.find_uid(tx, who, uid),
     }

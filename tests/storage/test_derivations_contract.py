@@ -6,7 +6,6 @@ import pytest
 
 from memstrata.storage import (
     deletions,
-    document_cursors,
     document_sources,
     events,
     installation,
@@ -14,6 +13,7 @@ from memstrata.storage import (
     restoration,
     session_notes,
     summaries,
+    thread_cursors,
     threads,
     titles,
     working_memory,
@@ -100,7 +100,7 @@ async def ask(database: Database, thread_uid: str, seq: int, *kinds: Kind) -> No
             assert claim is not None
             await jobs.finish(tx, claim, now=NOW)
         for cursor in ("profile_seq", "session_seq"):
-            await document_cursors.move(tx, ANA, thread_uid, cursor, seq)
+            await thread_cursors.move(tx, ANA, thread_uid, cursor, seq)
 
     await database.write(unit)
 
@@ -140,7 +140,7 @@ async def test_a_document_falls_back_to_the_newest_version_whose_messages_are_al
     kind: Kind = "session_memory" if of else "profile"
     assert deleted.fell_back == {kind}
     assert await done(database) == {("main", kind): 3}, "what the version does not tell is read again"
-    assert await database.read(document_cursors.read, ANA, main, "session_seq" if of else "profile_seq") == 3
+    assert await database.read(thread_cursors.read, ANA, main, "session_seq" if of else "profile_seq") == 3
     await drop(database, "main", "ids", ["m1"])
     assert await content(database, of) == ""
     assert await done(database) == {("main", kind): 0}
@@ -224,7 +224,7 @@ async def test_a_deleted_thread_takes_the_profile_versions_along_that_others_mus
     deleted = await database.write(deletions.delete_thread, ANA, "two", deletion_uid=uid(), erase=False, now=NOW)
     assert deleted.fell_back == {"profile"}
     assert await content(database, "") == "one"
-    assert await database.read(document_cursors.read, ANA, two, "profile_seq") == 0
+    assert await database.read(thread_cursors.read, ANA, two, "profile_seq") == 0
     await restore(database, deleted.deletion_uid)
     assert await content(database, "") == "one and two and one"
     await database.write(deletions.delete_thread, ANA, "one", deletion_uid=uid(), erase=False, now=NOW)

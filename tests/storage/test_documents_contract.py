@@ -2,7 +2,7 @@
 
 import pytest
 
-from memstrata.storage import document_cursors, document_sources, session_notes, summaries, threads, titles
+from memstrata.storage import document_sources, session_notes, summaries, thread_cursors, threads, titles
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.records import Thread
 from memstrata.storage.session_notes import NewNote
@@ -92,10 +92,10 @@ async def test_runs_of_sources_that_touch_are_one_and_versions_that_are_not_kept
 async def test_cursors_move_on_and_never_back_each_by_itself(database: Database) -> None:
     thread_uid = await thread_of(database)
     for seq in (2, 3, 1):
-        await database.write(document_cursors.move, ANA, thread_uid, "profile_seq", seq)
-    assert await database.read(document_cursors.read, ANA, thread_uid, "profile_seq") == 3
-    assert await database.read(document_cursors.read, ANA, thread_uid, "session_seq") == 0
-    assert await database.read(document_cursors.read, ANA, "other", "session_seq") == 0
+        await database.write(thread_cursors.move, ANA, thread_uid, "profile_seq", seq)
+    assert await database.read(thread_cursors.read, ANA, thread_uid, "profile_seq") == 3
+    assert await database.read(thread_cursors.read, ANA, thread_uid, "session_seq") == 0
+    assert await database.read(thread_cursors.read, ANA, "other", "session_seq") == 0
 
 
 async def described(database: Database, title: str | None) -> Thread:

@@ -1,4 +1,4 @@
-"""How far a thread's messages were taken into the profile, and noted for the session memory."""
+"""How far a thread's messages were taken in by each kind of background work that reads it turn by turn."""
 
 from functools import cache
 from typing import Literal
@@ -10,7 +10,7 @@ from memstrata.storage.scoping import in_thread, of_thread
 from memstrata.storage.tables import threads
 from memstrata.storage.transaction import Tx
 
-Cursor = Literal["profile_seq", "session_seq"]
+Cursor = Literal["entries_seq", "profile_seq", "session_seq"]
 
 
 @cache

@@ -1,0 +1,40 @@
+"""The visible messages behind a cursor: all of them, or what users and assistants said."""
+
+from sqlalchemy import bindparam, or_, select
+
+from memstrata.storage.messages import COLUMNS, message_of
+from memstrata.storage.records import Message, Scope, Thread
+from memstrata.storage.scoping import in_thread, of_thread
+from memstrata.storage.tables import messages
+from memstrata.storage.transaction import Tx
+
+_ALL = (
+    select(*COLUMNS)
+    .where(in_thread(messages), messages.c.deletion_uid.is_(None), messages.c.seq <= bindparam("upto"))
+    .limit(bindparam("most"))
+)
+_behind = messages.c.seq > bindparam("after")
+_spoken = or_(messages.c.role == "user", messages.c.role == "assistant")
+_BETWEEN = _ALL.where(_behind).order_by(messages.c.seq)
+_SPOKEN = _BETWEEN.where(_spoken)
+_SPOKEN_BEFORE = _ALL.where(_spoken).order_by(messages.c.seq.desc())
+
+
+async def between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
+    """The first ``most`` messages with a seq above ``after`` and not above ``upto``, in order."""
+    of = of_thread(scope, thread.thread_uid)
+    rows = await tx.all(_BETWEEN, **of, after=after, upto=upto, most=most)
+    return [message_of(thread.thread_id, row) for row in rows]
+
+
+async def spoken(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
+    """The same of those of user and assistant."""
+    of = of_thread(scope, thread.thread_uid)
+    rows = await tx.all(_SPOKEN, **of, after=after, upto=upto, most=most)
+    return [message_of(thread.thread_id, row) for row in rows]
+
+
+async def spoken_before(tx: Tx, scope: Scope, thread: Thread, *, upto: int, most: int) -> list[Message]:
+    """The last ``most`` of user and assistant with a seq not above ``upto``, in order."""
+    rows = await tx.all(_SPOKEN_BEFORE, **of_thread(scope, thread.thread_uid), upto=upto, most=most)
+    return [message_of(thread.thread_id, row) for row in reversed(rows)]
