@@ -20,6 +20,13 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Tenant:
+    """Everything of one tenant: all its agents and resources."""
+
+    tenant_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Indexed:
     """What of a message is indexed, made by ``memory.search_text``: the words of each chunk of its text (a space
     between; "" for a chunk without a word, which is not searched), how many characters the whole text has, and, as
