@@ -129,9 +129,9 @@ async def _types(tx: Tx, scope: Scope, mark: ThreadMark, after: int) -> frozense
 
 
 async def _resource_events(tx: Tx, scope: Scope, after: int | None, seq: int) -> list[tuple[str, Any]] | None:
-    if after is None or after >= seq:
+    if after is None or after == seq:
         return []
-    if seq - after > MOST_EVENTS:
+    if not 0 <= seq - after <= MOST_EVENTS:  # below: the log was erased
         return None
     rows = await tx.all(_RESOURCE_EVENTS, **of_scope(scope), after=after)
     return [(type_, json.loads(payload)) for type_, payload in rows] if len(rows) == seq - after else None

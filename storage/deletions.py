@@ -11,7 +11,7 @@ from memstrata.storage import (
     entries,
     entry_endings,
     installation,
-    jobs,
+    job_setbacks,
     observation_sources,
     orphans,
     search,
@@ -117,7 +117,7 @@ async def delete_messages(
     await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
     await derivations.do_again(tx, scope, again, now=now)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_setbacks.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
     await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, more_raw=-raw, now=now)
     after = await threads.find(tx, scope, thread_id)
@@ -162,7 +162,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     if erase:
         await sources_there.erase_of_thread(tx, scope, thread.thread_uid)
         await tx.run(ERASE_THREAD, **of)
-        await jobs.forget_thread(tx, scope, thread.thread_uid)
+        await job_setbacks.forget_thread(tx, scope, thread.thread_uid)
         await installation.owe_rewrite(tx)
     else:
         await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
@@ -172,5 +172,5 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     await entry_endings.sources_gone(tx, scope, sourced, erased=erase)
     again = await derivations.fallen(tx, scope, thread, stood)
     await derivations.do_again(tx, scope, again, now=now)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_setbacks.fence_off(tx, scope, now=now)
     return Deleted(thread, [], None if erase else deletion_uid, frozenset(kind for _, kind, _ in again))

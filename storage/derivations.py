@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
-from memstrata.storage import document_sources, jobs, resources, threads, working_memory
+from memstrata.storage import document_sources, job_setbacks, jobs, resources, threads, working_memory
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.jobs import Kind
 from memstrata.storage.records import Scope, Thread
@@ -171,7 +171,7 @@ async def do_again(tx: Tx, scope: Scope, again: Again, *, now: int) -> None:
             await tx.run(_SET_BACK[kind], **of, new_seq=seq - 1)
         if kind == "session_memory":
             await tx.run(_DROP_NOTES_BEHIND, **of, new_seq=seq - 1)  # they are made again
-        await jobs.set_back(tx, scope, uid, kind, seq - 1, due_at=now + PATIENCE_MS, now=now)
+        await job_setbacks.set_back(tx, scope, uid, kind, seq - 1, due_at=now + PATIENCE_MS, now=now)
 
 
 async def come_back(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], *, now: int) -> None:
@@ -187,7 +187,7 @@ async def thread_came_back(tx: Tx, scope: Scope, thread: Thread, *, since: int, 
     """After a thread came back: its jobs are due from where their cursors are, since without a thread there was nothing
     to do; and a profile that somebody wrote since it went is made anew of all that the thread gave to earlier ones."""
     for kind in jobs.KINDS:
-        await jobs.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
+        await job_setbacks.set_back(tx, scope, thread.thread_uid, kind, 0, due_at=now + PATIENCE_MS, now=now)
     newest = await working_memory.newest(tx, scope, None)
     if newest is None or newest.created_at < since:
         return
@@ -202,4 +202,4 @@ async def replaced(tx: Tx, scope: Scope, thread: Thread, seqs: Collection[int], 
     again = await drop(tx, scope, thread, seqs) + await drop_title(tx, scope, thread, seqs)
     await do_again(tx, scope, again, now=now)
     await resources.hold(tx, scope)
-    await jobs.fence_off(tx, scope, now=now)
+    await job_setbacks.fence_off(tx, scope, now=now)

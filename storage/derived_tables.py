@@ -29,6 +29,7 @@ jobs = Table(
     Column("updated_at", BigInteger, nullable=False),
     PrimaryKeyConstraint(*THREAD, "kind"),
     Index("jobs_due", "due_at", sqlite_where=_due, postgresql_where=_due),
+    Index("jobs_due_of_tenant", "tenant_id", "due_at", sqlite_where=_due, postgresql_where=_due),
 )
 
 # When a resource's work was last taken up: who waited longest is next.
@@ -47,6 +48,16 @@ spending = Table(
     Column("day", Text, primary_key=True),
     Column("tokens", BigInteger, nullable=False),
     Column("cost_nano_usd", BigInteger, nullable=False),
+)
+
+# The tokens of it that each tenant's work took: an allowance is held against it.
+tenant_spending = Table(
+    "tenant_spending",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("day", Text, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "day"),
 )
 
 # Notes on runs of a thread's messages, numbered from 1 in their order.

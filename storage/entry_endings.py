@@ -22,8 +22,8 @@ _ERASE_UNSOURCED = delete(entries).where(in_scope(entries), entries.c.origin != 
 
 # Written out, as the index on such rows has it.
 _DROPPED = (
-    select(*(entries.c[name] for name in (*SCOPE, "entry_id")))
-    .where(text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
+    select(entries.c.entry_id)
+    .where(in_scope(entries), text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
     .order_by(entries.c.seen_at)
     .limit(bindparam("most"))
     .with_for_update(skip_locked=True)
@@ -62,10 +62,7 @@ async def erase_unsourced(tx: Tx, scope: Scope) -> int:
     return erased
 
 
-async def erase_dropped(tx: Tx, *, dropped_before: int, most: int = 100) -> int:
-    """Erase, for all tenants, at most ``most`` entries that were dropped before the time (milliseconds since 1970);
-    counts them."""
-    erased = 0
-    for tenant_id, agent_id, resource_id, entry_id in await tx.all(_DROPPED, before=dropped_before, most=most):
-        erased += await kept.erase(tx, Scope(tenant_id, agent_id, resource_id), [entry_id])
-    return erased
+async def erase_dropped(tx: Tx, scope: Scope, *, dropped_before: int, most: int = 100) -> int:
+    """Erase at most ``most`` entries that were dropped before the time (milliseconds since 1970); counts them."""
+    rows = await tx.all(_DROPPED, **of_scope(scope), before=dropped_before, most=most)
+    return await kept.erase(tx, scope, [row[0] for row in rows]) if rows else 0

@@ -47,9 +47,18 @@ async def once(
         answer = await write(tx)
         await tx.run(_KEEP, **of, new_answer=to_json(answer))
         return answer, False
-    row = await tx.one(_FIND, **of)
-    assert row is not None
+    first = await kept(tx, scope, request)
+    assert first is not None
+    return first, True
+
+
+async def kept(tx: Tx, scope: Scope, request: Request | None) -> Json | None:
+    """The answer that is kept for a request; None: it is a new one. Raises Conflict when its key was used for another
+    request."""
+    row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.key)
+    if request is None or row is None:
+        return None
     if row[0] != request.body_hmac:
         raise Conflict(f"idempotency key {request.key!r} was used for another request: a new request needs a new key")
-    kept: Json = json.loads(row[1])
-    return kept, True
+    answer: Json = json.loads(row[1])
+    return answer

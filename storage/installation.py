@@ -1,15 +1,24 @@
 """What belongs to the installation and to no tenant."""
 
-from sqlalchemy import delete, select
+from sqlalchemy import BigInteger, Text, bindparam, cast, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
 from memstrata.storage.tables import installation
 from memstrata.storage.transaction import Tx
 
 _HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
-_OWE_REWRITE = insert(installation).values(name="rewrite_owed", value="yes").on_conflict_do_nothing()
+# Counted, so that what is erased while the file is being rewritten stays owed.
+_OWE_REWRITE = (
+    insert(installation)
+    .values(name="rewrite_owed", value="1")
+    .on_conflict_do_update(
+        index_elements=["name"], set_={"value": cast(cast(installation.c.value, BigInteger) + 1, Text)}
+    )
+)
 _REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
-_REWRITTEN = delete(installation).where(installation.c.name == "rewrite_owed")
+_REWRITTEN = delete(installation).where(
+    installation.c.name == "rewrite_owed", installation.c.value == bindparam("owed")
+)
 
 
 async def hmac_key(tx: Tx) -> bytes:
@@ -26,9 +35,12 @@ async def owe_rewrite(tx: Tx) -> None:
         await tx.run(_OWE_REWRITE)
 
 
-async def rewrite_owed(tx: Tx) -> bool:
-    return await tx.one(_REWRITE_OWED) is not None
+async def rewrite_owed(tx: Tx) -> str | None:
+    """How often something was erased since the file was last rewritten; None: it holds nothing of it."""
+    row = await tx.one(_REWRITE_OWED)
+    return None if row is None else str(row[0])
 
 
-async def rewritten(tx: Tx) -> None:
-    await tx.run(_REWRITTEN)
+async def rewritten(tx: Tx, owed: str) -> None:
+    """The file was rewritten after ``rewrite_owed`` answered this."""
+    await tx.run(_REWRITTEN, owed=owed)

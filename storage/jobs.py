@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Executable, Select, and_, bindparam, case, delete, func, null, or_, select, update
+from sqlalchemy import Executable, Select, and_, bindparam, case, func, null, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from memstrata.storage.across import Look
 from memstrata.storage.errors import Conflict
 from memstrata.storage.records import Scope
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
@@ -154,16 +155,26 @@ async def request_many(
 def _next(of_one_scope: bool) -> Select[Any]:
     """The job that is next: the resource that was served longest ago first, and of it what is due the longest."""
     turn = and_(*(job_turns.c[name] == jobs.c[name] for name in _KEY[:3]))
+    due, put_off = jobs.c.due_at <= bindparam("now"), jobs.c.due_at == bindparam("also_at")
     query = (
         select(*(jobs.c[name] for name in _KEY), jobs.c.requested_seq, jobs.c.done_seq, jobs.c.epoch, jobs.c.attempts)
         .select_from(jobs.outerjoin(job_turns, turn))
-        .where(_open, jobs.c.due_at <= bindparam("now"), _free, any_of(jobs.c.kind, "kinds"))
+        .where(_open, or_(due, put_off) if of_one_scope else due, _free, any_of(jobs.c.kind, "kinds"))
         .order_by(func.coalesce(job_turns.c.served_at, 0), jobs.c.due_at, *(jobs.c[name] for name in _KEY))
         .limit(1)
         .with_for_update(of=jobs, skip_locked=True)
     )
     return query.where(in_scope(jobs)) if of_one_scope else query
 
+
+_NEXT = Look(
+    "memstrata_next_job",
+    _next(False),
+    (
+        *((name, "text") for name in _KEY),
+        *((name, "bigint") for name in ("requested_seq", "done_seq", "epoch", "attempts")),
+    ),
+)
 
 _TAKE = (
     update(jobs)
@@ -187,21 +198,24 @@ _SERVE = _turn.on_conflict_do_update(
 async def claim(tx: Tx, kinds: Collection[Kind], *, holder: str, now: int, lease_ms: int) -> Claim | None:
     """Take a job of one of the kinds, of any scope, for ``lease_ms``; None when none is due. Also one whose lease has
     run out: its holder is dead, or held up, and fenced off from now on."""
-    return await _claim(tx, await tx.one(_next(False), now=now, kinds=list(kinds)), holder, now, lease_ms)
-
-
-async def claim_in(
-    tx: Tx, scope: Scope, kinds: Collection[Kind], *, holder: str, now: int, lease_ms: int
-) -> Claim | None:
-    """The same of one scope."""
-    found = await tx.one(_next(True), **of_scope(scope), now=now, kinds=list(kinds))
+    found = await _NEXT.rows(tx, now=now, kinds=list(kinds))
+    if found:
+        await tx.enter(Scope(*found[0][:3]))
     return await _claim(tx, found, holder, now, lease_ms)
 
 
-async def _claim(tx: Tx, found: Row | None, holder: str, now: int, lease_ms: int) -> Claim | None:
-    if found is None:
+async def claim_in(
+    tx: Tx, scope: Scope, kinds: Collection[Kind], *, holder: str, now: int, lease_ms: int, also_at: int = 0
+) -> Claim | None:
+    """The same of one scope, and also of what is due at ``also_at``: work that was put off until then."""
+    found = await tx.all(_next(True), **of_scope(scope), now=now, also_at=also_at, kinds=list(kinds))
+    return await _claim(tx, found, holder, now, lease_ms)
+
+
+async def _claim(tx: Tx, found: Sequence[Row], holder: str, now: int, lease_ms: int) -> Claim | None:
+    if not found:
         return None
-    tenant_id, agent_id, resource_id, thread_uid, kind, seq, done_seq, epoch, attempts = found
+    tenant_id, agent_id, resource_id, thread_uid, kind, seq, done_seq, epoch, attempts = found[0]
     scope = Scope(tenant_id, agent_id, resource_id)
     taken = Claim(scope, thread_uid, kind, seq, done_seq, epoch + 1, now + lease_ms, attempts)
     await tx.run(
@@ -347,52 +361,16 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
     return await tx.run(_RESUME, **of_scope(scope), kinds=list(KINDS if kinds is None else kinds), now=now)
 
 
-_SOONEST = select(
-    func.min(case((_held, jobs.c.lease_until), else_=jobs.c.due_at)),
-).where(_open, any_of(jobs.c.kind, "kinds"))
+_SOONEST = Look(
+    "memstrata_soonest_job",
+    select(func.min(case((_held, jobs.c.lease_until), else_=jobs.c.due_at))).where(_open, any_of(jobs.c.kind, "kinds")),
+    (("due_at", "bigint"),),
+)
 
 
 async def soonest(tx: Tx, kinds: Collection[Kind], *, now: int) -> int | None:
     """When, in milliseconds, the next job of the kinds is to be had in any scope: it is due, or its lease has run out.
     None while there is none."""
-    row = await tx.one(_SOONEST, kinds=list(kinds), now=now)
-    return None if row is None else row[0]
-
-
-_SET_BACK = (
-    update(jobs)
-    .where(_this, jobs.c.done_seq > bindparam("upto_seq"))
-    .values(
-        done_seq=bindparam("upto_seq"),
-        # What waits anyway keeps its time.
-        due_at=case((jobs.c.requested_seq > jobs.c.done_seq, jobs.c.due_at), else_=bindparam("new_due_at")),
-        updated_at=bindparam("now"),
-    )
-)
-
-
-async def set_back(tx: Tx, scope: Scope, thread_uid: str, kind: Kind, upto: int, *, due_at: int, now: int) -> None:
-    """Let a job that was done count as done up to a seq only: what is behind is due again. A dead job stays dead."""
-    of = of_thread(scope, thread_uid)
-    await tx.run(_SET_BACK, **of, of_kind=kind, upto_seq=upto, new_due_at=due_at, now=now)
-
-
-_FENCE_OFF = (
-    update(jobs)
-    .where(in_scope(jobs), jobs.c.holder.is_not(None))
-    .values(epoch=jobs.c.epoch + 1, holder=None, lease_until=None, updated_at=bindparam("now"))
-)
-
-
-async def fence_off(tx: Tx, scope: Scope, *, now: int) -> int:
-    """Take all running jobs of a scope from who holds them: nothing of what they think is stored, and somebody begins
-    anew. The transaction holds the resource, so that no two of them wait for each other. Counts them."""
-    return await tx.run(_FENCE_OFF, **of_scope(scope), now=now)
-
-
-_FORGET_THREAD = delete(jobs).where(in_thread(jobs))
-
-
-async def forget_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
-    """Erase the jobs of a thread that is erased; who works on one is fenced off."""
-    await tx.run(_FORGET_THREAD, **of_thread(scope, thread_uid))
+    soonest: int | None
+    ((soonest,),) = await _SOONEST.rows(tx, kinds=list(kinds), now=now)
+    return soonest

@@ -1,13 +1,15 @@
 """Every visible message, and every active entry, of the installation by its place, for work that goes through all of them in short reads."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import bindparam, func, select, tuple_
+from sqlalchemy import BigInteger, Select, Table, Text, bindparam, cast, func, select, tuple_, union
 
 from memstrata.storage import entries as kept
+from memstrata.storage.across import Look
 from memstrata.storage.records import Scope
 from memstrata.storage.scoping import in_thread, of_scope, of_thread
-from memstrata.storage.tables import SCOPE, THREAD, entries, messages, threads
+from memstrata.storage.tables import SCOPE, THREAD, entries, messages, resources, threads
 from memstrata.storage.transaction import Tx
 
 
@@ -23,45 +25,78 @@ FIRST = ThreadPlace(Scope("", "", ""), "")
 """Before every thread."""
 
 _columns = [threads.c[name] for name in THREAD]
-_THREADS = (
+_PLACE = (*((name, "text") for name in THREAD),)
+_THREADS = Look(
+    "memstrata_threads_after",
     select(*_columns)
     .where(
-        tuple_(*_columns) > tuple_(*(bindparam(f"after_{name}") for name in THREAD)), threads.c.deletion_uid.is_(None)
+        tuple_(*_columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in THREAD)),
+        threads.c.deletion_uid.is_(None),
     )
     .order_by(*_columns)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=BigInteger())),
+    _PLACE,
 )
 _entry_columns = [entries.c[name] for name in (*SCOPE, "entry_id")]
-_ENTRIES = (
+_ENTRIES = Look(
+    "memstrata_entries_after",
     select(*_entry_columns)
     .where(
-        tuple_(*_entry_columns) > tuple_(*(bindparam(f"after_{name}") for name in (*SCOPE, "entry_id"))),
+        tuple_(*_entry_columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in (*SCOPE, "entry_id"))),
         entries.c.status == "active",
     )
     .order_by(*_entry_columns)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=BigInteger())),
+    _PLACE,
 )
 _visible = messages.c.deletion_uid.is_(None)
 _SEQS = (
     select(messages.c.seq)
     .where(in_thread(messages), messages.c.seq > bindparam("after_seq"), _visible)
     .order_by(messages.c.seq)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=BigInteger()))
 )
-_COUNT = select(func.coalesce(func.sum(threads.c.message_count), 0)).where(threads.c.deletion_uid.is_(None))
+_COUNT = Look(
+    "memstrata_count_messages",
+    select(cast(func.coalesce(func.sum(threads.c.message_count), 0), BigInteger)).where(
+        threads.c.deletion_uid.is_(None)
+    ),
+    (("count", "bigint"),),
+)
 
 
 async def entries_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next active entries behind ``after``, all scopes in one order: each is the thread that it is in the index."""
     values = {f"after_{name}": value for name, value in of_scope(after.scope).items()}
-    rows = await tx.all(_ENTRIES, **values, after_entry_id=after.thread_uid.removeprefix(kept.PLACE), most=most)
+    rows = await _ENTRIES.rows(tx, **values, after_entry_id=after.thread_uid.removeprefix(kept.PLACE), most=most)
     return [ThreadPlace(Scope(*row[:3]), kept.place_of(row[3])) for row in rows]
+
+
+def _scopes_of(table: Table) -> Select[Any]:
+    columns = [table.c[name] for name in SCOPE]
+    behind = tuple_(*columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in SCOPE))
+    some = select(*columns).distinct().where(behind).order_by(*columns).limit(bindparam("most", type_=BigInteger()))
+    return select(*some.subquery().c)
+
+
+_both = union(_scopes_of(threads), _scopes_of(resources)).subquery()
+_SCOPES = Look(
+    "memstrata_scopes_after",
+    select(*_both.c).order_by(*_both.c).limit(bindparam("most", type_=BigInteger())),
+    tuple((name, "text") for name in SCOPE),
+)
+
+
+async def scopes_after(tx: Tx, after: Scope, most: int) -> list[Scope]:
+    """The next scopes behind ``after`` of which anything is kept, those of a tenant one after the other."""
+    values = {f"after_{name}": value for name, value in of_scope(after).items()}
+    return [Scope(*row) for row in await _SCOPES.rows(tx, **values, most=most)]
 
 
 async def threads_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next threads behind ``after``, all scopes in one order."""
     values = {f"after_{name}": value for name, value in of_thread(after.scope, after.thread_uid).items()}
-    return [ThreadPlace(Scope(*row[:3]), row[3]) for row in await tx.all(_THREADS, **values, most=most)]
+    return [ThreadPlace(Scope(*row[:3]), row[3]) for row in await _THREADS.rows(tx, **values, most=most)]
 
 
 async def seqs_after(tx: Tx, place: ThreadPlace, after: int, most: int) -> list[int]:
@@ -72,5 +107,5 @@ async def seqs_after(tx: Tx, place: ThreadPlace, after: int, most: int) -> list[
 
 async def count_messages(tx: Tx) -> int:
     """How many visible messages there are in all scopes."""
-    row = await tx.one(_COUNT)
-    return int(row[0]) if row else 0
+    ((count,),) = await _COUNT.rows(tx)
+    return int(count)

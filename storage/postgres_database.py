@@ -18,10 +18,12 @@ from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.hints import Told
 from memstrata.storage.installation import hmac_key
 from memstrata.storage.migrations.runner import migrate_postgres
+from memstrata.storage.postgres_binding import beginning, binding
 from memstrata.storage.postgres_hints import PostgresHints
-from memstrata.storage.records import Scope
+from memstrata.storage.postgres_roles import Standing, grant, standing
+from memstrata.storage.records import Scope, Tenant
 from memstrata.storage.statements import Dialect, compiled
-from memstrata.storage.transaction import P, Row, StoreFunction, T
+from memstrata.storage.transaction import P, Placed, Row, ScopedFunction, StoreFunction, T, Whose
 
 RETRY_DEADLINE = 15.0
 STATEMENT_SECONDS = 15.0
@@ -76,6 +78,9 @@ class PostgresTx:
         sql = compiled(statement, "postgres")
         await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
 
+    async def enter(self, scope: Scope) -> None:
+        await self._connection.execute(binding(scope))
+
 
 # Nothing for a unit that wrote nothing.
 _MARK = """
@@ -120,7 +125,8 @@ class PostgresDatabase:
 
     dialect: Dialect = "postgres"
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hints: PostgresHints) -> None:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hints: PostgresHints, standing: Standing) -> None:
+        self.standing = standing
         self._pool = pool
         self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
@@ -147,43 +153,72 @@ class PostgresDatabase:
                 await migrate_postgres(connection)
                 await connection.execute(_FORGET_MARKS)
                 key = await hmac_key(PostgresTx(connection))
-        except asyncpg.InsufficientPrivilegeError as error:
+                own = await standing(connection)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
             await pool.close()
             raise StorageUnavailable(
                 f"Postgres: {error}. The role needs a schema in which it may create tables: its own database, or "
-                "GRANT CREATE ON SCHEMA ..."
+                "GRANT CREATE ON SCHEMA ...; or tables that another role made for it: memstrata migrate --owner-url"
             ) from None
         except BaseException:
             await pool.close()
             raise
-        return cls(pool, PostgresHints(url, key))
+        return cls(pool, PostgresHints(url, key), own)
 
-    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def grant(self, role: str) -> None:
+        """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
+        async with self._connection() as connection, connection.transaction():
+            try:
+                await grant(connection, role)
+            except asyncpg.PostgresError as error:
+                raise StorageUnavailable(f"Postgres: {error}") from None
+
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._read(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._write(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._read(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._write(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
+        begin = beginning("READ ONLY", whose)
+
         async def once() -> T:
-            async with (
-                self._connection() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
-                return await function(PostgresTx(connection), *args, **kwargs)
+            async with self._connection() as connection:
+                await connection.execute(begin)
+                try:
+                    return await work(PostgresTx(connection))
+                finally:
+                    if not _is_gone(connection):
+                        await connection.execute("ROLLBACK")
 
         return await self._unit(self._until_done(once))
 
-    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _write(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
+        begin = beginning("READ WRITE", whose)
         mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
 
         async def once() -> T:
             async with self._connection() as connection:
-                transaction = connection.transaction()
-                await transaction.start()
+                await connection.execute(begin)
                 try:
-                    value = await function(PostgresTx(connection), *args, **kwargs)
+                    value = await work(PostgresTx(connection))
                     mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
                 except BaseException:
                     if not _is_gone(connection):
-                        await transaction.rollback()
+                        await connection.execute("ROLLBACK")
                     raise
                 try:
-                    await transaction.commit()
+                    await _commit(connection)
                 except (*_LOST, asyncpg.InterfaceError) as error:
                     if mark.wrote:
                         raise _OutcomeUnknown(value, error) from error
@@ -196,7 +231,7 @@ class PostgresDatabase:
             finally:
                 self._free_slots.append(mark.slot)
                 if mark.wrote:
-                    self._hints.committed(next((value for value in args if isinstance(value, Scope)), None))
+                    self._hints.committed(whose if isinstance(whose, Scope) else None)
 
         return await self._unit(unit())
 
@@ -264,6 +299,14 @@ class PostgresDatabase:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._hints.close()
         await self._pool.close()
+
+
+async def _commit(connection: PooledConnection) -> None:
+    await connection.execute("COMMIT")
+
+
+def _bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
+    return whose if isinstance(whose, Scope | Tenant) else whose.scope
 
 
 def _is_gone(connection: PooledConnection) -> bool:

@@ -112,7 +112,26 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who changed something: the client program or the background job, and the tool (or command) it used."""
+    """Who changed something: the client program or the background job, and the tool (or command) it used.
+
+    ``principal`` is the name of the one who is responsible: of a credential, or ``job:KIND``, ``command:NAME``,
+    ``server``."""
 
     actor: str
     tool: str
+    principal: str = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What a key of the HTTP endpoints allows; never the key itself. ``agents`` are those it may act for (None: any of
+    the tenant), ``resource_id`` whom it may serve (None: any of the tenant)."""
+
+    key_id: str
+    tenant_id: str
+    agents: tuple[str, ...] | None
+    resource_id: str | None
+    rights: tuple[str, ...]
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None

@@ -3,12 +3,12 @@
 Who also locks a thread does so first.
 """
 
-from sqlalchemy import bindparam
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from memstrata.storage.records import Scope
-from memstrata.storage.scoping import of_scope
-from memstrata.storage.tables import SCOPE, resources
+from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from memstrata.storage.tables import SCOPE, jobs, resources
 from memstrata.storage.transaction import Tx
 
 # It changes nothing but holds the row, which is made if it is absent. Postgres' form; SQLite's compiler writes the same.
@@ -25,3 +25,21 @@ _HOLD = (
 async def hold(tx: Tx, scope: Scope) -> None:
     """Hold the resource until the transaction ends."""
     await tx.run(_HOLD, **of_scope(scope))
+
+
+_LOCK = select(resources.c.next_event_seq).where(in_scope(resources)).with_for_update()
+
+
+async def lock(tx: Tx, scope: Scope) -> bool:
+    """The same, but none is made. Returns whether there is one: none is known that nothing was written of, or that was
+    erased."""
+    return await tx.one(_LOCK, **of_scope(scope)) is not None
+
+
+_JOBS = select(jobs.c.kind).where(in_thread(jobs)).with_for_update()
+
+
+async def still_known(tx: Tx, scope: Scope, thread_uid: str) -> bool:
+    """For who worked on a job of a thread: whether the job is there, or anything of the resource, which was not erased
+    then; holds that."""
+    return bool(await tx.all(_JOBS, **of_thread(scope, thread_uid))) or await lock(tx, scope)

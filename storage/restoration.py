@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import and_, bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from memstrata.storage import (
     derivations,
     entries,
     entry_endings,
     installation,
-    jobs,
+    job_setbacks,
     observation_sources,
     orphans,
     resources,
@@ -51,7 +51,7 @@ _DELETIONS = (
         deletions.c.deleted_at,
     )
     .join_from(deletions, threads_table, same_thread(deletions, threads_table))
-    .where(in_scope(deletions))
+    .where(in_scope(deletions), deletions.c.deleted_at > 0)  # at 0: what is being erased
     .order_by(deletions.c.deleted_at.desc(), deletions.c.deletion_uid.desc())
 )
 _DELETION = _DELETIONS.where(deletions.c.deletion_uid == bindparam("deletion_uid")).with_for_update(of=deletions)
@@ -148,40 +148,32 @@ async def _show(
 
 
 _EXPIRED = (
-    select(
-        deletions.c.tenant_id,
-        deletions.c.agent_id,
-        deletions.c.resource_id,
-        deletions.c.thread_uid,
-        deletions.c.deletion_uid,
-        deletions.c.kind,
-    )
-    .where(deletions.c.deleted_at < bindparam("before"))
+    select(deletions.c.thread_uid, deletions.c.deletion_uid, deletions.c.kind)
+    .where(in_scope(deletions), deletions.c.deleted_at < bindparam("before"), deletions.c.deleted_at > 0)
     .order_by(deletions.c.deleted_at)
     .limit(bindparam("most"))
     # A delete that is being undone meanwhile is left alone.
     .with_for_update(skip_locked=True)
 )
 _ERASE_DELETED_THREAD = ERASE_THREAD.where(threads_table.c.deletion_uid == bindparam("deletion_uid"))
-_ERASE_ANSWERS = delete(idempotency).where(and_(idempotency.c.created_at < bindparam("before")))
+_ERASE_ANSWERS = delete(idempotency).where(in_scope(idempotency), idempotency.c.created_at < bindparam("before"))
 
 
-async def erase_expired(tx: Tx, *, deleted_before: int, answered_before: int, most: int = 100) -> int:
-    """Erase, for all tenants, at most ``most`` deletes older than ``deleted_before``, and answers kept for repeated
+async def erase_expired(tx: Tx, scope: Scope, *, deleted_before: int, answered_before: int, most: int = 100) -> int:
+    """Erase at most ``most`` deletes older than ``deleted_before``, and answers kept for repeated
     requests older than ``answered_before`` (both milliseconds since 1970). Returns how many deletes were erased."""
-    expired = await tx.all(_EXPIRED, before=deleted_before, most=most)
-    for tenant_id, agent_id, resource_id, thread_uid, deletion_uid, kind in expired:
-        scope = Scope(tenant_id, agent_id, resource_id)
+    expired = await tx.all(_EXPIRED, **of_scope(scope), before=deleted_before, most=most)
+    for thread_uid, deletion_uid, kind in expired:
         of = of_thread(scope, thread_uid)
         if kind == "thread":
-            await jobs.forget_thread(tx, scope, thread_uid)
+            await job_setbacks.forget_thread(tx, scope, thread_uid)
             await sources_there.erase_of_thread(tx, scope, thread_uid)
             await tx.run(_ERASE_DELETED_THREAD, **of, deletion_uid=deletion_uid)
         else:
             await orphans.erase(tx, scope, thread_uid, deletion_uid)
         await entry_endings.erase_unsourced(tx, scope)
         await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
-    await tx.run(_ERASE_ANSWERS, before=answered_before)
+    await tx.run(_ERASE_ANSWERS, **of_scope(scope), before=answered_before)
     if expired:
         await installation.owe_rewrite(tx)
     return len(expired)

@@ -97,23 +97,25 @@ async def listed(
 class Expired:
     """A run that was removed, and the thread that it belonged to, which the transaction holds."""
 
-    scope: Scope
     run_id: str
     thread: Thread
 
 
-_KEY = (runs.c.tenant_id, runs.c.agent_id, runs.c.resource_id, runs.c.run_id)
-_claimed = and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))
+EXPIRED = and_(
+    runs.c.expires_at <= bindparam("now"),
+    not_(and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))),
+)
+"""Of a run whose checkpoint has expired and on which no claim lasts."""
 _EXPIRED = (
     select(
-        *_KEY,
+        runs.c.run_id,
         threads_table.c.thread_uid,
         threads_table.c.thread_id,
         threads_table.c.next_event_seq,
         threads_table.c.created_at,
     )
     .join_from(runs, threads_table, same_thread(runs, threads_table))
-    .where(runs.c.expires_at <= bindparam("now"), not_(_claimed))
+    .where(in_scope(runs), EXPIRED)
     .order_by(runs.c.expires_at)
     .limit(bindparam("most"))
     # Waits for nobody: a run that is being resumed or suspended meanwhile is left alone, and so is a thread at work.
@@ -122,20 +124,16 @@ _EXPIRED = (
 _REMOVE = delete(runs).where(in_thread(runs), runs.c.run_id == bindparam("run_id"))
 
 
-async def expire(tx: Tx, *, now: int, most: int = 100) -> list[Expired]:
-    """Remove, for all tenants, at most ``most`` runs whose checkpoint has expired; none while a claim on it lasts.
+async def expire(tx: Tx, scope: Scope, *, now: int, most: int = 100) -> list[Expired]:
+    """Remove at most ``most`` runs whose checkpoint has expired; none while a claim on it lasts.
     Whoever holds the newest claim, its time over, loses the run with it."""
     found = [
-        Expired(
-            Scope(tenant_id, agent_id, resource_id),
-            run_id,
-            Thread(uid, thread_id, None, next_event_seq=next_event_seq, created_at=created_at),
-        )
-        for tenant_id, agent_id, resource_id, run_id, uid, thread_id, next_event_seq, created_at in await tx.all(
-            _EXPIRED, now=now, most=most
+        Expired(run_id, Thread(uid, thread_id, None, next_event_seq=next_event_seq, created_at=created_at))
+        for run_id, uid, thread_id, next_event_seq, created_at in await tx.all(
+            _EXPIRED, **of_scope(scope), now=now, most=most
         )
     ]
     if found:
-        gone = [{**of_thread(each.scope, each.thread.thread_uid), "run_id": each.run_id} for each in found]
+        gone = [{**of_thread(scope, each.thread.thread_uid), "run_id": each.run_id} for each in found]
         await tx.many(_REMOVE, gone)
     return found

@@ -23,26 +23,9 @@ _ADD = text(
     """  # noqa: S608 - constants
 )
 
-# Words are letters, marks and digits only, so quoting them makes a lexeme; "+ 0" keeps the planner from walking the
-# row ids' index backwards in search of a rare word.
-_POSTINGS = text(
-    """
-    SELECT asked.word, found.row_ids
-    FROM unnest(CAST(:words AS text[])) AS asked(word)
-    CROSS JOIN LATERAL (
-        SELECT string_agg(int8send(hits.row_id), '') AS row_ids
-        FROM (
-            SELECT row_id
-            FROM search_rows
-            WHERE lexemes @@ CAST(
-                CAST(:scope AS text) || ' & '''
-                || coalesce((ts_lexize('memstrata_stem', asked.word))[1], asked.word) || '''' AS tsquery)
-            ORDER BY row_id + 0 DESC
-            LIMIT CAST(:most AS bigint)
-        ) AS hits
-    ) AS found
-    """
-)
+# A function of the tables' owner (``migrations/``): under a policy no index would serve the words. Words are letters,
+# marks and digits only, so quoting them makes a lexeme.
+_POSTINGS = text("SELECT word, row_ids FROM memstrata_postings(:words, :scope, :most)")
 
 
 async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:

@@ -108,7 +108,7 @@ async def take_over(tx: Tx, scope: Scope, thread_uid: str, version: int, *, of_v
 _ERASE, _ERASE_OF_THREAD = (
     tuple(
         update(table)
-        .where(in_scope(table), exists().where(_of(table, uid), *which).correlate(table))
+        .where(in_scope(table), table.c.change != ERASED, exists().where(_of(table, uid), *which).correlate(table))
         .values(content="", change=ERASED)
         for table, uid in ((session_memories, session_memories.c.thread_uid), (user_profiles, ""))
     )

@@ -18,7 +18,7 @@ from memstrata.storage.migrations.runner import migrate_sqlite
 from memstrata.storage.sqlite_hints import SqliteHints
 from memstrata.storage.sqlite_transaction import SqliteTx, drive
 from memstrata.storage.statements import Dialect
-from memstrata.storage.transaction import P, StoreFunction, T
+from memstrata.storage.transaction import P, ScopedFunction, StoreFunction, T, Whose
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
@@ -111,7 +111,17 @@ class SqliteDatabase:
         # A database in memory belongs to one connection: its reads take turns with its writes.
         return cls(path, writer, started or [writer])
 
-    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.read_installation(function, whose, *args, **kwargs)
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.write_installation(function, whose, *args, **kwargs)
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
         reader = await self._idle.get()
         # A unit of its own: a caller that is cancelled does not put a reader back that is still at work.
@@ -132,7 +142,7 @@ class SqliteDatabase:
             alarm.cancel()
             self._idle.put_nowait(reader)
 
-    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
         return cast("T", await self._writer.submit(start))
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Executable
 
 from memstrata.storage import sqlite_driver
+from memstrata.storage.records import Scope
 from memstrata.storage.statements import Dialect, compiled, sqlite_arguments
 from memstrata.storage.transaction import Row, StoreFunctionSuspended
 
@@ -39,6 +40,9 @@ class SqliteTx:
     async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
         sql = compiled(statement, "sqlite")
         self._connection.executemany(sql.sql, [sqlite_arguments(sql.arguments(row)) for row in rows])
+
+    async def enter(self, scope: Scope) -> None:
+        """SQLite has no second line that would have to know."""
 
 
 def drive(unit: Coroutine[Any, Any, T]) -> T:

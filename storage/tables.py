@@ -18,6 +18,7 @@ from sqlalchemy import (
     text,
 )
 
+from memstrata.storage.access_tables import api_keys
 from memstrata.storage.derived_tables import (
     document_sources,
     entries,
@@ -28,12 +29,14 @@ from memstrata.storage.derived_tables import (
     session_notes,
     spending,
     summaries,
+    tenant_spending,
 )
 from memstrata.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
 
 __all__ = [
     "SCOPE",
     "THREAD",
+    "api_keys",
     "attempts",
     "deletions",
     "document_sources",
@@ -58,6 +61,7 @@ __all__ = [
     "spending",
     "steps",
     "summaries",
+    "tenant_spending",
     "threads",
     "usage",
     "user_profiles",
@@ -205,7 +209,6 @@ idempotency = Table(
     Index("idempotency_by_time", "created_at"),
 )
 
-
 # What an agent serves, once something of it changed: its events' counter.
 resources = Table(
     "resources",
@@ -272,9 +275,7 @@ def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKey
         *more,
         Column("version", BigInteger, nullable=False),
         Column("content", Text, nullable=False),
-        Column(
-            "change", Text, nullable=False
-        ),  # replace, append, restore, clear; "cleared": and what was before is erased
+        Column("change", Text, nullable=False),  # replace, append, restore, clear; cleared: what was before is erased
         Column("actor", Text, nullable=False),
         Column("tool", Text, nullable=False),
         Column("created_at", BigInteger, nullable=False),

@@ -1,6 +1,9 @@
 """A transaction as one unit: the contract that every store function is written against.
 
-A store function is ``async def f(tx, ...)`` and awaits nothing but ``tx``. On SQLite it is driven to its end inside
+A store function is ``async def f(tx, scope, ...)`` and awaits nothing but ``tx``. Whose memory it works on, a scope or a
+whole tenant, comes first, and the transaction is bound to that: Postgres shows it no other rows, whatever its statements
+ask for. What belongs to the installation and to no tenant is read and written by functions without a scope, which see
+no tenant's rows. On SQLite it is driven to its end inside
 the connection's own thread, in one hop; on Postgres it runs on a pooled connection. It may be run again on the same
 inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
 """
@@ -12,11 +15,22 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from sqlalchemy import Executable
 
 from memstrata.storage.hints import Told
+from memstrata.storage.records import Scope, Tenant
 from memstrata.storage.statements import Dialect
 
 Row = Sequence[Any]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Placed(Protocol):
+    """What lies in one scope, such as the claim on a job."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+
+Whose = TypeVar("Whose", bound=Scope | Tenant | Placed)
 
 
 class Tx(Protocol):
@@ -41,7 +55,12 @@ class Tx(Protocol):
         """Run a statement once for each row of values."""
         ...
 
+    async def enter(self, scope: Scope) -> None:
+        """From now on, the transaction is bound to the scope. For one that began by looking for it in all of them."""
+        ...
 
+
+ScopedFunction = Callable[Concatenate[Tx, Whose, P], Awaitable[T]]
 StoreFunction = Callable[Concatenate[Tx, P], Awaitable[T]]
 
 
@@ -59,9 +78,17 @@ class Database(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
-    async def read(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
 
-    async def write(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     def hints(self, told: Told) -> AbstractContextManager[None]:
         """While the context is entered, ``told`` is called once at its beginning, and soon after every commit, of this

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Scope, Tenant
 from memstrata.storage.scoping import in_scope, of_scope, of_thread, same_thread
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import threads, usage
@@ -129,13 +129,13 @@ async def by_thread(tx: Tx, scope: Scope) -> list[OfOwner]:
     return [OfOwner(row[0], Line(row[2], row[3], _spent(row))) for row in rows]
 
 
-async def by_resource(tx: Tx, tenant_id: str, agent_id: str) -> list[OfOwner]:
+async def by_resource(tx: Tx, tenant: Tenant, agent_id: str) -> list[OfOwner]:
     """What was spent for each resource of an agent: an operator's view, across scopes."""
-    rows = await tx.all(_BY_RESOURCE, tenant_id=tenant_id, agent_id=agent_id)
+    rows = await tx.all(_BY_RESOURCE, tenant_id=tenant.tenant_id, agent_id=agent_id)
     return [OfOwner(row[0], Line(row[1], row[2], _spent(row))) for row in rows]
 
 
-async def by_agent(tx: Tx, tenant_id: str) -> list[OfOwner]:
+async def by_agent(tx: Tx, tenant: Tenant) -> list[OfOwner]:
     """What was spent for each agent of a tenant, all its resources together: an operator's view, across scopes."""
-    rows = await tx.all(_BY_AGENT, tenant_id=tenant_id)
+    rows = await tx.all(_BY_AGENT, tenant_id=tenant.tenant_id)
     return [OfOwner(row[0], Line(row[1], row[2], _spent(row))) for row in rows]

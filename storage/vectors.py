@@ -11,12 +11,25 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import TextClause, bindparam, delete, exists, func, literal_column, not_, select, text, tuple_
+from sqlalchemy import (
+    BigInteger,
+    TextClause,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    not_,
+    select,
+    text,
+    tuple_,
+)
 
 from memstrata.storage import vectors_postgres, vectors_sqlite
+from memstrata.storage.across import Look
 from memstrata.storage.records import Scope
 from memstrata.storage.row_ids import RowIdArray, listed
-from memstrata.storage.scoping import in_scope, of_scope
+from memstrata.storage.scoping import in_scope, named_in_scope, of_scope
 from memstrata.storage.search import KINDS, TEXT_VERSION, Kind, kind_of, scope_token
 from memstrata.storage.statements import any_of
 from memstrata.storage.tables import SCOPE, search_rows, search_vectors
@@ -83,23 +96,24 @@ _has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, searc
 
 # Locked, so that no row goes before its vector is there; one that somebody is deleting is as good as gone.
 _LACKING = (
-    select(search_rows.c.row_id, search_rows.c.role, *_scope_columns)
-    .where(any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
+    select(search_rows.c.row_id, search_rows.c.role)
+    .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
     .order_by(search_rows.c.row_id)
     .with_for_update(read=True, key_share=True, skip_locked=True)
 )
 
 
-async def put(tx: Tx, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
-    """Store vectors of a model. Rows that are gone meanwhile, or have one, are skipped; counts what was stored."""
+async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
+    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped; counts what
+    was stored."""
     by_row = {vector.row_id: vector for vector in vectors}
     stored = 0
-    for row_id, role, *names in await tx.all(_LACKING, row_ids=list(by_row), model=model):
+    for row_id, role in await tx.all(_LACKING, **of_scope(scope), row_ids=list(by_row), model=model):
         stored += await tx.run(
             _INSERT,
             row_id=row_id,
             model=model,
-            scope_token=scope_token(Scope(*names), kind_of(role)),
+            scope_token=scope_token(scope, kind_of(role)),
             dimension=dimension,
             code=_index(tx).as_code(by_row[row_id].code),
             vector=by_row[row_id].vector,
@@ -164,10 +178,13 @@ async def of_rows(
     return np.array([row[0] for row in rows], np.int64), floats.astype(np.float32, copy=False)
 
 
-_TOTAL_EVERYWHERE = select(func.count()).select_from(search_rows)
-_TOTAL = _TOTAL_EVERYWHERE.where(in_scope(search_rows))
-_DONE_EVERYWHERE = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
-_DONE = _DONE_EVERYWHERE.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
+_total = select(func.count()).select_from(search_rows)
+_done = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
+_TOTAL = _total.where(in_scope(search_rows))
+_DONE = _done.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
+_COUNT = (("count", "bigint"),)
+_TOTAL_EVERYWHERE = Look("memstrata_count_rows", _total, _COUNT)
+_DONE_EVERYWHERE = Look("memstrata_count_vectors", _done, _COUNT)
 
 
 async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
@@ -188,35 +205,40 @@ async def count_there(tx: Tx, scope: Scope, row_ids: Collection[int]) -> int:
 
 async def progress_everywhere(tx: Tx, model: str) -> Progress:
     """The same of all scopes."""
-    total = await tx.one(_TOTAL_EVERYWHERE)
-    done = await tx.one(_DONE_EVERYWHERE, model=model)
-    return Progress(total[0] if total else 0, done[0] if done else 0)
+    ((total,),) = await _TOTAL_EVERYWHERE.rows(tx)
+    ((done,),) = await _DONE_EVERYWHERE.rows(tx, model=model)
+    return Progress(total, done)
 
 
 # Beyond the ids of both databases.
 _LAST_ID = 2**63 - 1
 _NEXT = select(search_rows.c.row_id).where(search_rows.c.row_id > bindparam("after")).order_by(search_rows.c.row_id)
-_REACH = _NEXT.limit(1).offset(bindparam("rows"))
-_LAST_ROW = select(func.coalesce(func.max(search_rows.c.row_id), 0))
+_ROW_ID = (("row_id", "bigint"),)
+_REACH = Look("memstrata_row_behind", _NEXT.limit(1).offset(bindparam("rows", type_=BigInteger())), _ROW_ID)
+_LAST_ROW = Look("memstrata_last_row", select(func.coalesce(func.max(search_rows.c.row_id), 0)), _ROW_ID)
 
 
 async def last_row(tx: Tx) -> int:
     """The greatest id of a row; 0 where there is none."""
-    row = await tx.one(_LAST_ROW)
-    return row[0] if row else 0
+    row_id: int
+    ((row_id,),) = await _LAST_ROW.rows(tx)
+    return row_id
 
 
 async def reach(tx: Tx, *, after: int, rows: int) -> int:
     """An id that about so many rows behind ``after`` have not passed: for going through all of them in short reads."""
-    row = await tx.one(_REACH, after=after, rows=rows)
-    return row[0] if row else _LAST_ID
+    found = await _REACH.rows(tx, after=after, rows=rows)
+    return found[0][0] if found else _LAST_ID
 
 
-_PENDING = (
+_PLACED = (*_ROW_ID, *((name, "text") for name in (*SCOPE, "thread_uid")), ("seq", "bigint"))
+_PENDING = Look(
+    "memstrata_rows_without_vector",
     select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq, search_rows.c.chunk)
     .where(search_rows.c.row_id > bindparam("after"), search_rows.c.row_id <= bindparam("upto"), not_(_has_one))
     .order_by(search_rows.c.row_id)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=BigInteger())),
+    (*_PLACED, ("chunk", "integer")),
 )
 
 
@@ -226,35 +248,40 @@ async def pending(tx: Tx, model: str, *, after: int, most: int, upto: int | None
 
     Row ids are given before they are committed: a pass that found no more begins again at 0 to meet the late ones.
     """
-    rows = await tx.all(_PENDING, model=model, after=after, upto=_LAST_ID if upto is None else upto, most=most)
+    rows = await _PENDING.rows(tx, model=model, after=after, upto=_LAST_ID if upto is None else upto, most=most)
     return [PendingRow(row[0], Scope(*row[1:4]), *row[4:]) for row in rows]
 
 
 # The version is written out because the index on such rows serves no other form.
-_STALE = (
+_STALE = Look(
+    "memstrata_stale_rows",
     select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq)
     .where(search_rows.c.text_version < literal_column(str(TEXT_VERSION)), search_rows.c.row_id > bindparam("after"))
     .order_by(search_rows.c.row_id)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=BigInteger())),
+    _PLACED,
 )
 
 
 async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
     """The next rows of all scopes behind ``after`` that ``reindexing.rebuild`` has to make anew, ascending."""
-    rows = await tx.all(_STALE, after=after, most=most)
+    rows = await _STALE.rows(tx, after=after, most=most)
     return [StaleRow(row[0], Scope(*row[1:4]), *row[4:]) for row in rows]
 
 
 _key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
-_FORGET = delete(search_vectors).where(
-    _key.in_(
-        select(search_vectors.c.row_id, search_vectors.c.model)
-        .where(not_(any_of(search_vectors.c.model, "keep")))
-        .limit(bindparam("most"))
-    )
+_FORGET = Look(
+    "memstrata_forget_vectors",
+    delete(search_vectors).where(
+        _key.in_(
+            select(search_vectors.c.row_id, search_vectors.c.model)
+            .where(not_(any_of(search_vectors.c.model, "keep")))
+            .limit(bindparam("most", type_=BigInteger()))
+        )
+    ),
 )
 
 
 async def forget_models(tx: Tx, keep: Collection[str], most: int) -> int:
     """Remove at most ``most`` vectors of the models that are not among ``keep``; counts them. 0: there are no more."""
-    return await tx.run(_FORGET, keep=list(keep), most=most)
+    return await _FORGET.count(tx, keep=list(keep), most=most)

@@ -92,7 +92,7 @@ def _of(table: Table) -> _Statements:
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
         cleared=select(*(table.c[name] for name in key), table.c.version)
         # Written out, since an index on some of the rows serves no statement that has a parameter there.
-        .where(text("change = 'clear'"), table.c.created_at < bindparam("before"))
+        .where(in_scope(table), text("change = 'clear'"), table.c.created_at < bindparam("before"))
         .order_by(table.c.created_at)
         .limit(bindparam("most"))
         .with_for_update(skip_locked=True),
@@ -193,13 +193,13 @@ async def newest(tx: Tx, scope: Scope, thread: Thread | None) -> Version | None:
     return _version(await tx.one(statements.newest, **of))
 
 
-async def erase_cleared(tx: Tx, *, cleared_before: int, most: int = 100) -> int:
-    """Erase, for all tenants, what was in at most ``most`` documents of each kind before they were cleared, where that
+async def erase_cleared(tx: Tx, scope: Scope, *, cleared_before: int, most: int = 100) -> int:
+    """Erase what was in at most ``most`` documents of each kind before they were cleared, where that
     was before the time (milliseconds since 1970). Returns how many documents that were."""
     erased = 0
     for table in (session_memories, user_profiles):
         statements = _of(table)
-        for *owner, version in await tx.all(statements.cleared, before=cleared_before, most=most):
+        for *owner, version in await tx.all(statements.cleared, **of_scope(scope), before=cleared_before, most=most):
             of = dict(zip(("tenant_id", "agent_id", "resource_id", "thread_uid"), owner, strict=False))
             await tx.run(statements.forget, **of, first_kept=version)
             await tx.run(statements.mark, **of, which=version)

@@ -12,6 +12,7 @@ import uuid
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -97,6 +98,25 @@ async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
         await connection.execute(f"DROP SCHEMA {schema} CASCADE")
     finally:
         await connection.close()
+
+
+@pytest.fixture
+async def serving_url(postgres_admin_url: str, postgres_url: str) -> AsyncIterator[str]:
+    """The same schema, migrated, as a role that serves and owns nothing."""
+    role = f"serves_{uuid.uuid4().hex[:12]}"
+    admin = await asyncpg.connect(postgres_admin_url, database=urlsplit(postgres_url).path.removeprefix("/"))
+    try:
+        await admin.execute(f"CREATE ROLE {role} LOGIN NOSUPERUSER PASSWORD '{role}'")
+        owned = await PostgresDatabase.open(postgres_url, pool_size=1)
+        await owned.grant(role)
+        await owned.close()
+        login, _, rest = postgres_url.partition("://")[2].rpartition("@")
+        assert login
+        yield f"postgresql://{role}:{role}@{rest}"
+        await admin.execute(f"DROP OWNED BY {role}")
+        await admin.execute(f"DROP ROLE {role}")
+    finally:
+        await admin.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -123,6 +123,23 @@ def _make_fts_deletes_secure(connection: sqlite_driver.Connection) -> None:
         connection.execute("INSERT INTO search_text(search_text, rank) VALUES ('secure-delete', 1)")
 
 
+# Functions that run as the owner find their tables in this schema, and nothing that a caller has put before them; and
+# nobody may call them who was not granted it.
+_SEAL = """
+DO $do$
+DECLARE found regprocedure;
+BEGIN
+    FOR found IN
+        SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', found, current_schema());
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', found);
+    END LOOP;
+END
+$do$
+"""
+
+
 async def migrate_postgres(connection: Any) -> int:
     """Apply what is missing on an asyncpg connection. Returns the version reached. Raises DatabaseTooNew."""
     latest = latest_version("postgres")
@@ -138,6 +155,7 @@ async def migrate_postgres(connection: Any) -> int:
                 step.version,
                 step.name,
             )
+        await connection.execute(_SEAL)
         await connection.execute(
             "INSERT INTO installation VALUES ('hmac_key', $1) ON CONFLICT DO NOTHING", secrets.token_hex(32)
         )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+from seeing_all import see_all
 from sqlalchemy import text
 
 from memstrata.storage import deletions, messages, search, search_rows
@@ -143,7 +144,7 @@ async def index_of(
 ) -> dict[str, list[Message]]:
     """The visible messages that the index finds for each word, the newest rows first."""
 
-    async def look(tx: Tx) -> dict[str, list[Message]]:
+    async def look(tx: Tx, scope: Scope) -> dict[str, list[Message]]:
         rows_of = await search.postings(tx, scope, list(words), most=most)
         row_ids = list({int(row_id) for found in rows_of.values() for row_id in found})
         place = {row.row_id: (row.thread_uid, row.seq) for row in await search_rows.around(tx, scope, row_ids)}
@@ -151,7 +152,7 @@ async def index_of(
         assert found.keys() == {place[row_id] for row_id in row_ids}, "the index has rows of messages that nobody sees"
         return {word: [found[place[row_id]] for row_id in reversed(rows_of[word].tolist())] for word in words}
 
-    return await database.read(look)
+    return await database.read(look, scope)
 
 
 async def having(database: Database, word: str, scope: Scope = ANA, *, most: int = 1000) -> list[Message]:
@@ -159,15 +160,17 @@ async def having(database: Database, word: str, scope: Scope = ANA, *, most: int
 
 
 async def rows(tx: Tx, /, sql: str, **values: Any) -> Sequence[Row]:
-    """A store function for the tests' own SQL."""
+    """A store function for the tests' own SQL, which sees all tenants."""
+    await see_all(tx)
     return [tuple(row) for row in await tx.all(text(sql), **values)]
 
 
 async def execute(tx: Tx, /, sql: str, **values: Any) -> int:
-    """A store function that runs the tests' own SQL."""
+    """A store function that runs the tests' own SQL, on all tenants."""
+    await see_all(tx)
     return await tx.run(text(sql), **values)
 
 
 async def only(database: Database, sql: str) -> Any:
     """The one value that a query answers."""
-    return (await database.read(rows, sql))[0][0]
+    return (await database.read_installation(rows, sql))[0][0]

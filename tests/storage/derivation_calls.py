@@ -4,7 +4,7 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import derivations, jobs, observation_sources, orphans, sources_there
+from memstrata.storage import derivations, job_setbacks, observation_sources, orphans, sources_there
 from memstrata.storage.derivations import Document, Standing
 from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.records import Scope, Thread
@@ -23,8 +23,8 @@ SILENT = {
     "derivations.replaced",
     "derivations.standing",
     "derivations.thread_came_back",
-    "jobs.fence_off",
-    "jobs.set_back",
+    "job_setbacks.fence_off",
+    "job_setbacks.set_back",
     "observation_sources.erase",
     "orphans.erase",
     "sources_there.erase",
@@ -47,8 +47,8 @@ def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
         "derivations.replaced": lambda tx, who: derivations.replaced(tx, who, thread, [1], now=NOW),
         "derivations.standing": lambda tx, who: derivations.standing(tx, who, thread, [1]),
         "derivations.thread_came_back": lambda tx, who: derivations.thread_came_back(tx, who, thread, since=0, now=NOW),
-        "jobs.fence_off": lambda tx, who: jobs.fence_off(tx, who, now=NOW),
-        "jobs.set_back": lambda tx, who: jobs.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
+        "job_setbacks.fence_off": lambda tx, who: job_setbacks.fence_off(tx, who, now=NOW),
+        "job_setbacks.set_back": lambda tx, who: job_setbacks.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
         "observation_sources.erase": lambda tx, who: observation_sources.erase(tx, who, uid, [1, 2]),
         "orphans.erase": lambda tx, who: orphans.erase(tx, who, uid, deletion_uid),
         "sources_there.deleted_within": lambda tx, who: sources_there.deleted_within(tx, who, uid, 1, 9),

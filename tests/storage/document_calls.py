@@ -23,7 +23,7 @@ _NOTE = NewNote("state", "apple")
 _SUMMARY = Summary(1, 1, "apple", 1, "m", "p", NOW)
 
 
-async def distilled(tx: Tx, thread: Thread) -> None:
+async def distilled(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A note of ANA's that waits, a summary, cursors, and what her profile was made from."""
     uid = thread.thread_uid
     await session_notes.add(tx, ANA, uid, [_NOTE], from_seq=1, to_seq=1, model="m", prompt="p", now=NOW)

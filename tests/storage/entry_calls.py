@@ -30,6 +30,7 @@ SILENT = {
     "entries.revive",
     "entries.show_seen",
     "thread_cursors.move, for entries",
+    "entry_endings.erase_dropped",
     "entry_endings.erase_unsourced",
     "entry_endings.replaced",
     "entry_endings.sources_gone",
@@ -48,7 +49,7 @@ def _known(entry_id: str, content: str) -> Entry:
     return Entry(entry_id, content, hashed, None, "active", None, "caller", "user", "m", "p", NOW, NOW)
 
 
-async def remembered(tx: Tx, thread: Thread) -> None:
+async def remembered(tx: Tx, scope: Scope, thread: Thread) -> None:
     """An entry of ANA's with a source, an observation, and what she chose to forget."""
     where = Source(thread.thread_uid, 1, 1, 0, 1, "user_assertion")
     await entries.insert_new(tx, ANA, _new(ID, "apple pie", where), now=NOW, search_text=search_text)
@@ -83,6 +84,7 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "thread_cursors.read, for entries": lambda tx, who: thread_cursors.read(tx, who, uid, "entries_seq"),
         "messages_behind.spoken": lambda tx, who: messages_behind.spoken(tx, who, thread, after=0, upto=9, most=9),
         "messages_behind.spoken_before": lambda tx, who: messages_behind.spoken_before(tx, who, thread, upto=9, most=9),
+        "entry_endings.erase_dropped": lambda tx, who: entry_endings.erase_dropped(tx, who, dropped_before=NOW * 2),
         "entry_endings.erase_unsourced": entry_endings.erase_unsourced,
         "entry_endings.replaced": lambda tx, who: entry_endings.replaced(tx, who, uid, same_text=[1], other_text=[2]),
         "entry_endings.sources_gone": lambda tx, who: entry_endings.sources_gone(tx, who, [ID], erased=True),

@@ -26,7 +26,7 @@ SILENT = {
 _NOTE = NewObservation("info", "apple", NOW, None, 1, 1, 3, "user", 1)
 
 
-async def observed(tx: Tx, thread: Thread) -> None:
+async def observed(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A note of ANA's that is shown, one that was made ahead, and a gap."""
     for status, batch in (("active", 1), ("buffered", 2)):
         made = [NewObservation("info", status, NOW, None, batch, batch, 3, "user", batch)]

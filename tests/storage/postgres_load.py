@@ -5,6 +5,7 @@ import itertools
 
 from memstrata.storage import messages, threads
 from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.records import Scope
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Tx
 
@@ -13,7 +14,7 @@ from .building import ANA, NOW, draft, everything, search_text, uid
 WRITERS = 16
 
 
-async def append_and_count(tx: Tx, /, thread_id: str, id_: str, new_uid: str) -> str:
+async def append_and_count(tx: Tx, scope: Scope, /, thread_id: str, id_: str, new_uid: str) -> str:
     """An append that would be seen twice if it happened twice: a counter goes up with it."""
     done = await messages.append(
         tx, ANA, thread_id, [draft(id=id_)], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
@@ -33,7 +34,7 @@ async def write_until(database: PostgresDatabase, stop: asyncio.Event) -> dict[s
         for n in itertools.count():
             if stop.is_set():
                 return
-            status = await database.write(append_and_count, thread_id, f"{thread_id}.{n}", uid())
+            status = await database.write(append_and_count, ANA, thread_id, f"{thread_id}.{n}", uid())
             assert status == "added", "the unit ran again although it had been committed"
             acknowledged[thread_id].append(f"{thread_id}.{n}")
 

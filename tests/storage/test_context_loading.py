@@ -6,6 +6,7 @@ from memstrata.memory.context.loading import load
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.window.policy import WindowPolicy
 from memstrata.storage import threads
+from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Database, Tx
 
 from .building import ANA, draft, say
@@ -22,11 +23,11 @@ async def test_a_policy_that_keeps_more_than_there_is_room_for_reads_no_more_the
 ) -> None:
     await say(database, "main", *(draft() for _ in range(400)))
 
-    async def read(tx: Tx) -> tuple[int, int]:
+    async def read(tx: Tx, scope: Scope) -> tuple[int, int]:
         thread = await threads.find(tx, ANA, "main")
         loaded = await load(tx, ANA, thread, policy, 500, TokenCounter(None))
         return len(loaded.run), loaded.older
 
-    given, older = await database.read(read)
+    given, older = await database.read(read, ANA)
     assert 50 <= given < 100
     assert given + older == 400

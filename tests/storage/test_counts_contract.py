@@ -31,6 +31,6 @@ async def test_counts_follow_what_is_said_deleted_and_restored(database: Databas
 
 
 async def test_an_installation_has_one_secret_of_its_own(database: Database) -> None:
-    key = await database.read(installation.hmac_key)
+    key = await database.read_installation(installation.hmac_key)
     assert len(key) == 32
-    assert await database.read(installation.hmac_key) == key
+    assert await database.read_installation(installation.hmac_key) == key

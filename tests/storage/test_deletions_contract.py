@@ -130,11 +130,11 @@ async def test_deleted_messages_are_not_found_any_more(talk: Database, erase: bo
 
 
 async def test_a_row_id_from_before_the_delete_leads_nowhere(talk: Database) -> None:
-    async def rows(tx: Tx) -> list[IndexedRow]:
+    async def rows(tx: Tx, scope: Scope) -> list[IndexedRow]:
         row_ids = (await search.postings(tx, ANA, ["banana"], most=9))["banana"].tolist()
         return [row for row in await search_rows.around(tx, ANA, row_ids) if row.row_id in row_ids]
 
-    (before,) = await talk.read(rows)
+    (before,) = await talk.read(rows, ANA)
     place = (before.thread_uid, before.seq)
     assert list(await talk.read(search_rows.messages_of, ANA, [place])) == [place]
     await drop(talk, "main", "ids", ["u2"])

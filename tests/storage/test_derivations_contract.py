@@ -22,7 +22,7 @@ from memstrata.storage.document_sources import DocumentSource
 from memstrata.storage.errors import Conflict
 from memstrata.storage.events import NewEvent
 from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Origin
+from memstrata.storage.records import Origin, Scope
 from memstrata.storage.session_notes import NewNote
 from memstrata.storage.summaries import Summary
 from memstrata.storage.transaction import Database, Tx
@@ -56,7 +56,7 @@ async def write(
 ) -> int:
     """Write a document as a job does it, or, without sources, as a caller does. Returns the version."""
 
-    async def unit(tx: Tx) -> int:
+    async def unit(tx: Tx, scope: Scope) -> int:
         before = await working_memory.current(tx, ANA, of)
         changed = await working_memory.change(
             tx,
@@ -78,7 +78,7 @@ async def write(
             await document_sources.record(tx, ANA, owner, changed.after.version, [*known, *made])
         return changed.after.version
 
-    return await database.write(unit)
+    return await database.write(unit, ANA)
 
 
 async def document(database: Database, of: str) -> Version | None:
@@ -93,7 +93,7 @@ async def content(database: Database, of: str) -> str:
 async def ask(database: Database, thread_uid: str, seq: int, *kinds: Kind) -> None:
     """Ask for jobs of a thread and do them."""
 
-    async def unit(tx: Tx) -> None:
+    async def unit(tx: Tx, scope: Scope) -> None:
         await jobs.request_many(tx, ANA, thread_uid, [(kind, seq, NOW) for kind in kinds], now=NOW)
         for kind in kinds:
             claim = await jobs.claim(tx, [kind], holder="h", now=NOW, lease_ms=1)
@@ -102,12 +102,12 @@ async def ask(database: Database, thread_uid: str, seq: int, *kinds: Kind) -> No
         for cursor in ("profile_seq", "session_seq"):
             await thread_cursors.move(tx, ANA, thread_uid, cursor, seq)
 
-    await database.write(unit)
+    await database.write(unit, ANA)
 
 
 async def done(database: Database) -> dict[tuple[str, str], int]:
     """How far the jobs are done that are due again, by thread and kind."""
-    found = await database.read(
+    found = await database.read_installation(
         rows,
         "SELECT thread_id, kind, done_seq FROM jobs JOIN threads USING (tenant_id, agent_id, resource_id, thread_uid) "
         "WHERE requested_seq > done_seq AND threads.deletion_uid IS NULL",
@@ -121,7 +121,7 @@ async def restore(database: Database, deletion_uid: str | None, *, now: int = NO
 
 
 async def erase(database: Database) -> None:
-    await database.write(restoration.erase_expired, deleted_before=NOW + 10_000, answered_before=0)
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 10_000, answered_before=0)
 
 
 @BOTH
@@ -246,7 +246,7 @@ async def test_a_thread_that_comes_back_is_read_again_for_a_profile_written_mean
 async def tell(database: Database, main: str) -> None:
     """Notes, summaries and a title that were made of some of the messages."""
 
-    async def unit(tx: Tx) -> None:
+    async def unit(tx: Tx, scope: Scope) -> None:
         thread = await threads.lock(tx, ANA, "main")
         for first, last in ((1, 3), (4, 6), (7, 9)):
             made: Any = {"from_seq": first, "to_seq": last, "model": "m", "prompt": "p", "now": NOW}
@@ -256,7 +256,7 @@ async def tell(database: Database, main: str) -> None:
         titled = NewEvent("thread_updated", {"changed": ["title"]}, 2)
         await events.record(tx, ANA, thread, [titled], origin=Origin("title", ""), now=NOW)
 
-    await database.write(unit)
+    await database.write(unit, ANA)
 
 
 async def told(database: Database, main: str) -> tuple[list[str], str, str | None]:
@@ -302,14 +302,17 @@ async def test_who_thinks_about_anything_of_the_resource_meanwhile_is_fenced_off
     main, other = await ten(database), await ten(database, "other")
     for thread in (main, other):
         await database.write(jobs.request, ANA, thread, "observe", 10, due_at=NOW, now=NOW)
-    claims = [await database.write(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000) for _ in range(2)]
+    claims = [
+        await database.write_installation(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
+        for _ in range(2)
+    ]
     await drop(database, "main", "ids", ["m5"])
     for claim in claims:
         assert claim is not None
         assert not await database.write(jobs.prolong, claim, now=NOW, lease_ms=1)
         with pytest.raises(jobs.Fenced):
             await database.write(jobs.finish, claim, now=NOW)
-    again = await database.write(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
+    again = await database.write_installation(jobs.claim, ["observe"], holder="h", now=NOW, lease_ms=30_000)
     assert again is not None
     assert (again.epoch, again.attempts) == (3, 0)
 
@@ -328,13 +331,13 @@ async def test_what_was_made_from_an_erased_message_is_erased_and_its_number_nev
         await erase(database)
     assert await content(database, of) == "plain"
     table = "session_memories" if of else "user_profiles"
-    found = await database.read(rows, f"SELECT version, content, change FROM {table} ORDER BY version")
+    found = await database.read_installation(rows, f"SELECT version, content, change FROM {table} ORDER BY version")
     assert found == [(1, "plain", "replace"), (2, "", "erased")]
-    assert await database.read(rows, "SELECT count(*) FROM session_notes WHERE text <> 'upto 3'") == [(0,)]
-    assert await database.read(rows, "SELECT count(*) FROM summaries WHERE text <> 'upto 3'") == [(0,)]
+    assert await database.read_installation(rows, "SELECT count(*) FROM session_notes WHERE text <> 'upto 3'") == [(0,)]
+    assert await database.read_installation(rows, "SELECT count(*) FROM summaries WHERE text <> 'upto 3'") == [(0,)]
     assert await write(database, of, "new") == 3
     if database.dialect == "sqlite":
-        assert await database.read(installation.rewrite_owed)
+        assert await database.read_installation(installation.rewrite_owed)
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -346,11 +349,11 @@ async def test_an_erased_thread_takes_the_profile_versions_along_for_good(databa
     if not at_once:
         await erase(database)
     assert await content(database, "") == "plain"
-    assert await database.read(rows, "SELECT version, content FROM user_profiles ORDER BY version") == [
+    assert await database.read_installation(rows, "SELECT version, content FROM user_profiles ORDER BY version") == [
         (1, "plain"),
         (2, ""),
     ]
-    assert await database.read(rows, "SELECT * FROM document_sources") == []
+    assert await database.read_installation(rows, "SELECT * FROM document_sources") == []
 
 
 async def test_a_message_deleted_twice_hides_as_long_as_one_of_the_deletes_does(database: Database) -> None:

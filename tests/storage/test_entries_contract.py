@@ -45,14 +45,14 @@ async def seen(database: Database, ids: Sequence[str], scope: Scope = ANA) -> di
 async def found(database: Database, word: str, scope: Scope = ANA) -> list[str]:
     """Contents of the entries that the index has for a word; each can be seen."""
 
-    async def look(tx: Tx) -> list[str]:
+    async def look(tx: Tx, scope: Scope) -> list[str]:
         row_ids = (await search.postings(tx, scope, [word], most=100, kinds=["entry"]))[word]
         places = list((await search_rows.places(tx, scope, row_ids)).values())
         messages = await search_rows.messages_of(tx, scope, places)
         assert messages.keys() == set(places), "the index has an entry that nobody sees"
         return sorted(message.parts[0]["text"] for message in messages.values())
 
-    return await database.read(look)
+    return await database.read(look, scope)
 
 
 async def test_an_entry_is_found_by_its_words_in_its_scope_alone(database: Database) -> None:
@@ -126,12 +126,12 @@ async def test_an_entry_is_erased_with_its_last_source(database: Database, how: 
             await expire(database)
 
     await delete("main")
-    assert await database.read(rows, "SELECT entry_id FROM entries") == [(both,)]
+    assert await database.read_installation(rows, "SELECT entry_id FROM entries") == [(both,)]
     assert await only(database, "SELECT count(*) FROM entry_sources") == 1
     await delete("other")
     for table in ("entries", "entry_sources", "search_rows", "search_vectors"):
         assert await only(database, f"SELECT count(*) FROM {table}") == 0
-    assert await database.read(installation.rewrite_owed) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
 
 
 async def test_a_source_follows_a_message_that_says_the_same_and_not_one_that_does_not(database: Database) -> None:
@@ -167,7 +167,9 @@ async def test_a_superseded_entry_is_kept_and_not_found(database: Database) -> N
     assert await database.write(entries.supersede, ANA, [old], new, now=NOW) == 1
     assert await database.write(entries.supersede, ANA, [old], new, now=NOW) == 0
     assert await found(database, "port") == ["port is 9090"]
-    told = await database.read(rows, "SELECT status, superseded_by FROM entries WHERE superseded_by IS NOT NULL")
+    told = await database.read_installation(
+        rows, "SELECT status, superseded_by FROM entries WHERE superseded_by IS NOT NULL"
+    )
     assert told == [("superseded", new)]
 
 
@@ -175,9 +177,9 @@ async def test_what_was_dropped_long_ago_is_erased(database: Database) -> None:
     first, second, _ = await keep(database, entry("one"), entry("two"), entry("three"))
     await database.write(entries.drop, ANA, [first], now=NOW)
     await database.write(entries.drop, ANA, [second], now=NOW + 1)
-    assert await database.write(entry_endings.erase_dropped, dropped_before=NOW + 1) == 1
+    assert await database.write(entry_endings.erase_dropped, ANA, dropped_before=NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM entries") == 2
-    assert await database.write(entry_endings.erase_dropped, dropped_before=NOW + 1) == 0
+    assert await database.write(entry_endings.erase_dropped, ANA, dropped_before=NOW + 1) == 0
 
 
 async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_source(database: Database) -> None:
@@ -191,12 +193,12 @@ async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_sourc
     await keep(database, here, there, nowhere)
 
     async def passing(thread_id: str | None, since: int | None, *roles: str) -> set[str]:
-        async def look(tx: Tx) -> set[str]:
+        async def look(tx: Tx, scope: Scope) -> set[str]:
             ids = await search_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=None, roles=roles)
             assert np.array_equal(ids, np.unique(ids))
             return {place[0] for place in (await search_rows.places(tx, ANA, ids)).values()}
 
-        return await database.read(look)
+        return await database.read(look, ANA)
 
     places = [entries.place_of(each.entry_id) for each in (here, there, nowhere)]
     assert await passing(None, None, "entry") == set(places)

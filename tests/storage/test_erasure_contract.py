@@ -9,17 +9,21 @@ import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
 from memstrata.storage import (
+    api_keys,
     attempts,
     deletions,
     events,
+    expiring,
     idempotency,
     installation,
     jobs,
+    journal,
     plans,
     restoration,
     runs,
     spending,
     steps,
+    tenant_spending,
     threads,
     usage,
     working_memory,
@@ -27,7 +31,8 @@ from memstrata.storage import (
 from memstrata.storage.attempts import NewAttempt
 from memstrata.storage.events import NewEvent
 from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Draft, Json, Origin, Scope
+from memstrata.storage.journal import Line as JournalLine
+from memstrata.storage.records import ApiKey, Draft, Json, Origin, Scope, Tenant
 from memstrata.storage.runs import Checkpoint, Claim
 from memstrata.storage.scoping import of_scope, of_thread
 from memstrata.storage.spending import OfDay
@@ -74,12 +79,15 @@ CATALOGUE = {
 NO_TENANTS = {"installation", "schema_migrations"}
 # FTS5's own pages, random names of transactions, the counter of row ids: compared by the words, not row by row.
 OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes", "sqlite_sequence"}
-# What belongs to no thread and stays: counters, what is known of the resource, what was spent.
-STAYING = {"resources", "user_profiles", "usage", "job_turns", "spending"}
+# What belongs to no thread and stays: counters, what is known of the resource, what was spent, who may call,
+# who wrote when.
+STAYING = {"api_keys", "journal", "resources", "user_profiles", "usage", "job_turns", "spending", "tenant_spending"}
 
 
 async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
-    return await database.write(restoration.erase_expired, deleted_before=before, answered_before=before, most=most)
+    return await database.write(
+        restoration.erase_expired, ANA, deleted_before=before, answered_before=before, most=most
+    )
 
 
 async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA, erase: bool = False) -> None:
@@ -88,8 +96,8 @@ async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA,
 
 async def contents(database: Database) -> dict[str, list[Row]]:
     """Every row of every table that the database's catalogue knows."""
-    names = [row[0] for row in await database.read(rows, CATALOGUE[database.dialect])]
-    return {name: sorted(await database.read(rows, f'SELECT * FROM "{name}"'), key=repr) for name in names}
+    names = [row[0] for row in await database.read_installation(rows, CATALOGUE[database.dialect])]
+    return {name: sorted(await database.read_installation(rows, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
 def secret_words(count: int) -> list[str]:
@@ -119,7 +127,7 @@ async def fill(database: Database, words: Sequence[str]) -> None:
     await drop(database, "main", "ids", ["t"])
 
 
-async def log_work(tx: Tx, words: Sequence[str], made_from: str | None) -> None:
+async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | None) -> None:
     """Steps and events with the words, made from a message (they go with it) or from none (they go with the thread)."""
     thread, origin = await threads.lock(tx, ANA, "main"), Origin("client", "record_steps")
     message_seq = None if made_from is None else (await steps.message_seqs(tx, ANA, thread, [made_from]))[made_from]
@@ -132,7 +140,7 @@ async def log_work(tx: Tx, words: Sequence[str], made_from: str | None) -> None:
     await usage.add(tx, ANA, thread.thread_uid, [Line("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
 
 
-async def run_agents(tx: Tx, words: Sequence[str]) -> None:
+async def run_agents(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     """A run with the words that is under way, and one that has ended."""
     thread = await threads.lock(tx, ANA, "main")
     a, b, c, d, e, f, *_ = words
@@ -148,14 +156,14 @@ async def make_plan(tx: Tx, plan: Json, actor: str) -> None:
     await plans.change(tx, ANA, "main", lambda _: plan, expected_revision=None, actor=actor, new_uid=uid(), now=NOW)
 
 
-async def plan_work(tx: Tx, words: Sequence[str]) -> None:
+async def plan_work(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     """Two revisions of a plan, and an attempt, with the words."""
     for word in words[:2]:
         await make_plan(tx, {"goal": word}, words[2])
     await attempts.log(tx, ANA, "main", NewAttempt(*words[2:8]), new_uid=uid(), now=NOW)
 
 
-async def keep_in_mind(tx: Tx, words: Sequence[str]) -> None:
+async def keep_in_mind(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     """A session memory with the words, in its newest version and in an older one, and a profile without them."""
     for thread_id, content in (("main", words[0]), ("main", " ".join(words)), ("", "likes tea")):
         await working_memory.change(
@@ -171,7 +179,7 @@ async def keep_in_mind(tx: Tx, words: Sequence[str]) -> None:
         )
 
 
-async def derive(tx: Tx, words: Sequence[str]) -> None:
+async def derive(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     """What background work makes of the thread's first message, with the words; and a job that failed over it."""
     thread = await threads.lock(tx, ANA, "main")
     of = of_thread(ANA, thread.thread_uid)
@@ -209,6 +217,10 @@ async def derive(tx: Tx, words: Sequence[str]) -> None:
     assert claim is not None
     await jobs.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
     await spending.add(tx, OfDay(1, 1), now=NOW)
+    await tenant_spending.add(tx, Tenant(ANA.tenant_id), 1, now=NOW)
+    await journal.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))
+    key = ApiKey("key", ANA.tenant_id, (ANA.agent_id,), ANA.resource_id, ("read",), NOW)
+    await api_keys.create(tx, Tenant(ANA.tenant_id), key, "digest")
 
 
 @pytest.mark.parametrize("whole_thread_at_once", [False, True])
@@ -219,11 +231,11 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     words = secret_words(8)
     await fill(database, words)
     for message_id in ("a", None):
-        await database.write(log_work, words, message_id)
-    await database.write(run_agents, words)
-    await database.write(plan_work, words)
-    await database.write(keep_in_mind, words)
-    await database.write(derive, words)
+        await database.write(log_work, ANA, words, message_id)
+    await database.write(run_agents, ANA, words)
+    await database.write(plan_work, ANA, words)
+    await database.write(keep_in_mind, ANA, words)
+    await database.write(derive, ANA, words)
     filled = await contents(database)
     unfilled = {name for name in filled.keys() - NO_TENANTS if filled[name] == empty[name]}
     assert not unfilled, f"this test must put rows into {unfilled}, to show that they are erased"
@@ -237,8 +249,10 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
         assert [len(derived[name]) for name in told] == [1, 0, 0, 0, 0, 2]
     await drop_thread(database, "main")
     await expire(database)
-    rewrite_is_owed = await database.read(installation.rewrite_owed)
-    await database.write(installation.rewritten)
+    rewrite_is_owed = await database.read_installation(installation.rewrite_owed) is not None
+    await database.write_installation(
+        installation.rewritten, await database.read_installation(installation.rewrite_owed) or ""
+    )
     erased = await contents(database)
     by_words = OPAQUE | STAYING
     assert {name: erased[name] for name in erased.keys() - by_words} == {
@@ -259,15 +273,29 @@ async def test_only_what_is_older_than_the_retention_is_erased(database: Databas
     assert [message.id for message in await everything(database, "main")] == ["m3"]
 
 
-async def test_expired_deletes_of_all_tenants_are_erased_a_portion_at_a_time(database: Database) -> None:
-    other = Scope("another-tenant", "agent", "ana")
-    for scope in (ANA, BEN, other):
-        await say(database, "main", draft("kept", id="k"), draft("gone", id="g"), scope=scope)
-        await drop(database, "main", "ids", ["g"], scope=scope)
+async def test_expired_deletes_are_erased_a_portion_at_a_time(database: Database) -> None:
+    await say(database, "main", *(draft(f"word{n}", id=f"m{n}") for n in range(4)))
+    for n in range(3):
+        await drop(database, "main", "ids", [f"m{n}"])
     assert [await expire(database, most=2), await expire(database, most=2), await expire(database)] == [2, 1, 0]
-    assert await only(database, "SELECT count(*) FROM messages") == 3
-    for scope in (ANA, BEN, other):
-        assert [message.id for message in await having(database, "kept", scope)] == ["k"]
+    assert [message.id for message in await having(database, "word3", ANA)] == ["m3"]
+
+
+async def test_the_scopes_of_all_tenants_that_have_something_to_erase_are_found_in_one_order(
+    database: Database,
+) -> None:
+    other = Scope("another-tenant", "agent", "ana")
+    nothing = Scope("local", "agent", "zoe")
+    for scope in (BEN, other, ANA, nothing):
+        await say(database, "main", draft("gone", id="g"), scope=scope)
+        await drop(database, "main", "ids", ["g"], scope=scope, now=NOW + 50 if scope == nothing else NOW)
+    times, found = expiring.Times(NOW + 9, 0), [expiring.FIRST]
+    while page := await database.read_installation(expiring.erasable, times, after=found[-1], most=2):
+        found += page
+    assert found[1:] == [other, ANA, BEN]
+    for scope in found[1:]:
+        await database.write(restoration.erase_expired, scope, deleted_before=NOW + 9, answered_before=0)
+    assert await database.read_installation(expiring.erasable, times, after=expiring.FIRST) == []
 
 
 async def test_a_thread_made_again_under_an_erased_name_is_left_alone(database: Database) -> None:
@@ -285,8 +313,8 @@ async def test_kept_answers_go_when_their_time_has_passed(database: Database) ->
 
     for n in range(3):
         await database.write(idempotency.once, ANA, Request(f"k{n}", "hmac"), NOW + n, answer)
-    await database.write(restoration.erase_expired, deleted_before=0, answered_before=NOW + 2)
-    assert await database.read(rows, "SELECT key FROM idempotency") == [("k2",)]
+    await database.write(restoration.erase_expired, ANA, deleted_before=0, answered_before=NOW + 2)
+    assert await database.read_installation(rows, "SELECT key FROM idempotency") == [("k2",)]
 
 
 @pytest.mark.parametrize("at_once", [False, True])
@@ -303,7 +331,7 @@ async def test_the_half_of_a_tool_call_whose_other_half_is_erased_is_erased_too(
     )
     await drop(database, "main", "ids", ["t"], erase=at_once)
     assert at_once or await expire(database) == 1
-    stored = await database.read(rows, "SELECT id, parts, hidden_calls FROM messages ORDER BY seq")
+    stored = await database.read_installation(rows, "SELECT id, parts, hidden_calls FROM messages ORDER BY seq")
     assert [row[0] for row in stored] == ["a", "b", "t2"]
     assert "quokka" not in repr(stored)
     assert {row[2] for row in stored} == {None}
@@ -322,7 +350,7 @@ async def test_a_half_in_one_delete_goes_with_its_other_half_in_another(database
     await drop(database, "main", "ids", ["t1"], now=NOW)
     await drop(database, "main", "ids", ["a"], now=NOW + 1)
     assert await expire(database, NOW + 1) == 1
-    stored = await database.read(rows, "SELECT id, parts FROM messages ORDER BY seq")
+    stored = await database.read_installation(rows, "SELECT id, parts FROM messages ORDER BY seq")
     assert [row[0] for row in stored] == ["a", "t2"]
     assert "quokka" not in repr(stored)
     assert "numbat" in repr(stored)
@@ -354,9 +382,9 @@ async def test_erased_words_are_not_in_the_bytes_of_the_sqlite_files(tmp_path: P
         rest = secret_words(8)
         await fill(database, rest)
         worked = secret_words(4)
-        await database.write(log_work, ["main", *worked], "a")
+        await database.write(log_work, ANA, ["main", *worked], "a")
         assert all(word.encode() in bytes_on_disk(path) for word in (*kept, *gone, *rest[:-1], *worked))
-        embedded = await database.read(rows, VECTORS)
+        embedded = await database.read_installation(rows, VECTORS)
         await drop(database, "main", "ids", [word[:8] for word in gone], erase=at_once)
         await drop(database, "main", "ids", ["u", "a"], erase=at_once)
         description = Description("", {rest[1]: None}, "")
@@ -383,15 +411,17 @@ async def test_erasing_owes_the_file_a_rewrite_and_hiding_does_not(database: Dat
     await say(database, "main", draft(id="a"))
     if how == "what expired":
         await drop(database, "main", "all")
-        assert not await database.read(installation.rewrite_owed)
+        assert not await database.read_installation(installation.rewrite_owed)
         await expire(database, NOW)
-        assert not await database.read(installation.rewrite_owed)
+        assert not await database.read_installation(installation.rewrite_owed)
         await expire(database)
     elif how == "a thread at once":
         await drop_thread(database, "main", erase=True)
     else:
         await drop(database, "main", "all", erase=True)
     # Postgres reuses such space by itself.
-    assert await database.read(installation.rewrite_owed) == (database.dialect == "sqlite")
-    await database.write(installation.rewritten)
-    assert not await database.read(installation.rewrite_owed)
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    await database.write_installation(
+        installation.rewritten, await database.read_installation(installation.rewrite_owed) or ""
+    )
+    assert not await database.read_installation(installation.rewrite_owed)

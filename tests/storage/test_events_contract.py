@@ -35,11 +35,11 @@ async def tell(
     """Record events in a thread, which the first makes. Returns the seq of the last."""
     new_uid = uid()
 
-    async def write(tx: Tx) -> int:
+    async def write(tx: Tx, scope: Scope) -> int:
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
         return await events.record(tx, scope, thread, happened, origin=origin, now=now)
 
-    return await database.write(write)
+    return await database.write(write, scope)
 
 
 async def log(
@@ -157,14 +157,14 @@ async def test_nothing_that_happened_is_no_event(database: Database) -> None:
 async def test_a_transaction_that_fails_leaves_no_event_and_no_gap(database: Database) -> None:
     await tell(database, NewEvent("a"))
 
-    async def fail(tx: Tx) -> None:
+    async def fail(tx: Tx, scope: Scope) -> None:
         thread = await threads.lock(tx, ANA, "main")
         await events.record(tx, ANA, thread, [NewEvent("never")], origin=CODER, now=NOW)
         await events.record_of_resource(tx, ANA, NewEvent("never"), origin=CODER, now=NOW)
         raise RuntimeError("no")
 
     with pytest.raises(RuntimeError):
-        await database.write(fail)
+        await database.write(fail, ANA)
     await tell(database, NewEvent("b"))
     assert told(await log(database)) == [(1, "a"), (2, "b")]
     assert (await log_of_resource(database)).last_seq == 1
@@ -195,7 +195,7 @@ async def test_events_go_with_their_thread_and_its_seqs_begin_anew(database: Dat
         await log(database)
     await tell(database, NewEvent("anew"), now=NOW + 1)
     assert told(await log(database)) == [(1, "anew")]
-    await database.write(restoration.erase_expired, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await only(database, "SELECT count(*) FROM events") == 2
     page = await log_of_resource(database)
     assert [(each.seq, each.payload["thread_id"]) for each in page.events] == [(2, "other"), (3, "main")]
@@ -246,7 +246,7 @@ async def change(database: Database, thread_id: str, rng: random.Random) -> int:
     """A write of one to three events, which fails now and then. Returns how many it left."""
     count, fails, new_uid = rng.randint(1, 3), rng.random() < 0.2, uid()
 
-    async def write(tx: Tx) -> None:
+    async def write(tx: Tx, scope: Scope) -> None:
         thread = await threads.lock_or_make(tx, ANA, thread_id, new_uid, NOW)
         await events.record(tx, ANA, thread, [NewEvent(rng.choice("ab")) for _ in range(count)], origin=CODER, now=NOW)
         await events.record_of_resource(tx, ANA, NewEvent("r"), thread_uid=thread.thread_uid, origin=CODER, now=NOW)
@@ -254,7 +254,7 @@ async def change(database: Database, thread_id: str, rng: random.Random) -> int:
             raise Undone
 
     try:
-        await database.write(write)
+        await database.write(write, ANA)
     except Undone:
         return 0
     return count

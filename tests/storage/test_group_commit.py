@@ -8,6 +8,7 @@ import pytest
 
 from memstrata.storage import messages
 from memstrata.storage.errors import StorageUnavailable
+from memstrata.storage.records import Scope
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.transaction import StoreFunctionSuspended, Tx
 
@@ -15,7 +16,7 @@ from .building import ANA, NOW, draft, execute, only, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 
-Function = Callable[[Tx], Awaitable[int]]
+Function = Callable[[Tx, Scope], Awaitable[int]]
 
 
 class Refused(Exception):
@@ -38,7 +39,7 @@ async def statements(sqlite: SqliteDatabase) -> list[str]:
 
 
 def appending(name: str) -> Function:
-    async def append(tx: Tx) -> int:
+    async def append(tx: Tx, scope: Scope) -> int:
         done = await messages.append(
             tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
@@ -48,7 +49,7 @@ def appending(name: str) -> Function:
 
 
 async def at_once(sqlite: SqliteDatabase, *functions: Function) -> list[int | BaseException]:
-    return await asyncio.gather(*(sqlite.write(function) for function in functions), return_exceptions=True)
+    return await asyncio.gather(*(sqlite.write(function, ANA) for function in functions), return_exceptions=True)
 
 
 async def names(sqlite: SqliteDatabase) -> str:
@@ -91,10 +92,10 @@ async def test_nobody_is_answered_before_the_commit(sqlite: SqliteDatabase) -> N
 async def test_a_function_that_awaits_something_else_is_rolled_back(sqlite: SqliteDatabase, what: str) -> None:
     never = asyncio.get_running_loop().create_future()
 
-    async def wander(tx: Tx) -> int:
-        await appending("wandered")(tx)
+    async def wander(tx: Tx, scope: Scope) -> int:
+        await appending("wandered")(tx, scope)
         await (never if what == "a future" else asyncio.sleep(0))
-        return await appending("wandered")(tx)
+        return await appending("wandered")(tx, scope)
 
     before, error, after = await at_once(sqlite, appending("a"), wander, appending("b"))
     assert (before, after) == (1, 1)
@@ -104,17 +105,17 @@ async def test_a_function_that_awaits_something_else_is_rolled_back(sqlite: Sqli
 
 
 async def test_a_read_that_awaits_something_else_is_an_error_too(sqlite: SqliteDatabase) -> None:
-    async def wander(tx: Tx) -> None:
+    async def wander(tx: Tx, scope: Scope) -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(StoreFunctionSuspended, match="awaited something other than its transaction"):
-        await sqlite.read(wander)
+        await sqlite.read(wander, ANA)
     assert await only(sqlite, "SELECT 1") == 1
 
 
-async def lose(tx: Tx) -> int:
+async def lose(tx: Tx, scope: Scope) -> int:
     """End the transaction under everybody, as SQLite itself does on some errors, and fail."""
-    await appending("lost")(tx)
+    await appending("lost")(tx, scope)
     await execute(tx, "ROLLBACK")
     raise Refused("gone")
 
@@ -134,19 +135,19 @@ async def test_when_the_transaction_is_lost_the_others_run_again_and_commit(
 
 async def test_a_lost_transaction_alone_is_an_error_and_the_next_write_works(sqlite: SqliteDatabase) -> None:
     with pytest.raises(StorageUnavailable, match="could not write"):
-        await sqlite.write(lose)
-    assert await sqlite.write(appending("a")) == 1
+        await sqlite.write(lose, ANA)
+    assert await sqlite.write(appending("a"), ANA) == 1
 
 
 async def test_a_full_disk_fails_only_who_needs_the_room(sqlite: SqliteDatabase) -> None:
-    async def large(tx: Tx) -> int:
+    async def large(tx: Tx, scope: Scope) -> int:
         much = [draft("x" * 100_000) for _ in range(20)]
         await messages.append(
             tx, ANA, "large", much, new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         return 0
 
-    await sqlite.write(appending("a"))
+    await sqlite.write(appending("a"), ANA)
     pages = await only(sqlite, "PRAGMA page_count")
     await sqlite._writer_thread.hop(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + 60}"))
     first, full, second = await at_once(sqlite, appending("b"), large, appending("c"))
@@ -158,13 +159,13 @@ async def test_a_full_disk_fails_only_who_needs_the_room(sqlite: SqliteDatabase)
 
 
 async def test_a_commit_that_fails_fails_all_and_leaves_nothing(sqlite: SqliteDatabase) -> None:
-    async def dangle(tx: Tx) -> int:
+    async def dangle(tx: Tx, scope: Scope) -> int:
         await execute(tx, "PRAGMA defer_foreign_keys = ON")
         return await execute(
             tx, "INSERT INTO deletions VALUES ('local', 'agent', 'ana', 'd', 'no such thread', 'thread', 0, 0)"
         )
 
-    await sqlite.write(appending("before"))
+    await sqlite.write(appending("before"), ANA)
     answers = await at_once(sqlite, appending("a"), dangle, appending("b"))
     for answer in answers:
         assert isinstance(answer, StorageUnavailable)
@@ -175,7 +176,7 @@ async def test_a_commit_that_fails_fails_all_and_leaves_nothing(sqlite: SqliteDa
 
 
 async def test_a_cancelled_caller_takes_nobody_along(sqlite: SqliteDatabase) -> None:
-    units = [asyncio.create_task(sqlite.write(appending(f"t{n}"))) for n in range(10)]
+    units = [asyncio.create_task(sqlite.write(appending(f"t{n}"), ANA)) for n in range(10)]
     await asyncio.sleep(0)
     for unit in units[::2]:
         unit.cancel()
@@ -186,7 +187,7 @@ async def test_a_cancelled_caller_takes_nobody_along(sqlite: SqliteDatabase) -> 
 
 async def test_closing_waits_for_what_was_submitted(tmp_path: Path) -> None:
     database = await SqliteDatabase.open(str(tmp_path / "other.db"))
-    units = [asyncio.create_task(database.write(appending(f"t{n}"))) for n in range(100)]
+    units = [asyncio.create_task(database.write(appending(f"t{n}"), ANA)) for n in range(100)]
     await asyncio.sleep(0)
     await database.close()
     assert await asyncio.gather(*units) == [1] * 100

@@ -20,7 +20,7 @@ async def append_once(
 ) -> tuple[Json, bool]:
     """An append that may be sent again, as a tool makes it."""
 
-    async def unit(tx: Tx) -> tuple[Json, bool]:
+    async def unit(tx: Tx, scope: Scope) -> tuple[Json, bool]:
         async def write(tx: Tx) -> Json:
             done = await messages.append(
                 tx, scope, "main", [sent], new_uid=new_uid, replace_known=False, now=NOW, search_text=search_text
@@ -30,7 +30,7 @@ async def append_once(
         return await idempotency.once(tx, scope, request, NOW, write)
 
     new_uid = uid()
-    return await database.write(unit)
+    return await database.write(unit, scope)
 
 
 async def test_a_request_sent_again_gets_the_first_answer_and_does_nothing(database: Database) -> None:

@@ -19,7 +19,9 @@ from memstrata.storage import (
     deletions,
     events,
     idempotency,
+    job_setbacks,
     jobs,
+    journal,
     messages,
     orphans,
     plans,
@@ -39,6 +41,7 @@ from memstrata.storage import (
 from memstrata.storage.attempts import NewAttempt
 from memstrata.storage.events import NewEvent
 from memstrata.storage.idempotency import Request
+from memstrata.storage.journal import Line as JournalLine
 from memstrata.storage.records import ROLES, Json, Origin, Scope, Thread
 from memstrata.storage.run_listing import Wanted
 from memstrata.storage.runs import Checkpoint, Claim, Run
@@ -54,9 +57,12 @@ from .document_calls import SILENT as SILENT_OF_DOCUMENTS
 from .document_calls import TABLES as TABLES_OF_DOCUMENTS
 from .document_calls import distilled, document_calls
 from .entry_calls import SILENT, entry_calls, remembered
+from .erasing_calls import SILENT as SILENT_OF_ERASING
+from .erasing_calls import erasing_calls
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
 from .observation_calls import observation_calls, observed
-from .vectoring import DIMENSION, MODEL, embed_all
+from .redacting_calls import redacting_calls
+from .vectoring import DIMENSION, MODEL, embed_all, new, unit
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +153,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
         "jobs.claim_in": lambda tx, who: jobs.claim_in(tx, who, jobs.KINDS, holder="new", now=NOW, lease_ms=9),
-        "jobs.forget_thread": lambda tx, who: jobs.forget_thread(tx, who, known.thread_uid),
+        "job_setbacks.forget_thread": lambda tx, who: job_setbacks.forget_thread(tx, who, known.thread_uid),
         "jobs.held": lambda tx, who: jobs.held(tx, who, known.thread_uid, "observe", 1),
         "jobs.request": lambda tx, who: jobs.request(
             tx, who, known.thread_uid, "observe", 9, due_at=NOW, now=NOW, revive=True
@@ -157,6 +163,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "jobs.resume": lambda tx, who: jobs.resume(tx, who, None, NOW),
         "jobs.waiting": lambda tx, who: jobs.waiting(tx, who, NOW),
+        "journal.append": lambda tx, who: journal.append(tx, who, _JOURNALED),
         "messages.append": lambda tx, who: messages.append(
             tx,
             who,
@@ -172,6 +179,8 @@ def calls(known: Known) -> dict[str, Call]:
         **document_calls(known.thread_uid),
         **entry_calls(known.thread_uid),
         **observation_calls(known.thread_uid),
+        **erasing_calls(known.thread_uid),
+        **redacting_calls(known.thread_uid),
         "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "messages.neighbours": lambda tx, who: messages.neighbours(
             tx, who, known.thread_uid, "main", 2, before=9, after=9
@@ -184,6 +193,10 @@ def calls(known: Known) -> dict[str, Call]:
         "restoration.restore": lambda tx, who: restoration.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
         ),
+        "restoration.erase_expired": lambda tx, who: restoration.erase_expired(
+            tx, who, deleted_before=NOW + 9, answered_before=NOW + 9
+        ),
+        "run_listing.expire": lambda tx, who: run_listing.expire(tx, who, now=NOW * 2),
         "run_listing.listed": lambda tx, who: run_listing.listed(tx, who, Wanted(), after=None, limit=9),
         "run_listing.listed, of the thread": lambda tx, who: run_listing.listed(
             tx, who, Wanted(thread_id="main"), after=None, limit=9
@@ -243,6 +256,9 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, MODEL, bytes(DIMENSION // 8), known.row_ids, most=9
         ),
         "vectors.of_rows": lambda tx, who: vectors.of_rows(tx, who, MODEL, known.row_ids),
+        "vectors.put": lambda tx, who: vectors.put(
+            tx, who, "another", DIMENSION, [new(row_id, unit()[0]) for row_id in known.row_ids]
+        ),
         "vectors.progress": lambda tx, who: vectors.progress(tx, who, MODEL),
         "windows.between": lambda tx, who: windows.between(tx, who, said, after=0, before=9, first=1, newest=1),
         "windows.first": lambda tx, who: windows.first(tx, who, said, most=9),
@@ -252,6 +268,7 @@ def calls(known: Known) -> dict[str, Call]:
         "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
         "working_memory.current": lambda tx, who: working_memory.current(tx, who, "main"),
         "working_memory.current, of the resource": lambda tx, who: working_memory.current(tx, who, ""),
+        "working_memory.erase_cleared": lambda tx, who: working_memory.erase_cleared(tx, who, cleared_before=NOW + 9),
         "working_memory.kept": lambda tx, who: working_memory.kept(tx, who, "main", version=1),
         "working_memory.kept, of the resource": lambda tx, who: working_memory.kept(tx, who, "", version=1),
         "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text, now=NOW),
@@ -261,7 +278,7 @@ def calls(known: Known) -> dict[str, Call]:
     }
 
 
-async def _logged(tx: Tx, thread: Thread) -> None:
+async def _logged(tx: Tx, scope: Scope, thread: Thread) -> None:
     """Steps, events and usage of ANA's."""
     await steps.record(tx, ANA, thread, [NewStep("op", "text", {}, NOW)], now=NOW)
     await events.record(tx, ANA, thread, [NewEvent("e")], origin=_ORIGIN, now=NOW)
@@ -269,7 +286,7 @@ async def _logged(tx: Tx, thread: Thread) -> None:
     await usage.add(tx, ANA, thread.thread_uid, [_LINE], now=NOW)
 
 
-async def _ran(tx: Tx, thread: Thread) -> None:
+async def _ran(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A run of ANA's, and one of a thread that she deleted."""
     await runs.create(tx, ANA, thread, "r", _CHECKPOINT, now=NOW)
     gone = await threads.lock_or_make(tx, ANA, "gone", uid(), NOW)
@@ -277,7 +294,7 @@ async def _ran(tx: Tx, thread: Thread) -> None:
     await deletions.delete_thread(tx, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW)
 
 
-async def _worked(tx: Tx, thread: Thread) -> None:
+async def _worked(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A plan, an attempt and both documents of ANA's."""
     await _plan(tx, ANA, thread.thread_uid, {"goal": "old"})
     for thread_id in ("main", ""):
@@ -285,7 +302,7 @@ async def _worked(tx: Tx, thread: Thread) -> None:
     await attempts.log(tx, ANA, "main", _TRIED, new_uid=uid(), now=NOW)
 
 
-async def _queued(tx: Tx, thread: Thread) -> None:
+async def _queued(tx: Tx, scope: Scope, thread: Thread) -> None:
     """Jobs of ANA's: one that somebody works on, one that is due, one that is dead."""
     for kind in ("title", "observe", "summary"):
         await jobs.request(tx, ANA, thread.thread_uid, kind, 1, due_at=NOW, now=NOW)
@@ -339,6 +356,7 @@ def _delete(tx: Tx, who: Scope, which: deletions.Which, ids: list[str]) -> Await
 
 _ORIGIN = Origin("client", "tool")
 _TRIED = NewAttempt("k", "try", "ended")
+_JOURNALED = JournalLine(NOW, "key:k", "client", "tool", "done", "mark")
 _LINE = Line("m", "steps", Spent(1, 2, 3, 4, 5))
 _CHECKPOINT = Checkpoint('{"s":1}', "[]", "w", {}, None, None)
 _A = draft(id="a", role="assistant", parts=[tool_call("c1"), {"type": "text", "text": "apple"}])
@@ -353,11 +371,11 @@ class Undone(Exception):
 async def answer(database: Database, call: Call, who: Scope) -> str:
     """What a call answers or raises, in words without the caller's own name; it is undone."""
 
-    async def unit(tx: Tx) -> None:
+    async def unit(tx: Tx, scope: Scope) -> None:
         raise Undone(await call(tx, who))
 
     try:
-        await database.write(unit)
+        await database.write(unit, who)
     except Undone as undone:
         return repr(undone.value)
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be the same
@@ -366,7 +384,7 @@ async def answer(database: Database, call: Call, who: Scope) -> str:
 
 
 async def contents(database: Database) -> list[Any]:
-    return [sorted(await database.read(rows, f"SELECT * FROM {table}"), key=repr) for table in TABLES]
+    return [sorted(await database.read_installation(rows, f"SELECT * FROM {table}"), key=repr) for table in TABLES]
 
 
 async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database: Database) -> None:
@@ -383,13 +401,13 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         return {"answer": "old"}
 
     await database.write(idempotency.once, ANA, Request("k", "body"), NOW, kept)
-    await database.write(_logged, made.thread)
-    await database.write(_ran, made.thread)
-    await database.write(_worked, made.thread)
-    await database.write(_queued, made.thread)
-    await database.write(remembered, made.thread)
-    await database.write(observed, made.thread)
-    await database.write(distilled, made.thread)
+    await database.write(_logged, ANA, made.thread)
+    await database.write(_ran, ANA, made.thread)
+    await database.write(_worked, ANA, made.thread)
+    await database.write(_queued, ANA, made.thread)
+    await database.write(remembered, ANA, made.thread)
+    await database.write(observed, ANA, made.thread)
+    await database.write(distilled, ANA, made.thread)
     await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"
@@ -406,20 +424,30 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     assert await contents(database) == before
     told_apart = {name for name, call in calls(met).items() if plain(await answer(database, call, ANA)) != empty[name]}
     # These answer nothing; what they did to ANA's rows would have shown above.
-    assert calls(
-        met
-    ).keys() - told_apart <= SILENT | SILENT_OF_DERIVATIONS | SILENT_OF_DOCUMENTS | SILENT_OF_OBSERVATIONS | {
-        "search.remove",
-        "search.remove_thread",
-        "orphans.index_again",
-        "jobs.forget_thread",
-        "jobs.request",
-        "jobs.request_many",
-        "usage.add",
-        "runs.claim",
-        "runs.finish",
-        "runs.suspend",
-    }
+    assert (
+        calls(met).keys() - told_apart
+        <= SILENT
+        | SILENT_OF_DERIVATIONS
+        | SILENT_OF_DOCUMENTS
+        | SILENT_OF_ERASING
+        | SILENT_OF_OBSERVATIONS
+        | {
+            "search.remove",
+            "search.remove_thread",
+            "orphans.index_again",
+            "journal.append",
+            "job_setbacks.forget_thread",
+            "jobs.request",
+            "jobs.request_many",
+            "usage.add",
+            "restoration.erase_expired",
+            "run_listing.expire",
+            "working_memory.erase_cleared",
+            "runs.claim",
+            "runs.finish",
+            "runs.suspend",
+        }
+    )
 
 
 def test_every_function_that_takes_a_scope_is_among_the_calls() -> None:

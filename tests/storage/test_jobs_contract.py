@@ -34,7 +34,7 @@ async def ask(
 async def take(
     database: Database, now: int = NOW, *, kinds: Collection[Kind] = KINDS, holder: str = "one"
 ) -> Claim | None:
-    return await database.write(jobs.claim, kinds, holder=holder, now=now, lease_ms=LEASE)
+    return await database.write_installation(jobs.claim, kinds, holder=holder, now=now, lease_ms=LEASE)
 
 
 async def taken(database: Database, now: int = NOW, *, kinds: Collection[Kind] = KINDS) -> Claim:
@@ -89,12 +89,12 @@ async def test_a_request_during_the_work_keeps_the_job_due(database: Database) -
 
 
 async def test_a_request_is_undone_with_its_transaction(database: Database) -> None:
-    async def unit(tx: Tx) -> None:
+    async def unit(tx: Tx, scope: Scope) -> None:
         await jobs.request(tx, ANA, "", "observe", 1, due_at=NOW, now=NOW)
         raise KeyError
 
     with pytest.raises(KeyError):
-        await database.write(unit)
+        await database.write(unit, ANA)
     assert await take(database) is None
 
 
@@ -191,12 +191,12 @@ async def test_the_effects_of_who_is_fenced_off_are_undone(database: Database) -
     first = await taken(database)
     await taken(database, NOW + LEASE)
 
-    async def end(tx: Tx) -> None:
+    async def end(tx: Tx, scope: Scope) -> None:
         await threads.lock_or_make(tx, ANA, "effect", uid(), NOW)
         await jobs.finish(tx, first, now=NOW)
 
     with pytest.raises(Fenced):
-        await database.write(end)
+        await database.write(end, ANA)
     assert await only(database, "SELECT count(*) FROM threads") == 0
 
 
@@ -278,7 +278,7 @@ async def test_claims_at_the_same_time_never_get_the_same_job(database: Database
 
 async def test_when_the_next_job_is_to_be_had(database: Database) -> None:
     async def soonest(*kinds: Kind, now: int = NOW) -> int | None:
-        return await database.read(jobs.soonest, kinds or KINDS, now=now)
+        return await database.read_installation(jobs.soonest, kinds or KINDS, now=now)
 
     assert await soonest() is None
     await ask(database, 1, due_at=NOW + 7)
@@ -302,8 +302,8 @@ async def test_jobs_of_a_deleted_thread_are_not_shown_and_go_when_it_is_erased(d
         await database.write(deletions.delete_thread, ANA, name, deletion_uid=uid(), erase=erase, now=NOW)
     assert {row.thread_id for row in await waiting(database)} == {None}
     assert await only(database, "SELECT count(*) FROM jobs") == 2
-    await database.write(restoration.erase_expired, deleted_before=NOW + 1, answered_before=0)
-    assert await database.read(rows, "SELECT thread_uid FROM jobs") == [("",)]
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
+    assert await database.read_installation(rows, "SELECT thread_uid FROM jobs") == [("",)]
     if claim.thread_uid:
         with pytest.raises(Fenced):
             await database.write(jobs.finish, claim, now=NOW)

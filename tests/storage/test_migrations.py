@@ -68,7 +68,9 @@ async def test_processes_that_start_together_on_an_empty_database_all_succeed(
     assert len(keys) == 1, "one installation has one secret"
     database = await reopened(database_url)
     try:
-        assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+        assert (
+            await database.read_installation(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+        )
         await say(database, "main", draft("walrus"))
         assert len(await having(database, "walrus")) == 1
     finally:
@@ -128,7 +130,7 @@ async def test_a_step_that_fails_leaves_the_database_at_the_step_before(
     with pytest.raises(Exception, match="nowhere"):
         await (await reopened(database_url)).close()
     assert await tables(database_url, server) == before
-    assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+    assert await database.read_installation(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
     assert len(await having(database, "walrus")) == 1
     with pytest.raises(Exception, match="mood"):
         await only(database, "SELECT mood FROM messages")
@@ -147,7 +149,7 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     opened = await asyncio.gather(*(reopened(database_url) for _ in range(3)))
     again = opened[0]
     try:
-        steps = await again.read(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
+        steps = await again.read_installation(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
         assert steps[0] == (1, "messages_and_threads")
         assert steps[LATEST:] == [(LATEST + 1, "another")]
         assert await only(again, "SELECT a FROM extra") == "one;two"
@@ -173,17 +175,17 @@ async def test_a_step_may_take_longer_than_any_other_statement_and_others_wait_f
         tasks.start_soon(open_one)
         tasks.start_soon(open_one)
     for database in opened:
-        assert await database.read(rows, "SELECT count(*) FROM extra") == [(0,)]
+        assert await database.read_installation(rows, "SELECT count(*) FROM extra") == [(0,)]
         await database.close()
 
 
 async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database: Database, database_url: str) -> None:
     await say(database, "main", draft())
-    await database.write(execute, "INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
-    before = await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version")
+    await database.write_installation(execute, "INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
+    before = await database.read_installation(rows, "SELECT * FROM schema_migrations ORDER BY version")
     with pytest.raises(DatabaseTooNew, match=rf"version 99, and this memstrata knows versions up to {LATEST}.*Upgrade"):
         await (await reopened(database_url)).close()
-    assert await database.read(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
+    assert await database.read_installation(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
 
 
 async def test_what_the_first_version_stored_is_there_after_the_later_steps(
@@ -194,7 +196,7 @@ async def test_what_the_first_version_stored_is_there_after_the_later_steps(
         patched.setattr(runner, "migrations", lambda dialect: first[dialect])
         old = await reopened(database_url)
         values = "'local', 'agent', 'ana', 'uid', 'main'"
-        await old.write(
+        await old.write_installation(
             execute,
             "INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, "
             f"updated_at, next_seq, last_created_at, message_count, token_count) VALUES ({values}, '{{}}', 5, 6, 1, 0, 0, 0)",
@@ -202,7 +204,9 @@ async def test_what_the_first_version_stored_is_there_after_the_later_steps(
         await old.close()
     database = await reopened(database_url)
     try:
-        assert await database.read(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+        assert (
+            await database.read_installation(rows, "SELECT version FROM schema_migrations ORDER BY version") == VERSIONS
+        )
         assert (await database.read(threads.find, ANA, "main")).updated_at == 6
         assert (await say(database, "main", draft("walrus"))).thread.thread_uid == "uid"
     finally:
@@ -245,31 +249,36 @@ async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_
         for name, value in OF_DIALECT[old.dialect].items():
             script = script.replace(name, value)
         for statement in script.split(";\n")[:-1]:
-            await old.write(execute, statement)
+            await old.write_installation(execute, statement)
         if old.dialect == "sqlite":
             words = "INSERT INTO search_text (rowid, text, scope) SELECT row_id, 'walrus', '1' FROM search_rows"
-            await old.write(execute, words)
-        kept = await old.read(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
+            await old.write_installation(execute, words)
+        kept = await old.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
         await old.close()
     database = await reopened(database_url)
     try:
         assert [seq for _, seq in kept] == [1, 2]
         (first, _), (second, _) = kept
-        assert await database.read(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id") == kept
-        assert await database.read(rows, "SELECT row_id FROM search_vectors ORDER BY 1") == [(first,), (second,)]
-        assert await database.read(rows, "SELECT raw_tokens, title_by FROM threads") == [(9, "caller")]
+        assert await database.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id") == kept
+        assert await database.read_installation(rows, "SELECT row_id FROM search_vectors ORDER BY 1") == [
+            (first,),
+            (second,),
+        ]
+        assert await database.read_installation(rows, "SELECT raw_tokens, title_by FROM threads") == [(9, "caller")]
         new = (await say(database, "main", draft("walrus", id="new"))).stored[0].seq
         assert await only(database, f"SELECT row_id FROM search_rows WHERE seq = {new}") > second + 1, "never again"
         # What a foreign key did: rows go with their message, and vectors and words with their row.
-        await database.write(execute, "DELETE FROM messages WHERE seq = 1")
+        await database.write_installation(execute, "DELETE FROM messages WHERE seq = 1")
         assert await only(database, "SELECT min(row_id) FROM search_rows") == second
         assert await only(database, "SELECT min(row_id) FROM search_vectors") == second
         if database.dialect == "sqlite":
             assert await only(database, "SELECT min(rowid) FROM search_text") == second
-        await database.write(execute, AN_ENTRY)
-        await database.write(execute, "UPDATE search_rows SET thread_uid = 'entry:e', seq = 1 WHERE seq = 2")
-        await database.write(execute, "DELETE FROM entries")
-        assert await database.read(rows, "SELECT seq FROM search_rows") == [(new,)]
+        await database.write_installation(execute, AN_ENTRY)
+        await database.write_installation(
+            execute, "UPDATE search_rows SET thread_uid = 'entry:e', seq = 1 WHERE seq = 2"
+        )
+        await database.write_installation(execute, "DELETE FROM entries")
+        assert await database.read_installation(rows, "SELECT seq FROM search_rows") == [(new,)]
     finally:
         await database.close()
 

@@ -4,7 +4,7 @@ import pytest
 
 from memstrata.storage import observation_sources, observations, threads
 from memstrata.storage.observations import Activated, Cursor, NewObservation, Observation, Status
-from memstrata.storage.records import Thread
+from memstrata.storage.records import Scope, Thread
 from memstrata.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, say
@@ -23,7 +23,7 @@ async def thread_of(database: Database) -> Thread:
 async def note(database: Database, batch: int, *texts: str, tokens: int = 10) -> list[int]:
     """Note ahead, up to a seq."""
 
-    async def unit(tx: Tx) -> list[int]:
+    async def unit(tx: Tx, scope: Scope) -> list[int]:
         thread = await threads.lock(tx, ANA, "main")
         made = [new(text, batch, tokens=tokens) for text in texts]
         ids = await observations.add(
@@ -32,14 +32,14 @@ async def note(database: Database, batch: int, *texts: str, tokens: int = 10) ->
         await observations.buffer(tx, ANA, thread, Cursor(batch), current_task="tea", next_step=None)
         return ids
 
-    return await database.write(unit)
+    return await database.write(unit, ANA)
 
 
 async def activate(database: Database, keep: int) -> Activated | None:
-    async def unit(tx: Tx) -> Activated | None:
+    async def unit(tx: Tx, scope: Scope) -> Activated | None:
         return await observations.activate(tx, ANA, await threads.lock(tx, ANA, "main"), keep=keep)
 
-    return await database.write(unit)
+    return await database.write(unit, ANA)
 
 
 async def listed(database: Database, *statuses: Status) -> list[Observation]:

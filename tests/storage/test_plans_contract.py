@@ -118,7 +118,7 @@ async def test_the_last_hundred_revisions_are_kept(database: Database) -> None:
     assert (found.newest.revision, found.oldest) == (MOST_REVISIONS + 3, 4)
     assert sorted(found.asked) == list(range(4, MOST_REVISIONS + 4))
     assert all(found.asked[number].plan == {"n": number - 1} for number in found.asked)
-    stored = await database.read(rows, "SELECT count(*) FROM plans GROUP BY thread_uid")
+    stored = await database.read_installation(rows, "SELECT count(*) FROM plans GROUP BY thread_uid")
     assert stored == [(MOST_REVISIONS,), (MOST_REVISIONS,)]
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import asyncpg
 import pytest
-from asyncpg.transaction import Transaction
 
-from memstrata.storage import messages, threads
+from memstrata.storage import messages, postgres_database, threads
 from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Tx
 
 from .building import ANA, draft, only, say
@@ -66,7 +66,7 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
     await say(postgres, "main", draft())
     runs = 0
 
-    async def look(tx: Tx) -> int:
+    async def look(tx: Tx, scope: Scope) -> int:
         nonlocal runs
         runs += 1
         before = len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
@@ -74,7 +74,7 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
             await onlooker.fetch(TERMINATE, 100, 10_000)
         return before + len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
 
-    assert await postgres.read(look) == 2
+    assert await postgres.read(look, ANA) == 2
     assert runs == 2
 
 
@@ -86,26 +86,26 @@ async def test_a_commit_without_an_answer_is_asked_about_and_not_repeated(
     reached: bool,
 ) -> None:
     runs, commits = 0, 0
-    commit = Transaction.commit
+    commit = postgres_database._commit
 
-    async def interrupted(transaction: Any) -> None:
+    async def interrupted(connection: Any) -> None:
         nonlocal commits
         commits += 1
         if commits > 1:
-            await commit(transaction)
+            await commit(connection)
             return
         if reached:
-            await commit(transaction)
+            await commit(connection)
         await onlooker.fetch(TERMINATE, 100, 10_000)
         raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
-    async def append(tx: Tx) -> str:
+    async def append(tx: Tx, scope: Scope) -> str:
         nonlocal runs
         runs += 1
-        return await append_and_count(tx, "main", "a", "uid")
+        return await append_and_count(tx, scope, "main", "a", "uid")
 
-    monkeypatch.setattr(Transaction, "commit", interrupted)
-    assert await postgres.write(append) == "added"
+    monkeypatch.setattr(postgres_database, "_commit", interrupted)
+    assert await postgres.write(append, ANA) == "added"
     assert runs == (1 if reached else 2)
     await check(postgres, {"main": ["a"]})
 
@@ -116,7 +116,7 @@ async def test_a_deadlock_is_run_again(postgres: PostgresDatabase) -> None:
     both_hold_one = asyncio.Barrier(2)
     runs = 0
 
-    async def hold(tx: Tx, /, first: str, second: str) -> None:
+    async def hold(tx: Tx, scope: Scope, /, first: str, second: str) -> None:
         nonlocal runs
         runs += 1
         await threads.lock(tx, ANA, first)
@@ -124,7 +124,7 @@ async def test_a_deadlock_is_run_again(postgres: PostgresDatabase) -> None:
             await both_hold_one.wait()
         await threads.lock(tx, ANA, second)
 
-    await asyncio.gather(postgres.write(hold, "a", "b"), postgres.write(hold, "b", "a"))
+    await asyncio.gather(postgres.write(hold, ANA, "a", "b"), postgres.write(hold, ANA, "b", "a"))
     assert runs == 3
 
 

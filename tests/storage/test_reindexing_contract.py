@@ -20,11 +20,11 @@ pytestmark = pytest.mark.anyio
 
 async def grow_old(database: Database) -> None:
     """As if older rules had made every row."""
-    await database.write(execute, "UPDATE search_rows SET text_version = 1")
+    await database.write_installation(execute, "UPDATE search_rows SET text_version = 1")
 
 
 async def stale(database: Database) -> list[tuple[Scope, str, int]]:
-    found = await database.read(vectors.stale, after=0, most=100)
+    found = await database.read_installation(vectors.stale, after=0, most=100)
     assert [row.row_id for row in found] == sorted(row.row_id for row in found)
     return [(row.scope, row.thread_uid, row.seq) for row in found]
 
@@ -35,8 +35,8 @@ async def test_rows_of_older_rules_are_given_until_they_are_made_anew(database: 
     await grow_old(database)
     other = (await say(database, "main", draft("word"), scope=BEN)).thread.thread_uid
     assert await stale(database) == [(ANA, uid, seq) for seq in (1, 2, 3, 4)]
-    first, *_ = await database.read(vectors.stale, after=0, most=1)
-    assert [row.seq for row in await database.read(vectors.stale, after=first.row_id, most=2)] == [2, 3]
+    first, *_ = await database.read_installation(vectors.stale, after=0, most=1)
+    assert [row.seq for row in await database.read_installation(vectors.stale, after=first.row_id, most=2)] == [2, 3]
 
     def chunked(message: Message) -> Indexed:
         return indexed("again", search_text(message).chunks[0])
@@ -99,19 +99,21 @@ async def test_what_the_second_version_indexed_is_found_and_is_made_anew(
     with monkeypatch.context() as patched:
         patched.setattr(runner, "migrations", lambda dialect: known[dialect])
         old = await open_database(database_url, Path())
-        await old.write(execute, OLD_THREAD)
+        await old.write_installation(execute, OLD_THREAD)
         for seq, hours in ((1, 0), (2, 1), (3, 9)):
             said_at = NOW + hours * SESSION_GAP_MS // 6
-            await old.write(execute, OLD_MESSAGE.replace(":seq", str(seq)).replace(":said_at", str(said_at)))
+            await old.write_installation(
+                execute, OLD_MESSAGE.replace(":seq", str(seq)).replace(":said_at", str(said_at))
+            )
             for sql in OLD_WORDS[old.dialect]:
-                await old.write(execute, sql.format(seq=seq, token=scope_token(ANA)))
-        before = await old.read(rows, "SELECT row_id FROM search_rows ORDER BY seq")
+                await old.write_installation(execute, sql.format(seq=seq, token=scope_token(ANA)))
+        before = await old.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq")
         await old.close()
     database = await open_database(database_url, Path())
     try:
-        assert await database.read(rows, "SELECT row_id FROM search_rows ORDER BY seq") == before
+        assert await database.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq") == before
         kept = "SELECT seq, chunk, role, speaker, said_at, session_seq, session_mark FROM search_rows ORDER BY seq"
-        assert await database.read(rows, kept) == [
+        assert await database.read_installation(rows, kept) == [
             (1, 0, "user", "Kim", NOW, 1, None),
             (2, 0, "user", "Kim", NOW + SESSION_GAP_MS // 6, 1, None),
             (3, 0, "user", "Kim", NOW + SESSION_GAP_MS * 3 // 2, 3, None),

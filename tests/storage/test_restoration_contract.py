@@ -91,7 +91,7 @@ async def test_a_delete_that_was_undone_or_erased_cannot_be_undone(database: Dat
     with pytest.raises(NotFound):
         await restore(database, undone.deletion_uid)
     erased = await drop(database, "main", "ids", ["a"], now=NOW)
-    await database.write(restoration.erase_expired, deleted_before=NOW + 1, answered_before=0)
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 1, answered_before=0)
     with pytest.raises(NotFound):
         await restore(database, erased.deletion_uid)
     assert await seqs(database, "main") == [2]

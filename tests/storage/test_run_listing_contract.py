@@ -171,4 +171,4 @@ def test_runs_are_looked_up_and_listed_through_their_indexes(tmp_path: Path) -> 
     )
     assert "runs_by_time" in listing
     expired, _ = plan(file, run_listing._EXPIRED)
-    assert "runs_by_expiry" in expired
+    assert "SEARCH runs USING INDEX" in expired

@@ -65,14 +65,14 @@ async def test_a_run_is_suspended_resumed_and_completed(runs: Runs) -> None:
 async def test_the_state_stays_until_the_run_ends_and_is_then_in_no_row(runs: Runs) -> None:
     await runs.suspend("r1", "quokka", pending_tool_calls=[{**CALL, "suspend_payload": "numbat"}])
     claim = (await runs.resume("r1", {"approved": True, "why": "wombat"}))["claim"]
-    row = repr(await runs.database.read(rows, "SELECT * FROM runs"))
+    row = repr(await runs.database.read_installation(rows, "SELECT * FROM runs"))
     assert all(word in row for word in ("quokka", "numbat", "wombat"))
     await runs.complete("r1", claim, "failed", "bilby")
-    row = repr(await runs.database.read(rows, "SELECT * FROM runs"))
+    row = repr(await runs.database.read_installation(rows, "SELECT * FROM runs"))
     assert not [word for word in ("quokka", "numbat", "wombat") if word in row]
     assert "bilby" in row
     # Nobody asked for an erasure: a whole file is not rewritten for each run that ends.
-    assert not await runs.database.read(installation.rewrite_owed)
+    assert not await runs.database.read_installation(installation.rewrite_owed)
     assert (await runs.log())[-1] == ("run_failed", {"run_id": "r1"})
 
 
@@ -146,7 +146,7 @@ async def test_a_stale_claim_moves_nothing_and_names_the_new_holder(runs: Runs) 
     runs.clock.now += 1
     new = await runs.resume("r1", by="second", seconds=10)
     assert new["state"] == 1
-    before = await runs.database.read(rows, "SELECT * FROM runs")
+    before = await runs.database.read_installation(rows, "SELECT * FROM runs")
     for _ in range(2):
         for call in (
             runs.suspend("r1", 2, claim=old),
@@ -157,7 +157,7 @@ async def test_a_stale_claim_moves_nothing_and_names_the_new_holder(runs: Runs) 
             assert f"the claim {old[:40]}" in error.replace("'", "")
             assert "second resumed it at" in error
         runs.clock.now += 60_000  # nor when the new holder's time is over, too
-    assert await runs.database.read(rows, "SELECT * FROM runs") == before
+    assert await runs.database.read_installation(rows, "SELECT * FROM runs") == before
     await runs.complete("r1", new["claim"])
     assert "completed since" in await refused(Conflict, runs.suspend("r1", 2, claim=old))
 
@@ -300,7 +300,7 @@ async def test_a_request_sent_again_with_its_key_gets_its_claim_and_state_again(
     first = await runs.resume("r1", key="k2", by="first")
     runs.clock.now += 1000
     assert await runs.resume("r1", key="k2", by="first") == first
-    assert "quokka" not in repr(await runs.database.read(rows, "SELECT * FROM idempotency"))
+    assert "quokka" not in repr(await runs.database.read_installation(rows, "SELECT * FROM idempotency"))
     runs.clock.now += 300_000
     assert await runs.resume("r1", key="k2") == first, "late, but nobody took the run over"
     taken = await runs.resume("r1", by="second")

@@ -29,8 +29,8 @@ async def test_an_expired_checkpoint_cannot_be_resumed_and_is_removed(runs: Runs
         assert f"the checkpoint of run 'r1' expired at {iso(NOW + MINUTE)}" in await refused(Conflict, call)
     assert await runs.expire() == 1
     assert await runs.ids() == ["r3", "r2"]
-    assert "quokka" not in repr(await runs.database.read(rows, "SELECT * FROM runs"))
-    assert not await runs.database.read(installation.rewrite_owed)
+    assert "quokka" not in repr(await runs.database.read_installation(rows, "SELECT * FROM runs"))
+    assert not await runs.database.read_installation(installation.rewrite_owed)
     assert "there is no run 'r1'" in await refused(NotFound, runs.resume("r1"))
     assert (await runs.log())[-1] == ("run_expired", {"run_id": "r1"})
     await runs.suspend("r1", "again")
@@ -98,7 +98,7 @@ async def test_a_run_of_a_deleted_thread_is_hidden_until_the_thread_is_restored(
     for thread in ("main", "other"):
         error = await refused(Conflict, runs.suspend("r1", 1, named=thread))
         assert "belongs to a run of a deleted thread, which can still be restored" in error
-    assert await runs.database.read(rows, "SELECT thread_id FROM threads WHERE deletion_uid IS NULL") == []
+    assert await runs.database.read_installation(rows, "SELECT thread_id FROM threads WHERE deletion_uid IS NULL") == []
     await runs.database.write(restoration.restore, ANA, deletion, now=NOW, search_text=search_text)
     await runs.suspend("r1", 2, claim=claim)
     assert (await runs.resume("r1"))["state"] == 2

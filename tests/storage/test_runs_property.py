@@ -132,7 +132,7 @@ async def test_a_run_moves_as_the_model_says_and_keeps_the_state_of_its_last_sus
     runs, model = Runs(database, Clock(), new_scope()), Model()
     for step in taken:
         await take(runs, model, step)
-        found = await database.read(
+        found = await database.read_installation(
             rows,
             "SELECT status, state FROM runs WHERE resource_id = :resource",
             resource=runs.scope.resource_id,
@@ -185,7 +185,7 @@ async def test_state_pending_calls_and_data_come_back_to_the_byte(
     assert to_json(resumed["pending_tool_calls"]) == to_json(calls)
     assert [to_json(each["data"]) for each in resumed["resumed"]] == [to_json(data)]
     await runs.suspend("r", [state], claim=resumed["claim"])
-    (stored,) = await database.read(
+    (stored,) = await database.read_installation(
         rows, "SELECT state FROM runs WHERE resource_id = :resource", resource=runs.scope.resource_id
     )
     assert stored[0] == to_json([state])

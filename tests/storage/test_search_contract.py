@@ -92,13 +92,13 @@ async def test_common_english_words_are_words_too(database: Database) -> None:
 async def test_every_word_in_any_script_is_found_by_itself_and_no_word_is_a_syntax_error(
     database: Database, stored: list[str], asked: str
 ) -> None:
-    async def index(tx: Tx) -> None:
+    async def index(tx: Tx, scope: Scope) -> None:
         await search.put(tx, scope, [search.Entry(thread_uid, 1, "user", NOW, indexed(" ".join(stored)))])
 
     scope = new_scope()
     made = await say(database, "main", draft(parts=[]), scope=scope)
     thread_uid = made.thread.thread_uid
-    await database.write(index)
+    await database.write(index, scope)
     rows = await postings(database, *stored, asked, scope=scope)
     assert [word for word in stored if len(rows[word]) != 1] == []
 
@@ -156,14 +156,14 @@ async def test_each_chunk_with_a_word_is_a_row_of_its_message(database: Database
     assert [len(rows[word]) for word in ("apple", "pear")] == [2, 2]
     assert [message.id for message in await having(database, "apple")] == ["a", "a"]
     chunks = "SELECT chunk, chars FROM search_rows WHERE seq = 1 ORDER BY chunk"
-    assert await database.read(rows_of, chunks) == [(0, 15), (2, 15)]
+    assert await database.read_installation(rows_of, chunks) == [(0, 15), (2, 15)]
 
 
 async def test_a_replaced_message_is_found_by_its_new_words_only(database: Database) -> None:
     await say(database, "main", draft("apple", id="a", said_at=NOW - 5))
     await say(database, "main", draft("pear", id="a", role="assistant", name="Kim"), replace_known=True)
     assert [await found(database, word) for word in ("apple", "pear")] == [[], ["a"]]
-    kept = await database.read(rows_of, "SELECT role, speaker, said_at FROM search_rows")
+    kept = await database.read_installation(rows_of, "SELECT role, speaker, said_at FROM search_rows")
     assert kept == [("assistant", "Kim", NOW - 5)], "the time it was said stays unless another is given"
 
 
@@ -188,7 +188,7 @@ async def test_a_replaced_message_is_indexed_with_the_time_that_it_keeps(databas
             search_text=search_text,
         )
     assert times == [NOW - 5, NOW + 5]
-    assert await database.read(rows_of, "SELECT said_at FROM search_rows") == [(NOW + 5,)]
+    assert await database.read_installation(rows_of, "SELECT said_at FROM search_rows") == [(NOW + 5,)]
 
 
 async def test_a_row_id_is_never_given_again(database: Database) -> None:

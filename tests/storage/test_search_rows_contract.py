@@ -24,7 +24,7 @@ async def places(database: Database) -> dict[tuple[str, int, int], int]:
         "SELECT thread_id, seq, chunk, row_id FROM search_rows JOIN threads"
         " USING (tenant_id, agent_id, resource_id, thread_uid)"
     )
-    return {(row[0], row[1], row[2]): row[3] for row in await database.read(rows, sql)}
+    return {(row[0], row[1], row[2]): row[3] for row in await database.read_installation(rows, sql)}
 
 
 async def around(database: Database, *row_ids: int, scope: Scope = ANA) -> list[tuple[int, int]]:
@@ -39,7 +39,7 @@ async def sessions(database: Database, thread_id: str = "main") -> dict[int, int
         "SELECT seq, search_rows.session_seq FROM search_rows JOIN threads USING (tenant_id, agent_id, resource_id, thread_uid)"
         f" WHERE thread_id = '{thread_id}' ORDER BY seq"
     )
-    return {row[0]: row[1] for row in await database.read(rows, sql)}
+    return {row[0]: row[1] for row in await database.read_installation(rows, sql)}
 
 
 async def test_a_row_comes_with_the_first_chunks_of_the_messages_near_it(database: Database) -> None:
@@ -111,7 +111,7 @@ async def test_all_chunks_of_a_message_and_a_message_made_anew_keep_its_session(
     long = replace(draft(id="long"), indexed=indexed("one", "two"))
     await say(database, "main", draft("word", said_at=NOW - 50 * HOUR), long, draft("word"), draft("word", id="d"))
     kept = "SELECT DISTINCT session_seq FROM search_rows WHERE seq = 2"
-    assert await database.read(rows, kept) == [(2,)]
+    assert await database.read_installation(rows, kept) == [(2,)]
     await say(database, "main", draft("new", id="d"), draft("new", id="long"), replace_known=True)
     assert await sessions(database) == {1: 1, 2: 2, 3: 2, 4: 2}
 
@@ -126,7 +126,7 @@ async def passing(
 ) -> list[str]:
     """The ids of the messages whose rows pass."""
 
-    async def look(tx: Tx) -> list[str]:
+    async def look(tx: Tx, scope: Scope) -> list[str]:
         row_ids = await search_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=until, roles=roles)
         assert row_ids.dtype == np.int64
         assert row_ids.tolist() == sorted(set(row_ids.tolist()))
@@ -135,7 +135,7 @@ async def passing(
         found = await search_rows.messages_of(tx, ANA, keys)
         return [found[key].id for key in keys]
 
-    return await database.read(look)
+    return await database.read(look, ANA)
 
 
 async def test_rows_are_narrowed_by_thread_role_and_time(database: Database) -> None:
@@ -169,7 +169,7 @@ async def test_a_deleted_message_passes_no_more_and_a_thread_made_again_is_anoth
     await say(database, "main", draft("apple", id="a"), draft("pear", id="b"))
     await drop(database, "main", "ids", ["a"])
     assert await passing(database, thread_id="main") == ["b"]
-    await database.write(execute, "DELETE FROM threads")
+    await database.write_installation(execute, "DELETE FROM threads")
     await say(database, "main", draft("plum", id="c"))
     assert await passing(database, thread_id="main") == ["c"]
 

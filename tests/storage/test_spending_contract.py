@@ -14,12 +14,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_a_day_sums_up_what_is_added_and_the_next_begins_at_nothing(database: Database) -> None:
-    await asyncio.gather(*(database.write(spending.add, OfDay(10, 3), now=NOW) for _ in range(20)))
+    await asyncio.gather(*(database.write_installation(spending.add, OfDay(10, 3), now=NOW) for _ in range(20)))
     tomorrow = next_day(NOW)
-    await database.write(spending.add, OfDay(1, 1), now=tomorrow)
-    assert await database.read(spending.on, day_of(NOW)) == OfDay(200, 60)
-    assert await database.read(spending.on, day_of(tomorrow)) == OfDay(1, 1)
-    assert await database.read(spending.on, "1999-12-31") == OfDay()
+    await database.write_installation(spending.add, OfDay(1, 1), now=tomorrow)
+    assert await database.read_installation(spending.on, day_of(NOW)) == OfDay(200, 60)
+    assert await database.read_installation(spending.on, day_of(tomorrow)) == OfDay(1, 1)
+    assert await database.read_installation(spending.on, "1999-12-31") == OfDay()
 
 
 def test_days_are_those_of_utc() -> None:

@@ -89,11 +89,11 @@ async def test_a_rewrite_needs_the_lock_too(sqlite: SqliteDatabase) -> None:
 
 async def test_a_broken_index_is_among_the_problems(sqlite: SqliteDatabase) -> None:
     assert await sqlite.integrity_problems() == []
-    await sqlite.write(execute, "DELETE FROM search_text_content")
+    await sqlite.write_installation(execute, "DELETE FROM search_text_content")
     assert [problem for problem in await sqlite.integrity_problems() if "index" in problem]
 
 
 async def test_a_dangling_row_is_among_the_problems(sqlite: SqliteDatabase) -> None:
     await sqlite._writer_thread.hop(lambda connection: connection.execute("PRAGMA foreign_keys = OFF"))
-    await sqlite.write(execute, "DELETE FROM threads")
+    await sqlite.write_installation(execute, "DELETE FROM threads")
     assert [problem for problem in await sqlite.integrity_problems() if problem.startswith("foreign key")]

@@ -108,6 +108,6 @@ async def test_a_killed_writer_does_not_keep_the_others_out(forking: Forking, tm
             done = await say(database, f"ours{trial}", draft())
             assert (done.stored[0].seq, time.monotonic() - before < 2) == (1, True)
             assert acknowledged <= await kept_in(database)
-            await database.write(execute, "DELETE FROM threads")  # the next child uses the same ids
+            await database.write_installation(execute, "DELETE FROM threads")  # the next child uses the same ids
     finally:
         await database.close()

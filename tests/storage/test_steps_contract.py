@@ -27,11 +27,11 @@ async def record(
 ) -> int:
     new_uid = uid()
 
-    async def write(tx: Tx) -> int:
+    async def write(tx: Tx, scope: Scope) -> int:
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
         return await steps.record(tx, scope, thread, made, now=now)
 
-    return await database.write(write)
+    return await database.write(write, scope)
 
 
 async def listed(
@@ -102,11 +102,11 @@ async def test_messages_are_found_by_their_ids_unless_they_are_deleted(database:
     await say(database, "other", draft(id="m9"))
     await drop(database, "main", "ids", ["m2"])
 
-    async def look(tx: Tx) -> dict[str, int]:
+    async def look(tx: Tx, scope: Scope) -> dict[str, int]:
         thread = await threads.find(tx, ANA, "main")
         return await steps.message_seqs(tx, ANA, thread, ["m1", "m2", "m3", "m9", "m0"])
 
-    assert await database.read(look) == {"m1": 1, "m3": 3}
+    assert await database.read(look, ANA) == {"m1": 1, "m3": 3}
 
 
 async def test_steps_go_with_their_thread(database: Database) -> None:
@@ -115,7 +115,7 @@ async def test_steps_go_with_their_thread(database: Database) -> None:
     with pytest.raises(NotFound):
         await listed(database)
     assert await record(database, step()) == 1
-    await database.write(restoration.erase_expired, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await only(database, "SELECT count(*) FROM steps") == 1
 
 

@@ -174,7 +174,7 @@ async def test_a_metadata_filter_wants_every_key_with_an_equal_value(
     sql = "UPDATE threads SET metadata = :metadata WHERE thread_id = :name"
     for n, metadata in enumerate(METADATA):
         await make(database, f"t{n}", None, None, NOW, ANA)
-        await database.write(execute, sql, metadata=json_text(metadata), name=f"t{n}")
+        await database.write_installation(execute, sql, metadata=json_text(metadata), name=f"t{n}")
     found = await listed(database, metadata=wanted)
     assert sorted(names(found)) == [f"t{n}" for n in expected]
 
@@ -203,12 +203,12 @@ async def test_pages_of_a_filtered_list_give_every_match_exactly_once(
 async def test_a_filter_looks_beyond_the_first_rows_read(database: Database) -> None:
     """The filter is applied in Python, to blocks of rows."""
 
-    async def fill(tx: Tx) -> None:
+    async def fill(tx: Tx, scope: Scope) -> None:
         for n in range(450):
             title = Description(None, {"last": True} if n in (3, 449) else {})
             await threads.describe(tx, ANA, f"t{n}", title, new_uid=uid(), now=NOW + n, check=lambda _: None)
 
-    await database.write(fill)
+    await database.write(fill, ANA)
     assert names(await listed(database, metadata={"last": True}, limit=1)) == ["t3"]
     first = await listed(database, metadata={"last": True}, limit=1)
     second = await listed(database, metadata={"last": True}, limit=1, after=first[1])

@@ -9,7 +9,7 @@ import pytest
 from memstrata.storage import messages, threads
 from memstrata.storage.errors import NotFound
 from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import ROLES
+from memstrata.storage.records import ROLES, Scope
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.threads import Description
 from memstrata.storage.transaction import Database, Tx
@@ -23,7 +23,7 @@ class Refused(Exception):
     pass
 
 
-async def increment(tx: Tx, thread_id: str, new_uid: str) -> int:
+async def increment(tx: Tx, scope: Scope, thread_id: str, new_uid: str) -> int:
     """Read, then write what follows from it."""
     thread = await threads.lock_or_make(tx, ANA, thread_id, new_uid, NOW)
     count = int(thread.metadata.get("count", 0)) + 1
@@ -40,7 +40,7 @@ async def count_of(database: Database, thread_id: str) -> int:
 
 async def test_transactions_that_read_and_then_write_at_once_all_survive(database: Database) -> None:
     async def eight_times() -> list[int]:
-        return [await database.write(increment, "counter", uid()) for _ in range(8)]
+        return [await database.write(increment, ANA, "counter", uid()) for _ in range(8)]
 
     counts = await asyncio.gather(*(eight_times() for _ in range(8)))
     assert sorted(n for part in counts for n in part) == list(range(1, 65))
@@ -48,21 +48,21 @@ async def test_transactions_that_read_and_then_write_at_once_all_survive(databas
 
 
 async def test_what_a_function_raises_reaches_its_caller_and_undoes_its_work(database: Database) -> None:
-    async def fail(tx: Tx) -> None:
+    async def fail(tx: Tx, scope: Scope) -> None:
         await messages.append(
             tx, ANA, "main", [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
         raise Refused("no")
 
     with pytest.raises(Refused, match="no"):
-        await database.write(fail)
+        await database.write(fail, ANA)
     with pytest.raises(NotFound):
         await everything(database, "main")
     assert (await say(database, "main", draft())).stored[0].seq == 1
 
 
 async def test_an_error_in_one_of_many_at_once_does_not_touch_the_others(database: Database) -> None:
-    async def fail(tx: Tx, /, name: str) -> int:
+    async def fail(tx: Tx, scope: Scope, /, name: str) -> int:
         await messages.append(
             tx, ANA, name, [draft()], new_uid=uid(), replace_known=False, now=NOW, search_text=search_text
         )
@@ -70,7 +70,7 @@ async def test_an_error_in_one_of_many_at_once_does_not_touch_the_others(databas
 
     async def one(n: int) -> int:
         if n % 3 == 0:
-            return await database.write(fail, f"t{n}")
+            return await database.write(fail, ANA, f"t{n}")
         return (await say(database, f"t{n}", draft())).stored[0].seq
 
     answers = await asyncio.gather(*(one(n) for n in range(30)), return_exceptions=True)
@@ -93,7 +93,7 @@ async def test_a_read_sees_one_state_while_others_write(database: Database) -> N
     await say(database, "main", draft())
     loop = asyncio.get_running_loop()
 
-    async def look_twice(tx: Tx) -> tuple[int, int, int]:
+    async def look_twice(tx: Tx, scope: Scope) -> tuple[int, int, int]:
         before = (await messages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         meanwhile = say(database, "main", draft())
         if tx.dialect == "sqlite":  # the function runs in a reader's thread
@@ -103,13 +103,13 @@ async def test_a_read_sees_one_state_while_others_write(database: Database) -> N
         after = (await messages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         return before, after, stored.thread.message_count
 
-    assert await database.read(look_twice) == (1, 1, 2)
+    assert await database.read(look_twice, ANA) == (1, 1, 2)
     assert await seqs(database, "main") == [1, 2]
 
 
 async def test_a_read_cannot_write(database: Database) -> None:
     with pytest.raises(Exception, match=r"(?i)readonly|read-only"):
-        await database.read(execute, "DELETE FROM threads")
+        await database.read_installation(execute, "DELETE FROM threads")
 
 
 async def test_a_thousand_cancellations_leave_nothing_open_and_nothing_half_done(

@@ -55,7 +55,7 @@ async def test_any_text_comes_back_the_same(
 async def test_titles_keys_and_answers_come_back_the_same(
     database: Database, title: str, key: str, metadata: Json
 ) -> None:
-    async def unit(tx: Tx) -> tuple[Json, bool]:
+    async def unit(tx: Tx, scope: Scope) -> tuple[Json, bool]:
         return await idempotency.once(tx, scope, Request(key, title), NOW, answer)
 
     async def answer(_: Tx) -> Json:
@@ -66,8 +66,8 @@ async def test_titles_keys_and_answers_come_back_the_same(
         threads.describe, scope, "t", Description(title, {"k": [metadata]}), new_uid=uid(), now=NOW, check=len
     )
     assert (described.title, described.metadata) == (title, {"k": [metadata]})
-    assert await database.write(unit) == (metadata, False)
-    assert await database.write(unit) == (metadata, True)
+    assert await database.write(unit, scope) == (metadata, False)
+    assert await database.write(unit, scope) == (metadata, True)
 
 
 @pytest.mark.parametrize("number", [0, 1, -1, 2**53 + 1, 2**62 - 1, -(2**62)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memstrata.storage import deletions, restoration, usage
-from memstrata.storage.records import Scope
+from memstrata.storage.records import Scope, Tenant
 from memstrata.storage.transaction import Database
 from memstrata.storage.usage import Line, OfOwner, Spent
 
@@ -62,7 +62,7 @@ async def test_an_operator_sees_threads_by_name_while_they_are_there(database: D
     seen = await database.read(usage.by_thread, ANA)
     assert sorted(str(each.owner) for each in seen) == ["None", "None", "None", "kept"]
     assert {each.line for each in seen} == {line()}
-    await database.write(restoration.erase_expired, deleted_before=NOW + 9, answered_before=NOW + 9)
+    await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
     assert await database.read(usage.of_resource, ANA) == [Line("m", "steps", Spent(4, 40, 12, 28))]
 
 
@@ -72,11 +72,11 @@ async def test_an_operator_sees_the_resources_of_an_agent_and_the_agents_of_a_te
     for scope in (BEN, COACH, ELSEWHERE):
         await add(database, line(cost=1), scope=scope)
     twice = Line("m", "steps", Spent(2, 20, 6, 14))
-    assert await database.read(usage.by_resource, "local", "agent") == [
+    assert await database.read(usage.by_resource, Tenant("local"), "agent") == [
         OfOwner("ana", twice),
         OfOwner("ben", line(cost=1)),
     ]
-    assert await database.read(usage.by_agent, "local") == [
+    assert await database.read(usage.by_agent, Tenant("local")) == [
         OfOwner("agent", Line("m", "steps", Spent(3, 30, 9, 15))),
         OfOwner("coach", line(cost=1)),
     ]

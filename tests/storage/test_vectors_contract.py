@@ -35,7 +35,7 @@ async def test_rows_that_lack_a_vector_are_given_in_order_and_those_that_have_on
     assert await pending(database, "another model") == waiting
     assert await database.read(vectors.progress, ANA, MODEL) == Progress(total=2, done=1)
     assert await database.read(vectors.progress, BEN, MODEL) == Progress(total=1, done=0)
-    assert await database.read(vectors.progress_everywhere, MODEL) == Progress(total=3, done=1)
+    assert await database.read_installation(vectors.progress_everywhere, MODEL) == Progress(total=3, done=1)
 
 
 async def test_each_chunk_of_a_message_has_its_own_vector(database: Database) -> None:
@@ -66,7 +66,7 @@ async def test_a_row_keeps_its_first_vector_and_a_row_that_is_gone_gets_none(dat
     assert await put(database, [first, second], unit(2, seed=1)) == 0
     _, floats = await database.read(vectors.of_rows, ANA, MODEL, [first, second])
     assert np.array_equal(floats, unit(2)[:1])
-    assert await database.write(vectors.put, MODEL, 64, []) == 0
+    assert await database.write(vectors.put, ANA, MODEL, 64, []) == 0
 
 
 async def test_a_vector_of_a_replaced_message_never_lands_on_the_new_one(database: Database) -> None:
@@ -159,17 +159,17 @@ async def test_vectors_of_other_models_are_forgotten_a_portion_at_a_time(databas
     await say(database, "main", *(draft(f"word{n}") for n in range(5)))
     for model in ("old", "older", MODEL):
         await embed_all(database, model)
-    portions = [await database.write(vectors.forget_models, [MODEL], most=4) for _ in range(4)]
+    portions = [await database.write_installation(vectors.forget_models, [MODEL], most=4) for _ in range(4)]
     assert portions == [4, 4, 2, 0]
-    assert await database.read(rows, "SELECT DISTINCT model FROM search_vectors") == [(MODEL,)]
+    assert await database.read_installation(rows, "SELECT DISTINCT model FROM search_vectors") == [(MODEL,)]
     assert await only(database, COUNT) == 5
-    assert await database.write(vectors.forget_models, [], most=100) == 5
+    assert await database.write_installation(vectors.forget_models, [], most=100) == 5
 
 
 async def test_a_vectors_row_says_what_it_is(database: Database) -> None:
     await say(database, "main", draft("apple"))
     (waiting,) = await pending(database)
     vector = unit()[0]
-    await database.write(vectors.put, MODEL, 64, [new(waiting.row_id, vector)])
-    stored = await database.read(rows, "SELECT model, dimension, vector FROM search_vectors")
+    await database.write(vectors.put, ANA, MODEL, 64, [new(waiting.row_id, vector)])
+    stored = await database.read_installation(rows, "SELECT model, dimension, vector FROM search_vectors")
     assert stored == [(MODEL, 64, vector.astype("<f4").tobytes())]

@@ -123,13 +123,13 @@ async def test_on_postgres_too_the_latest_of_the_user_is_found_by_the_index_of_t
         return  # tests/storage/test_query_plans.py
     asked = draft("hello", role="user")
     await say(database, "main", asked, *(draft(role="assistant") for _ in range(2000)))
-    await database.write(execute, "ANALYZE messages")
+    await database.write_installation(execute, "ANALYZE messages")
     thread = await found(database)
 
-    async def plan(tx: Tx) -> list[str]:
+    async def plan(tx: Tx, scope: Scope) -> list[str]:
         statement = compiled(windows._LATEST_FROM_USER, "postgres")
         values = statement.arguments(of_thread(ANA, thread.thread_uid))
         sql = re.sub(r"\$(\d+)(::\w+)?", lambda place: repr(values[int(place[1]) - 1]), statement.sql)
         return [row[0] for row in await tx.all(text(f"EXPLAIN {sql}"))]
 
-    assert any("messages_from_user" in line for line in await database.read(plan))
+    assert any("messages_from_user" in line for line in await database.read(plan, ANA))

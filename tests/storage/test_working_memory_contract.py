@@ -45,7 +45,7 @@ async def content(database: Database, thread_id: str, *, scope: Scope = ANA) -> 
 
 
 async def erase(database: Database, before: int, *, most: int = 100) -> int:
-    return await database.write(working_memory.erase_cleared, cleared_before=before, most=most)
+    return await database.write(working_memory.erase_cleared, ANA, cleared_before=before, most=most)
 
 
 def numbers(versions: Sequence[Version]) -> list[int]:
@@ -184,9 +184,9 @@ async def test_what_was_cleared_long_enough_ago_is_erased_with_all_before(databa
     await change(database, thread_id, "", how="clear", now=NOW + 10)
     await change(database, thread_id, "new", now=NOW + 11)
     assert await erase(database, NOW + 10) == 0
-    assert not await database.read(installation.rewrite_owed)
+    assert not await database.read_installation(installation.rewrite_owed)
     assert await erase(database, NOW + 11) == 1
-    assert await database.read(installation.rewrite_owed) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
     found = await kept(database, thread_id)
     assert [(each.version, each.change) for each in found.versions] == [(4, "replace"), (3, "clear")]
     assert await content(database, thread_id) == "new"
@@ -208,21 +208,21 @@ async def test_a_clear_may_erase_at_once(database: Database, thread_id: str) -> 
     await change(database, thread_id, "secret")
     await change(database, thread_id, "", how="clear", erase=True)
     table = "session_memories" if thread_id else "user_profiles"
-    assert await database.read(rows, f"SELECT version, content FROM {table}") == [(2, "")]
-    assert await database.read(installation.rewrite_owed) == (database.dialect == "sqlite")
+    assert await database.read_installation(rows, f"SELECT version, content FROM {table}") == [(2, "")]
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
     assert [(each.version, each.change) for each in (await kept(database, thread_id)).versions] == [(2, "clear")]
     await change(database, thread_id, "next")
     assert numbers((await kept(database, thread_id)).versions) == [3, 2]
 
 
-async def test_cleared_documents_of_all_tenants_are_erased_a_portion_at_a_time(database: Database) -> None:
-    for scope in (ANA, BEN, Scope("another-tenant", "agent", "ana")):
-        for thread_id in ("main", ""):
+async def test_cleared_documents_are_erased_a_portion_at_a_time_and_no_other_scope_s(database: Database) -> None:
+    for scope in (ANA, BEN):
+        for thread_id in ("main", "side", "third", ""):
             await change(database, thread_id, "kept for now", scope=scope)
             await change(database, thread_id, "", scope=scope, how="clear")
-    assert [await erase(database, NOW + 1, most=2) for _ in range(3)] == [4, 2, 0]
-    assert await only(database, "SELECT count(*) FROM session_memories") == 3
-    assert await only(database, "SELECT count(*) FROM user_profiles") == 3
+    assert [await erase(database, NOW + 1, most=2) for _ in range(3)] == [3, 1, 0]
+    assert await only(database, "SELECT count(*) FROM session_memories") == 3 + 6
+    assert await only(database, "SELECT count(*) FROM user_profiles") == 1 + 2
 
 
 async def test_a_newer_clear_erases_what_an_older_one_left(database: Database) -> None:

@@ -34,17 +34,19 @@ def new(row_id: int, vector: Floats) -> NewVector:
 
 
 async def pending(database: Database, model: str = MODEL, *, after: int = 0, most: int = 1000) -> list[PendingRow]:
-    return await database.read(vectors.pending, model, after=after, most=most)
+    return await database.read_installation(vectors.pending, model, after=after, most=most)
 
 
-async def put(database: Database, row_ids: Sequence[int], floats: Floats, model: str = MODEL) -> int:
+async def put(
+    database: Database, row_ids: Sequence[int], floats: Floats, model: str = MODEL, *, scope: Scope = ANA
+) -> int:
     news = [new(row_id, vector) for row_id, vector in zip(row_ids, floats, strict=True)]
-    return await database.write(vectors.put, model, floats.shape[1], news)
+    return await database.write(vectors.put, scope, model, floats.shape[1], news)
 
 
 async def embed_all(database: Database, model: str = MODEL, *, scope: Scope = ANA, seed: int = 0) -> dict[int, Floats]:
     """Give each row of the scope that lacks one a random vector; by row id."""
     row_ids = [row.row_id for row in await pending(database, model) if row.scope == scope]
     floats = unit(len(row_ids), seed=seed)
-    assert await put(database, row_ids, floats, model) == len(row_ids)
+    assert await put(database, row_ids, floats, model, scope=scope) == len(row_ids)
     return dict(zip(row_ids, floats, strict=True))

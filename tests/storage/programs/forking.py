@@ -84,7 +84,7 @@ async def append_until_killed(_child: int, url: str, tasks: int) -> None:
 
 async def open_it(_child: int, url: str) -> None:
     database = await open_database(url, Path())
-    say({"key": (await database.read(installation.hmac_key)).hex()})
+    say({"key": (await database.read_installation(installation.hmac_key)).hex()})
     await database.close()
 
 

@@ -22,10 +22,10 @@ def words(message: Message) -> Indexed:
 
 async def nearest(database: SqliteDatabase) -> list[int]:
     """The seqs, nearest first, of two codes that are put and one asked for."""
-    rows = await database.read(vectors.pending, "m", after=0, most=9)
+    rows = await database.read_installation(vectors.pending, "m", after=0, most=9)
     codes = (b"\x00\xff", b"\xf0\xff")
     news = [vectors.NewVector(row.row_id, code, bytes(4)) for row, code in zip(rows, codes, strict=True)]
-    await database.write(vectors.put, "m", 16, news)
+    await database.write(vectors.put, ANA, "m", 16, news)
     seqs = {row.row_id: row.seq for row in rows}
     return [seqs[row] for row in (await database.read(vectors.nearest, ANA, "m", b"\xff\xff", most=9)).tolist()]
 

@@ -1,0 +1,76 @@
+"""The two roles of a Postgres that serves several tenants: the owner of the tables, who brings them up to date, and the
+server's own, which row-level security holds to one tenant at a time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from memstrata.storage.errors import StorageUnavailable
+
+CONNECT_SECONDS = 10.0
+
+# What the server's role may do with a table, where that is not to read and change its rows.
+_LESS = {"schema_migrations": "SELECT", "journal": "INSERT"}
+_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+_FUNCTIONS = (
+    "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
+)
+_STANDING = """
+SELECT current_user, rolsuper, rolbypassrls,
+       EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('threads') AND pg_has_role(current_user, relowner, 'MEMBER'))
+FROM pg_roles WHERE rolname = current_user
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a role is to the tables."""
+
+    role: str
+    superuser: bool
+    bypasses: bool
+    owner: bool
+
+    @property
+    def unfit(self) -> str:
+        """Why row-level security does not hold the role; empty: it does."""
+        if self.superuser:
+            return f"the role {self.role} is a superuser"
+        if self.bypasses:
+            return f"the role {self.role} has BYPASSRLS"
+        return f"the role {self.role} owns the tables" if self.owner else ""
+
+
+async def standing(connection: Any) -> Standing:
+    """Of the role that an asyncpg connection has."""
+    return Standing(*await connection.fetchrow(_STANDING))
+
+
+async def role_of(url: str) -> str:
+    """The role that a URL connects as. Raises StorageUnavailable, whose text repeats nothing of the URL."""
+    try:
+        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS)
+    except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise StorageUnavailable(
+            f"cannot connect to Postgres as the role that serves ({type(error).__name__})"
+        ) from None
+    try:
+        return str(await connection.fetchval("SELECT current_user"))
+    finally:
+        await connection.close()
+
+
+async def grant(connection: Any, role: str) -> None:
+    """As the owner of the tables, let another role serve: it reads and changes rows, adds to the journal, and calls the
+    functions that look at all tenants; it owns nothing."""
+    quoted = await connection.fetchval("SELECT quote_ident($1)", role)
+    schema = await connection.fetchval("SELECT quote_ident(current_schema())")
+    await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}")
+    for (name,) in await connection.fetch(_TABLES):
+        rights = _LESS.get(name, "SELECT, INSERT, UPDATE, DELETE")
+        table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
+        await connection.execute(f"REVOKE ALL ON {table} FROM {quoted}")
+        await connection.execute(f"GRANT {rights} ON {table} TO {quoted}")
+    for (function,) in await connection.fetch(_FUNCTIONS):
+        await connection.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {quoted}")

@@ -1,0 +1,36 @@
+"""What masks stored content, called with arguments that name a thread of ANA's."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from memstrata.storage import redacting
+from memstrata.storage.records import Scope
+from memstrata.storage.redacting import Change
+from memstrata.storage.transaction import Tx
+
+from .building import NOW, search_text
+from .entry_calls import ID
+
+Call = Callable[[Tx, Scope], Awaitable[Any]]
+
+
+def redacting_calls(thread_uid: str) -> dict[str, Call]:
+    """Every public function that takes a scope."""
+
+    def put(of: str, uid: str, change: Change) -> Call:
+        return lambda tx, who: redacting.put(tx, who, of, uid, [change], search_text=search_text, now=NOW)
+
+    message = Change((thread_uid, 1), {"revision": 1}, {"name": "masked"}, 1)
+    titled = Change((thread_uid,), {"title": "Old"}, {"title": "masked"}, 1)
+    entry = Change((ID,), {"content": "apple pie"}, {"content": "masked pie"}, 1)
+    attempt = Change((thread_uid, "k", 1), {"task_key": "k"}, {"task_key": "masked"}, 1)
+    return {
+        "redacting.page": lambda tx, who: redacting.page(tx, who, "messages", after=None, most=9),
+        "redacting.page, continued": lambda tx, who: redacting.page(tx, who, "messages", after=(thread_uid, 0), most=9),
+        "redacting.page, of entries": lambda tx, who: redacting.page(tx, who, "entries", after=None, most=9),
+        "redacting.put": put("messages", thread_uid, message),
+        "redacting.put, of a thread": put("threads", thread_uid, titled),
+        "redacting.put, of entries": put("entries", "", entry),
+        "redacting.put, of attempts": put("attempts", thread_uid, attempt),
+        "redacting.is_indexed_with": lambda tx, who: redacting.is_indexed_with(tx, who, thread_uid, 1, ["apple"]),
+    }

@@ -1,0 +1,110 @@
+"""What is counted and changed for a whole tenant: the tokens of models in a day, and the jobs that are due."""
+
+import asyncio
+
+import pytest
+
+from memstrata.storage import jobs, tenant_jobs, tenant_spending
+from memstrata.storage.jobs import KINDS, Kind
+from memstrata.storage.records import Scope, Tenant
+from memstrata.storage.spending import day_of, next_day
+from memstrata.storage.transaction import Database
+
+from .building import NOW, rows
+
+pytestmark = pytest.mark.anyio
+
+ACME, GLOBEX = Tenant("acme"), Tenant("globex")
+ANA, BEN = Scope("acme", "agent", "ana"), Scope("acme", "other agent", "ben")
+EVE = Scope("globex", "agent", "ana")
+TOMORROW = next_day(NOW)
+
+
+async def ask(database: Database, scope: Scope, thread: str, kind: Kind = "observe", *, due_at: int = NOW) -> None:
+    await database.write(jobs.request, scope, thread, kind, 5, due_at=due_at, now=NOW)
+
+
+async def due(database: Database, tenant: Tenant = ACME, *, most: int = 100, now: int = NOW) -> int:
+    return await database.read(tenant_jobs.count_due, tenant, ["observe", "entries"], most=most, now=now)
+
+
+async def test_a_tenants_day_sums_up_what_its_work_took(database: Database) -> None:
+    await asyncio.gather(*(database.write(tenant_spending.add, ACME, 10, now=NOW) for _ in range(20)))
+    await database.write(tenant_spending.add, ACME, 7, now=TOMORROW)
+    await database.write(tenant_spending.add, GLOBEX, 1, now=NOW)
+    assert await database.read(tenant_spending.on, ACME, day_of(NOW)) == 200
+    assert await database.read(tenant_spending.on, ACME, day_of(TOMORROW)) == 7
+    assert await database.read(tenant_spending.on, GLOBEX, day_of(NOW)) == 1
+    assert await database.read(tenant_spending.on, Tenant("nobody"), day_of(NOW)) == 0
+
+
+async def test_jobs_that_are_due_are_counted_for_all_resources_of_the_tenant(database: Database) -> None:
+    for thread in ("one", "two"):
+        await ask(database, ANA, thread)
+        await ask(database, BEN, thread, "entries")
+        await ask(database, EVE, thread)
+    await ask(database, ANA, "one", "title")  # a kind that is not asked about
+    await ask(database, ANA, "later", due_at=NOW + 1)
+    assert await due(database) == 4
+    assert await due(database, now=NOW + 1) == 5
+    assert await due(database, GLOBEX) == 2
+    assert await due(database, Tenant("nobody")) == 0
+    assert await due(database, most=3) == 3
+
+
+async def test_jobs_that_are_done_or_dead_are_not_counted_and_running_ones_are(database: Database) -> None:
+    for thread in ("done", "dead", "running"):
+        await ask(database, ANA, thread)
+    for end in ("finish", "fail", ""):
+        claim = await database.write_installation(jobs.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
+        assert claim is not None
+        if end == "finish":
+            await database.write(jobs.finish, claim, now=NOW)
+        elif end:
+            await database.write(jobs.fail, claim, error="x", retry_at=NOW, dead=True, now=NOW)
+    assert await due(database) == 1
+
+
+async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_works_on(database: Database) -> None:
+    await ask(database, ANA, "running")
+    claim = await database.write_installation(jobs.claim, KINDS, holder="w", now=NOW, lease_ms=1000)
+    assert claim is not None
+    await ask(database, ANA, "due")
+    await ask(database, BEN, "later", due_at=NOW + 500)
+    await ask(database, BEN, "much later", due_at=TOMORROW + 5)
+    await ask(database, ANA, "other kind", "title")
+    await ask(database, EVE, "foreign")
+    assert await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 2
+    found = await database.read_installation(
+        rows, "SELECT thread_uid, due_at, attempts FROM jobs WHERE tenant_id = 'acme'"
+    )
+    assert {thread: due_at for thread, due_at, _ in found} == {
+        "running": NOW,
+        "due": TOMORROW,
+        "later": TOMORROW,
+        "much later": TOMORROW + 5,
+        "other kind": NOW,
+    }
+    assert {attempts for _, _, attempts in found} == {0}
+    assert await database.read_installation(jobs.soonest, ["observe"], now=NOW) == NOW  # the foreign one
+    await database.write(jobs.finish, claim, now=NOW)
+
+
+async def test_more_that_is_asked_of_a_job_makes_it_due_again(database: Database) -> None:
+    await ask(database, ANA, "t")
+    await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    assert await due(database) == 0
+    await database.write(jobs.request, ANA, "t", "observe", 6, due_at=NOW + 10, now=NOW)
+    assert await due(database, now=NOW + 10) == 1
+
+
+async def test_a_host_may_take_what_was_put_off_and_nobody_else(database: Database) -> None:
+    await ask(database, ANA, "t")
+    await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW)
+    options = {"holder": "w", "now": NOW, "lease_ms": 1000}
+    assert await database.write_installation(jobs.claim, KINDS, **options) is None
+    assert await database.write(jobs.claim_in, ANA, KINDS, **options) is None
+    assert await database.write(jobs.claim_in, EVE, KINDS, **options, also_at=TOMORROW) is None
+    claim = await database.write(jobs.claim_in, ANA, KINDS, **options, also_at=TOMORROW)
+    assert claim is not None
+    await database.write(jobs.finish, claim, now=NOW)
