@@ -10,10 +10,10 @@ import anyio
 from memstrata.extraction.chat.port import Chat, ThinkingFailed
 from memstrata.extraction.kind import EXTRACTIVE, InPart, JobKind, Material, Readied, Thinker
 from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import jobs, spending, usage
+from memstrata.storage import jobs, resources, spending, tenant_spending, usage
 from memstrata.storage.errors import NotFound
 from memstrata.storage.jobs import Claim
-from memstrata.storage.records import Json, Origin
+from memstrata.storage.records import Json, Origin, Tenant
 from memstrata.storage.transaction import Tx
 from memstrata.storage.usage import Line, Spent
 
@@ -42,7 +42,7 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
 async def prepared(engine: Engine, kind: JobKind, claim: Claim) -> Material | None:
     """What the job is about; None when there is nothing to do: then it is done. Raises Fenced, StorageUnavailable."""
     try:
-        material = await engine.database.read(kind.prepare, engine, claim)
+        material = await engine.database.read(kind.prepare, claim, engine)
     except NotFound:  # deleted since the job was asked for
         material = None
     if material is None:
@@ -76,7 +76,11 @@ async def conclude(
         return {"kind": kind.name, **({"refused": refused} if refused else {})}
 
     # It also tells the worker, for which it may have made other work due.
-    return await engine.write(claim.scope, sent or Sent(Origin(kind.name, "")), list(arguments), now, store)
+    return await engine.write(claim.scope, sent or _by_job(kind), list(arguments), now, store)
+
+
+def _by_job(kind: JobKind) -> Sent:
+    return Sent(Origin(kind.name, "", f"job:{kind.name}"))
 
 
 async def _store(
@@ -93,7 +97,7 @@ async def _store(
     # Who is fenced off would meet rows that somebody else wrote. What decides is the end: it is of one transaction.
     if await jobs.held(tx, claim.scope, claim.thread_uid, claim.kind, claim.epoch) is None:
         raise jobs.Fenced("somebody else has the job")
-    done_seq = await kind.commit(tx, engine, claim, material, result, by)
+    done_seq = await kind.commit(tx, claim, engine, material, result, by)
     await jobs.finish(tx, claim if done_seq is None else replace(claim, seq=done_seq), now=now)
 
 
@@ -124,5 +128,9 @@ async def _count(engine: Engine, kind: JobKind, claim: Claim, model: str, spent:
 
 async def _add(tx: Tx, claim: Claim, line: Line, *, now: int) -> None:
     spent = line.spent
-    await usage.add(tx, claim.scope, claim.thread_uid, [line], now=now)
-    await spending.add(tx, spending.OfDay(spent.input_tokens + spent.output_tokens, spent.cost_nano_usd), now=now)
+    # Of a resource that was erased meanwhile nothing is kept; that it was spent is.
+    if await resources.still_known(tx, claim.scope, claim.thread_uid):
+        await usage.add(tx, claim.scope, claim.thread_uid, [line], now=now)
+    tokens = spent.input_tokens + spent.output_tokens
+    await spending.add(tx, spending.OfDay(tokens, spent.cost_nano_usd), now=now)
+    await tenant_spending.add(tx, Tenant(claim.scope.tenant_id), tokens, now=now)

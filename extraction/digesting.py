@@ -68,7 +68,7 @@ class Digest:
     name: Kind = "digest"
     source = "digest"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """What is too much; None when a model came first."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
@@ -94,7 +94,7 @@ class Digest:
         return readied(engine, result, basis.sources, batch=batch, transcript_tokens=basis.tokens)
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied | Dropped, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied | Dropped, by: Thinker
     ) -> int | None:
         """Show the extracts at once. What an observer noted of a part of a long message gives way. Raises Stale."""
         if isinstance(result, Dropped):

@@ -7,16 +7,17 @@ from typing import Any, get_args
 
 from memstrata.extraction.heard import check_same, earlier, heard, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import Trust, transcript, trust_of
+from memstrata.extraction.transcript import transcript
 from memstrata.extraction.wording import worded
 from memstrata.memory import entries as keeping
 from memstrata.memory.candidates import Query
 from memstrata.memory.engine import Engine
 from memstrata.memory.entries import Embedded
 from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.evidence import ROLES_OF, Label, Said, Span, find
+from memstrata.memory.evidence import ROLES_OF, Label, Said, Span, find, told_by_others
 from memstrata.memory.memory_block import fitting
 from memstrata.memory.search_text import query_words
+from memstrata.memory.trust import Trust, lowest, speaks, trust_of
 from memstrata.prompts import render
 from memstrata.storage import entries, events, messages_behind, resources, thread_cursors, threads, working_memory
 from memstrata.storage.entries import NewEntry, Source
@@ -108,7 +109,7 @@ class EntryExtractor:
     name: Kind = "entries"
     source = "entries"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """What was spoken behind the cursor, up to the claim's seq, and what is known of it already; None when nothing
         was said there."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
@@ -126,7 +127,8 @@ class EntryExtractor:
             return None
         before = await earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
         revisions = {message.seq: message.revision for message in found.messages}
-        said = [Said(line.seq, revisions[line.seq], line.role, line.text) for line in found.lines]
+        roles = {message.seq: speaks(message) for message in found.messages}
+        said = [Said(line.seq, revisions[line.seq], roles[line.seq], line.text) for line in found.lines]
         known = await _known(tx, engine, claim, said)
         profile = await working_memory.current(tx, claim.scope, "")
         content: Json = {
@@ -183,7 +185,7 @@ class EntryExtractor:
         return Readied(tuple(kept), engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> int | None:
         """Keep what is not known yet, and move the cursor. Raises Stale when messages or the cursor are not as they
         were."""
@@ -243,8 +245,16 @@ def _candidate(given: Mapping[str, Any], where: str, basis: Basis) -> Candidate 
         )
     content = keeping.normalized(worded(given["content"]))
     content = content[: basis.rules.max_entry_length].strip()
+    if label == "user_assertion" and _is_retold(content, basis.said):
+        label = "verified_assistant_finding"
     corrects = given.get("corrects")
     return Candidate(content, label, span, corrects if corrects in basis.known else None)
+
+
+def _is_retold(content: str, said: Sequence[Said]) -> bool:
+    """Whether what is put down to the user is what others said."""
+    own = [each.text for each in said if each.role == "user"]
+    return told_by_others(content, own, [each.text for each in said if each.role != "user"])
 
 
 def _repeats(candidate: Candidate, embedded: Embedded | None, other: Ready, similarity: float) -> bool:
@@ -272,6 +282,8 @@ async def _keep(
     candidate, span = each.candidate, each.candidate.span
     message = next(message for message in basis.messages if message.seq == span.seq)
     trust: Trust = trust_of(message)
+    if candidate.label == "verified_assistant_finding":
+        trust = lowest([trust, "assistant"])
     new = NewEntry(
         each.entry_id,
         candidate.content,

@@ -26,6 +26,7 @@ from memstrata.storage import jobs
 from memstrata.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.jobs import MOST_FAILURES, Claim, Kind
 from memstrata.storage.records import Json, Scope
+from memstrata.storage.spending import next_day
 from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Tx
 
@@ -126,7 +127,10 @@ async def _claimed(engine: Engine, scope: Scope, client: str, sent: Sent) -> Cla
 
     async def claim(tx: Tx) -> Json:
         kinds = list(hosted_kinds())
-        taken = await jobs.claim_in(tx, scope, kinds, holder=thinker(client), now=now, lease_ms=LEASE_MS)
+        # Also what was put off until tomorrow: the tenant's allowance is of our own model.
+        taken = await jobs.claim_in(
+            tx, scope, kinds, holder=thinker(client), now=now, lease_ms=LEASE_MS, also_at=next_day(now)
+        )
         return {} if taken is None else {"of": [taken.thread_uid, taken.kind, taken.epoch]}
 
     given = await engine.write(scope, sent, [], now, claim)

@@ -65,7 +65,7 @@ class JobKind(Protocol):
         """The source that usage is recorded under: the name."""
         ...
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """Read what the job is about, in a transaction of its own. None: there is nothing to do, the job is done."""
         ...
 
@@ -74,7 +74,7 @@ class JobKind(Protocol):
         ...
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Any, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Any, by: Thinker
     ) -> int | None:
         """Store the result and move the cursor, in the transaction that also ends the job. It awaits nothing but
         ``tx``: ids, times and vectors are in the result. Locks the thread, if there is one, before anything else, as

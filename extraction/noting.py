@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memstrata.extraction.degenerate import repetition
 from memstrata.extraction.kind import Refused
-from memstrata.extraction.transcript import Trust, lowest
 from memstrata.extraction.wording import in_one_line
 from memstrata.memory.engine import Engine
+from memstrata.memory.evidence import told_by_others
 from memstrata.memory.observations_text import line
+from memstrata.memory.trust import TRUSTS, Trust, lowest
 from memstrata.storage.observations import MARKERS, Marker, NewObservation
 from memstrata.storage.records import Json
 
@@ -85,14 +86,25 @@ class Readied:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What notes may rest on: of each message its seq, whose word it is, and when it was said; in order."""
+    """What notes may rest on: of each message its seq, whose word it is, and when it was said; in order. ``texts``: what
+    was given of them, by seq, where a model says which of them a note rests on."""
 
     seqs: tuple[int, ...]
     trusts: Mapping[int, Trust]
     said_at: Mapping[int, int]
+    texts: Mapping[int, str] = field(default_factory=dict)
 
     def within(self, first: int, last: int) -> list[int]:
         return [seq for seq in self.seqs if first <= seq <= last] or list(self.seqs)
+
+    def trust(self, text: str, seqs: Sequence[int]) -> Trust:
+        """The lowest of those messages; and of others that are trusted less, if the note says what they say."""
+        found = lowest(self.trusts[seq] for seq in seqs)
+        less = [seq for seq in self.texts if TRUSTS.index(self.trusts[seq]) < TRUSTS.index(found)]
+        own = [self.texts[seq] for seq in seqs if seq in self.texts]
+        if not less or not told_by_others(text, own, [self.texts[seq] for seq in less]):
+            return found
+        return lowest(self.trusts[seq] for seq in less)
 
 
 def read_notes(answer: Json, sources: Sources) -> Noted:
@@ -161,7 +173,7 @@ def readied(engine: Engine, noted: Noted, sources: Sources, *, batch: int, trans
             from_seq=note.from_seq,
             to_seq=note.to_seq,
             tokens=0,
-            trust=lowest(sources.trusts[seq] for seq in seqs),
+            trust=sources.trust("\n".join([note.text, *note.details]), seqs),
             batch=batch,
         )
         parent = len(made)

@@ -1,18 +1,19 @@
 """The observer: notes of what was said and done since its cursor, made ahead by a model."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memstrata.extraction.heard import check_same, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Stale, Thinker
 from memstrata.extraction.noting import SCHEMA, Noted, Readied, Sources, check_repetition, read_notes, readied
-from memstrata.extraction.transcript import Line, lines_of, trust_of
+from memstrata.extraction.transcript import Line, lines_of
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
 from memstrata.memory.observing import ObservationRules, activate
 from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.trust import trust_of
 from memstrata.prompts import render
 from memstrata.storage import events, messages_behind, observations, threads
 from memstrata.storage.events import NewEvent
@@ -53,7 +54,7 @@ class Observer:
     name: Kind = "observe"
     source = "observe"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """What was said up to the claim's seq, as much as one call is given; None when it is too little to note."""
         rules = engine.observation
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
@@ -89,7 +90,7 @@ class Observer:
         return readied(engine, result, basis.sources, batch=basis.sources.seqs[-1], transcript_tokens=basis.tokens)
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> int | None:
         """Store the notes ahead, and show them if enough has come together. Raises Stale when messages or the cursor
         are not as they were."""
@@ -156,11 +157,13 @@ async def tell(tx: Tx, engine: Engine, claim: Claim, thread: Thread, basis: Any,
     await events.record(tx, claim.scope, thread, happened, origin=origin, now=result.now)
 
 
-def sources_of(messages: Sequence[Message]) -> Sources:
+def sources_of(messages: Sequence[Message], lines: Iterable[Json] = ()) -> Sources:
+    """``lines``: what a model is given of them."""
     return Sources(
         tuple(message.seq for message in messages),
         {message.seq: trust_of(message) for message in messages},
         {message.seq: message.said_at for message in messages},
+        {line["seq"]: line["text"] for line in lines},
     )
 
 
@@ -175,7 +178,9 @@ def _taken(engine: Engine, rules: ObservationRules, began: Cursor, found: Sequen
         part = counter.cut(rest, rules.batch)
         ended = Cursor(began.seq, began.chars + len(part))
         shown = _part(lines[first.seq], began.chars, ended.chars)
-        return Basis(began, ended, (first,), (shown,), sources_of([first]), counter.text(part) + _LINE_TOKENS, True)
+        return Basis(
+            began, ended, (first,), (shown,), sources_of([first], [shown]), counter.text(part) + _LINE_TOKENS, True
+        )
     taken: list[Message] = []
     tokens = 0
     for message in found:
@@ -195,7 +200,13 @@ def _taken(engine: Engine, rules: ObservationRules, began: Cursor, found: Sequen
     left = sum(message.tokens for message in found[len(taken) :])
     ended = Cursor(taken[-1].seq)
     return Basis(
-        began, ended, tuple(taken), tuple(told), sources_of(taken), tokens, full or left >= max(1, rules.step // 2)
+        began,
+        ended,
+        tuple(taken),
+        tuple(told),
+        sources_of(taken, told),
+        tokens,
+        full or left >= max(1, rules.step // 2),
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from memstrata.extraction import documents
 from memstrata.extraction.heard import check_same, earlier, heard, locked
 from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import Line, transcript, trust_of
+from memstrata.extraction.transcript import Line, transcript
 from memstrata.memory.engine import Engine
 from memstrata.memory.evidence import Said, find
+from memstrata.memory.trust import trust_of
 from memstrata.memory.working_memory import Document
 from memstrata.prompts import render
 from memstrata.storage import messages_behind, thread_cursors, threads, working_memory
@@ -61,7 +62,7 @@ class Profile:
     name: Kind = "profile"
     source = "profile"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The profile, and what was spoken behind the cursor up to the claim's seq; None when no user said anything
         there."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
@@ -127,7 +128,7 @@ class Profile:
         return Readied(content, engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> int | None:
         """Store the profile, if it changed, and move the cursor. Raises Stale when messages, the cursor or the profile
         are not as they were."""

@@ -10,10 +10,10 @@ from memstrata.extraction.degenerate import repetition
 from memstrata.extraction.heard import locked
 from memstrata.extraction.kind import EXTRACTIVE, Claim, Kind, Material, Refused, Stale, Thinker
 from memstrata.extraction.noting import NOTE_CHARS, counted
-from memstrata.extraction.transcript import TRUSTS, lowest
 from memstrata.extraction.wording import in_one_line
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
+from memstrata.memory.trust import TRUSTS, lowest
 from memstrata.prompts import render
 from memstrata.storage import events, observations, threads
 from memstrata.storage.events import NewEvent
@@ -97,7 +97,7 @@ class Reflector:
     name: Kind = "reflect"
     source = "reflect"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The active rows up to the claim's seq; None when they are not too many, or not to be made fewer."""
         rules = engine.observation
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
@@ -138,7 +138,7 @@ class Reflector:
         return Readied(made, tuple(merged.supersedes for merged in result.merges), result.drops, tokens, engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> int | None:
         """Put the notes in the place of those they supersede. Raises Stale when these are not as they were."""
         basis: Basis = material.basis

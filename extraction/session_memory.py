@@ -3,7 +3,7 @@ there are enough notes, it writes them into the document."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memstrata.extraction import documents
@@ -13,6 +13,7 @@ from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thi
 from memstrata.extraction.transcript import transcript
 from memstrata.extraction.wording import in_one_line
 from memstrata.memory.engine import Engine
+from memstrata.memory.trust import trust_of
 from memstrata.memory.working_memory import Document
 from memstrata.prompts import render
 from memstrata.storage import messages_behind, session_notes, thread_cursors, threads, working_memory
@@ -25,6 +26,7 @@ COMPACTED = 5
 """So many notes are written into the document (n8n's number)."""
 MOST_MESSAGES = 200
 MOST_NOTES = 20
+OF_USERS = ("objective", "decision")
 NOTE_CHARS = 500
 
 NOTES: Json = {
@@ -94,7 +96,7 @@ class SessionMemory:
     name: Kind = "session_memory"
     source = "session_memory"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The notes that wait, if there are enough of them; else what was said and done behind the cursor."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
@@ -140,7 +142,7 @@ class SessionMemory:
         return Compacted(content, engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Noted | Compacted, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Noted | Compacted, by: Thinker
     ) -> int | None:
         """Queue the notes and move the cursor; or store the document and take the notes out of the queue. Raises Stale
         when messages, notes, cursor or document are not as they were."""
@@ -180,6 +182,9 @@ def _notes(answer: Json, basis: Noting) -> tuple[NewNote, ...]:
     if len(given) > MOST_NOTES:
         raise Refused(f"notes: there are {len(given)}; at most {MOST_NOTES} are allowed: note what matters")
     notes = [_note(each, f"notes[{place}]") for place, each in enumerate(given)]
+    if not any(trust_of(message) == "user" for message in basis.messages):
+        # What is wanted and what is decided is a user's to say; what tools bring only tells how things stand.
+        notes = [replace(note, category="state") if note.category in OF_USERS else note for note in notes]
     told = list(dict.fromkeys(note for note in notes if note.text))
     if not told and answer.get("nothing_to_note") is not True:
         raise Refused("notes: there is none; if nothing is worth a note, say so with nothing_to_note = true")

@@ -60,7 +60,7 @@ class Summariser:
     name: Kind = "summary"
     source = "summary"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The last summary, and what fell out of the window since, up to the claim's seq; None while that is little."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         policy = policy_of(engine, thread) if thread else None
@@ -113,7 +113,7 @@ class Summariser:
         return Readied(text, engine.tokens.text(text), engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> int | None:
         """Store the summary. Raises Stale when messages or the summary before it are not as they were."""
         basis: Basis = material.basis

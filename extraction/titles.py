@@ -63,7 +63,7 @@ class Title:
     name: Kind = "title"
     source = "title"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The first thing of substance that a user said; None while there is none, and for a thread that has a title or
         is to have none."""
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
@@ -87,7 +87,7 @@ class Title:
         return Readied(shortened(engine.derived_text(result)), engine.now())
 
     async def commit(
-        self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Readied, by: Thinker
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Readied, by: Thinker
     ) -> None:
         """Give the thread its title, unless it got one meanwhile. Raises Stale when the message is not as it was."""
         thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)

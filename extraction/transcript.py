@@ -8,18 +8,15 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from memstrata.memory.ages import iso
 from memstrata.memory.blocks import without_blocks
 from memstrata.memory.engine import Engine
 from memstrata.memory.parts import result_parts
+from memstrata.memory.quoting import quoted_line, unmarked, visible_json
 from memstrata.memory.said import said
 from memstrata.storage.records import Json, Message, Role
-
-Trust = Literal["web", "tool", "assistant", "user"]
-TRUSTS: tuple[Trust, ...] = get_args(Trust)
-"""Lowest first: what is derived has the lowest trust of its sources."""
 
 MOST_PAYLOAD = 2000
 """Characters of one call's arguments or of one result, as JSON."""
@@ -34,10 +31,6 @@ _OWN_TOOLS = (
     *("remember", "forget", "next_memory_job", "submit_memory_job"),
 )
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{256,}")
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_WEB = frozenset(
-    ["web", "website", "webpage", "browser", "browse", "internet", "http", "https", "url", "crawl", "scrape"]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +92,32 @@ def _others(parts: list[Json], own: Collection[str]) -> list[Json]:
     ]
 
 
-def trust_of(message: Message) -> Trust:
-    """Whose word a message is. Of a user's message that carries a tool's result the result counts; what a system
-    message says is nobody's own word, and counts as an assistant's."""
-    results = [part for part in message.parts if part["type"] == "tool_result"]
-    if any(_is_web(part.get("name") or message.name or "") for part in results):
-        return "web"
-    if results or message.role == "tool":
-        return "web" if _is_web(message.name or "") else "tool"
-    return "user" if message.role == "user" else "assistant"
-
-
-def lowest(trusts: Iterable[Trust]) -> Trust:
-    """The lowest of them; of none, the lowest there is."""
-    return min(trusts, key=TRUSTS.index, default=TRUSTS[0])
-
-
-def _is_web(tool: str) -> bool:
-    return any(word.lower() in _WEB for word in _NAME_WORD.findall(tool))
-
-
 def _name(engine: Engine, message: Message) -> str | None:
-    if not message.name or engine.redaction == "off":
-        return message.name
-    return engine.redactor.text(message.name)[0]
+    if not message.name:
+        return None
+    name = quoted_line(message.name)
+    return name if engine.redaction == "off" else engine.redactor.text(name)[0]
 
 
 def _with_tools(engine: Engine, message: Message, called: Mapping[str, str]) -> str:
     told = (_told(engine, part, called) for part in message.parts)
-    return "\n".join(filter(None, (said(engine, message), *told)))
+    return "\n".join(filter(None, (unmarked(said(engine, message)), *told)))
 
 
 def _told(engine: Engine, part: Json, called: Mapping[str, str]) -> str:
     match part["type"]:
         case "tool_call":
-            name = part["name"]
+            name = quoted_line(part["name"])
             arguments = "…" if name.endswith(_OWN_TOOLS) else _payload(engine, part["arguments"])
             return f"[tool call {name}({arguments})]"
         case "tool_result":
-            name = part.get("name") or called.get(part["tool_call_id"], "")
+            name = quoted_line(part.get("name") or called.get(part["tool_call_id"], ""))
             kind = "tool error" if part.get("is_error") else "tool result"
             result = "…" if name.endswith(_OWN_TOOLS) else _payload(engine, part["result"])
             return f"[{kind} {name}: {result}]" if name else f"[{kind}: {result}]"
         case "file":
             named = part.get("file_name") or part.get("url")
-            return f"[file: {engine.redactor.text(named)[0]}]" if named else "[file]"
+            return f"[file: {engine.redactor.text(quoted_line(named))[0]}]" if named else "[file]"
         case "image":
             return "[image]"
         case _:
@@ -152,7 +126,8 @@ def _told(engine: Engine, part: Json, called: Mapping[str, str]) -> str:
 
 def _payload(engine: Engine, value: Any) -> str:
     # Masked before it is cut: half a secret does not look like one.
-    masked = value if engine.redaction == "off" else engine.redactor.json(value)[0]
+    seen = visible_json(value)
+    masked = seen if engine.redaction == "off" else engine.redactor.json(seen)[0]
     inner = result_parts(masked)
     if inner:
         texts = (part["text"] if part["type"] == "text" else f"[{part['type']}]" for part in inner[:MOST_ITEMS])
@@ -160,6 +135,7 @@ def _payload(engine: Engine, value: Any) -> str:
     else:
         cut = _cut(masked)
         text = cut if isinstance(cut, str) else json.dumps(cut, ensure_ascii=False, separators=(",", ":"))
+    text = unmarked(text)
     return text if len(text) <= MOST_PAYLOAD else f"{text[:MOST_PAYLOAD]}… ({len(text) - MOST_PAYLOAD} more characters)"
 
 

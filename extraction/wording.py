@@ -1,11 +1,13 @@
 """What a model wrote, before anything is made of it."""
 
-from memstrata.memory.blocks import one_line, without_blocks
+from memstrata.memory.blocks import without_blocks
+from memstrata.memory.quoting import one_line, visible
 
 
 def worded(text: str) -> str:
-    """Without our own blocks, and without what no database takes: NUL, and halves of surrogate pairs."""
-    return without_blocks(text.replace("\x00", "").encode(errors="replace").decode())
+    """Without our own blocks, without what nobody sees, and without what no database takes: NUL, and halves of surrogate
+    pairs."""
+    return without_blocks(visible(text.encode(errors="replace").decode()))
 
 
 def in_one_line(text: str, most: int) -> str:

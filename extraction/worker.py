@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskGroup
 
+from memstrata.extraction.allowance import Allowance
 from memstrata.extraction.attempt import NoThinker, attempt
 from memstrata.extraction.budget import Budget
 from memstrata.extraction.chat.port import Chat, ThinkingFailed
@@ -53,7 +54,8 @@ class _Lane:
 
 class JobWorker:
     """``holder`` names this process to others, ``concurrency`` bounds the calls of models at a time. Kinds for which
-    the chat has no model (or all, without a chat) get their own digest, as far as they have one."""
+    the chat has no model (or all, without a chat) get their own digest, as far as they have one.
+    ``tenant_daily_tokens`` bounds what models may take for each tenant in a day; 0: nothing does."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class JobWorker:
         holder: str,
         concurrency: int = 2,
         budget: Budget | None = None,
+        tenant_daily_tokens: int = 0,
         pace: Pace | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -77,9 +80,15 @@ class JobWorker:
         self._asked: list[Kind] = [
             name for name in self._kinds if chat is not None and name not in WITHOUT_MODEL and chat.model(name)
         ]
+        self._allowance = Allowance(engine, tenant_daily_tokens, self._asked)
         self._digested: list[Kind] = [name for name in self._kinds if name not in self._asked]
         self._models, self._digests = _Lane(chat, concurrency), _Lane(None, concurrency)
         self._some_ended = False
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The jobs that it does by itself: with a model, or without one."""
+        return [*self._asked, *self._digested]
 
     @property
     def pause(self) -> Pause | None:
@@ -122,12 +131,16 @@ class JobWorker:
         while lane.free and (kinds := await self._open_kinds(lane)):
             now = self._engine.now()
             # A look that finds nothing takes no turn at writing.
-            next_at = await database.read(jobs.soonest, kinds, now=now)
+            next_at = await database.read_installation(jobs.soonest, kinds, now=now)
             if next_at is None or next_at > now:
                 return next_at
-            claim = await database.write(jobs.claim, kinds, holder=self._holder, now=now, lease_ms=self._pace.lease_ms)
+            claim = await database.write_installation(
+                jobs.claim, kinds, holder=self._holder, now=now, lease_ms=self._pace.lease_ms
+            )
             if claim is None:
                 return now + TAKEN_MS
+            if lane is self._models and await self._allowance.puts_off(claim):
+                continue
             lane.free -= 1
             tasks.start_soon(self._work, lane, claim)
         # With room left, only a pause keeps it from looking: that is over before the next look may be.
@@ -145,7 +158,7 @@ class JobWorker:
         if not self._budget.limited:
             return False
         now = self._engine.now()
-        spent = await self._engine.database.read(spending.on, spending.day_of(now))
+        spent = await self._engine.database.read_installation(spending.on, spending.day_of(now))
         if reason := self._budget.spent_up(spent):
             self._rest.begin(reason, spending.next_day(now))
         return bool(reason)

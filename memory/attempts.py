@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from memstrata.memory.acceptance import check_id, check_text
-from memstrata.memory.blocks import one_line
 from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.quoting import quoted_line
 from memstrata.storage import attempts, events
 from memstrata.storage.attempts import Attempt, AttemptPage, NewAttempt
 from memstrata.storage.errors import InvalidInput, LimitExceeded
@@ -79,9 +79,9 @@ def lines(logged: Sequence[Attempt]) -> list[str]:
 
 
 def _line(attempt: Attempt) -> str:
-    result = one_line(attempt.result)
+    result = quoted_line(attempt.result)
     shown = result if len(result) <= RESULT_CHARS else result[: RESULT_CHARS - 1] + "…"
-    ended = f"FAILED: {one_line(attempt.error)}" if attempt.error else shown
-    diagnosis = f" | Diagnosis: {one_line(attempt.diagnosis)}" if attempt.diagnosis else ""
-    fix = f" | Fix applied: {one_line(attempt.fix_applied)}" if attempt.fix_applied else ""
-    return f"Attempt {attempt.attempt}: {one_line(attempt.action)} → {ended}{diagnosis}{fix}"
+    ended = f"FAILED: {quoted_line(attempt.error)}" if attempt.error else shown
+    diagnosis = f" | Diagnosis: {quoted_line(attempt.diagnosis)}" if attempt.diagnosis else ""
+    fix = f" | Fix applied: {quoted_line(attempt.fix_applied)}" if attempt.fix_applied else ""
+    return f"Attempt {attempt.attempt}: {quoted_line(attempt.action)} → {ended}{diagnosis}{fix}"

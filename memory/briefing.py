@@ -9,12 +9,14 @@ from typing import Any
 
 from memstrata.memory import attempts, plan, working_memory
 from memstrata.memory.acceptance import check_text
-from memstrata.memory.blocks import block, escaped, one_line
+from memstrata.memory.blocks import block
 from memstrata.memory.engine import Engine
 from memstrata.memory.parts import plain_text
 from memstrata.memory.plan_text import current_step, lines, phase_line, step_line
+from memstrata.memory.quoting import escaped, one_line, quoted, quoted_line, speaker
 from memstrata.memory.reading import CUT_MARK
 from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.trust import from_outside
 from memstrata.memory.working_memory import Document, readable
 from memstrata.memory.working_memory_text import rendered
 from memstrata.storage import messages
@@ -189,7 +191,7 @@ def _fitted(found: Briefing, room: _Room) -> Json:
 
 def _plan(open_plan: Json, room: _Room) -> tuple[Json, bool]:
     """Goal, phase and the step that is next, and whether they are whole."""
-    goal, step = one_line(open_plan["goal"]), current_step(open_plan)
+    goal, step = quoted_line(open_plan["goal"]), current_step(open_plan)
     line = step_line(step) if step else ""
     phase = {name: open_plan[name] for name in ("current_phase", "iteration")}
     room.cut(phase_line(phase), room.share)
@@ -199,15 +201,17 @@ def _plan(open_plan: Json, room: _Room) -> tuple[Json, bool]:
 
 
 def _entry(message: Message) -> Json:
-    text = one_line(plain_text(message.parts))
+    text = one_line(plain_text(message.parts, quoted))
     name = {"name": message.name} if message.name else {}
+    trust = {"trust": told} if (told := from_outside(message)) else {}
     shown = text if len(text) <= MESSAGE_CHARS else text[:MESSAGE_CHARS] + CUT_MARK
-    return {"seq": message.seq, "role": message.role, **name, "text": shown}
+    return {"seq": message.seq, "role": message.role, **name, **trust, "text": shown}
 
 
 def _message_line(entry: Json) -> str:
-    speaker = f"{entry['role']} {entry['name']}" if "name" in entry else entry["role"]
-    return f"#{entry['seq']} {speaker}: {entry['text']}"
+    trust = entry.get("trust", "")
+    told = speaker(entry["role"], entry.get("name"), "" if trust == entry["role"] else trust)
+    return f"#{entry['seq']} {told}: {entry['text']}"
 
 
 async def get_briefing(
@@ -236,7 +240,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> list[str]
     logged = await attempts.listed(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
     texts = [block("plan", "\n".join(lines(open_plan["plan"])))] if open_plan else []
     by_task = [
-        f"Task {one_line(key)}:\n" + "\n".join(attempts.lines(list(of_task)))
+        f"Task {quoted_line(key)}:\n" + "\n".join(attempts.lines(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)
     ]
     missing = logged.total - len(logged.attempts)

@@ -1,20 +1,24 @@
 """Deleting and undoing it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from memstrata.memory import journaling
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import DAY_MS, iso
 from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import deletions, entry_endings, events, restoration, threads, working_memory
+from memstrata.memory.journaling import Wrote
+from memstrata.storage import deletions, entry_endings, events, expiring, restoration, threads, working_memory
 from memstrata.storage.deletions import Deleted, Which
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.events import NewEvent
+from memstrata.storage.expiring import Times
 from memstrata.storage.records import Json, Origin, Role, Scope
 from memstrata.storage.restoration import Deletion
 from memstrata.storage.transaction import Tx
 
 IDEMPOTENCY_HOURS = 24
 _SHOWN_IDS = 100
+_SERVER = Origin("maintenance", "erase_expired", "server")
 
 
 async def delete_messages(
@@ -117,7 +121,7 @@ async def restore(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Or
     """Undo a delete. Raises NotFound, Conflict."""
     now = engine.now()
 
-    async def write(tx: Tx) -> Deletion:
+    async def write(tx: Tx) -> tuple[Deletion, Wrote]:
         restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
         if restored.kind == "thread":
             back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
@@ -126,23 +130,39 @@ async def restore(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Or
             thread = await threads.lock(tx, scope, restored.thread_id)
             back = NewEvent("messages_restored", {"count": restored.message_count})
             await events.record(tx, scope, thread, [back], origin=origin, now=now)
-        return restored
+        return restored, Wrote("done", {"messages": restored.message_count})
 
-    return await engine.database.write(write)
+    return await journaling.write(engine.database, engine.hmac_key, scope, origin, now, write)
 
 
 async def erase_expired(engine: Engine) -> int:
     """Erase for good what was deleted, or cleared, longer ago than ``deleted_days``. Returns how many that were."""
-    now, erased = engine.now(), 0
-    before = now - engine.deleted_days * DAY_MS
-    while True:
-        batch = await engine.database.write(
-            restoration.erase_expired,
-            deleted_before=before,
-            answered_before=now - IDEMPOTENCY_HOURS * 3_600_000,
-        )
-        batch += await engine.database.write(working_memory.erase_cleared, cleared_before=before)
-        batch += await engine.database.write(entry_endings.erase_dropped, dropped_before=before)
-        erased += batch
-        if batch == 0:
-            return erased
+    now, erased, after = engine.now(), 0, expiring.FIRST
+    times = Times(now - engine.deleted_days * DAY_MS, now - IDEMPOTENCY_HOURS * 3_600_000)
+    before = times.deleted_before
+
+    async def deletes(tx: Tx, scope: Scope) -> int:
+        answered = times.answered_before
+        return await restoration.erase_expired(tx, scope, deleted_before=before, answered_before=answered)
+
+    async def documents(tx: Tx, scope: Scope) -> int:
+        return await working_memory.erase_cleared(tx, scope, cleared_before=before)
+
+    async def entries(tx: Tx, scope: Scope) -> int:
+        return await entry_endings.erase_dropped(tx, scope, dropped_before=before)
+
+    while scopes := await engine.database.read_installation(expiring.erasable, times, after=after):
+        for after in scopes:
+            for what, erase in {"deletes": deletes, "documents": documents, "entries": entries}.items():
+                while batch := await engine.database.write(_journaled, after, engine, what, erase, now):
+                    erased += batch
+    return erased
+
+
+async def _journaled(
+    tx: Tx, scope: Scope, engine: Engine, what: str, erase: Callable[[Tx, Scope], Awaitable[int]], now: int
+) -> int:
+    """Erase, with a line in the journal if there was something. Returns how much was erased."""
+    erased = await erase(tx, scope)
+    await journaling.append_count(tx, scope, engine.hmac_key, _SERVER, what, erased, now)
+    return erased

@@ -15,6 +15,7 @@ from memstrata.memory.blocks import without_blocks
 from memstrata.memory.digest_calls import Call, calls_of
 from memstrata.memory.digest_sentences import Sentence, bounded, is_marked, read, sentences_of, shortened, values_of
 from memstrata.memory.digest_signs import words_of
+from memstrata.memory.quoting import quoted_line
 from memstrata.memory.tokens import TokenCounter
 from memstrata.storage.records import Message, Role
 
@@ -233,4 +234,4 @@ def as_lines(notes: Iterable[Note]) -> str:
 
 
 def _line(note: Note) -> str:
-    return f"- #{note.seq} {note.role}: {note.text}"
+    return f"- #{note.seq} {note.role}: {quoted_line(note.text)}"

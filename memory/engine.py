@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memstrata.memory import search_text
+from memstrata.memory import journaling, search_text
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.context.extracts import Extracts
 from memstrata.memory.context.noted import NotedThreads
+from memstrata.memory.denials import Denials
 from memstrata.memory.document_rules import WorkingMemoryRules
 from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.entry_rules import EntryRules
+from memstrata.memory.journaling import Wrote, counts_of
 from memstrata.memory.limits import Limits
 from memstrata.memory.observing import ObservationRules
 from memstrata.memory.parts import MEDIA
@@ -21,7 +23,7 @@ from memstrata.memory.redaction import Redactor
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.window.choosing import WindowRules
 from memstrata.memory.written import Wake, Written
-from memstrata.storage.idempotency import Request, once
+from memstrata.storage.idempotency import Request, kept, once
 from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
 from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Database, Tx
@@ -70,6 +72,7 @@ class Engine:
     noted: NotedThreads = field(default_factory=NotedThreads)
     written: Written = field(default_factory=Written)
     wake: Wake = field(default_factory=Wake)
+    denials: Denials = field(default_factory=Denials)
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """What enters, its secrets masked, and how many there were. JSON or text."""
@@ -117,15 +120,44 @@ class Engine:
         self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Json]]
     ) -> Json:
         """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
-        answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day.
+        answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day. The
+        journal has a line of it, also when it fails.
 
         Raises what the unit raises, InvalidInput for an unfit key, Conflict when it was used for another request.
         """
-        answer, _ = await self.database.write(once, scope, self._request(sent, arguments), now, unit)
+        request = self._request(sent, arguments)
+
+        async def asked(tx: Tx) -> tuple[Json, Wrote]:
+            answer, is_old = await once(tx, scope, request, now, unit)
+            return answer, Wrote("repeated") if is_old else Wrote("done", counts_of(answer))
+
+        answer = await journaling.write(self.database, self.hmac_key, scope, sent.origin, now, asked)
         if self.embedding is not None:
             self.written.tell(scope)
         self.wake.tell()
         return answer
+
+    async def kept_answer(self, scope: Scope, sent: Sent, arguments: list[Any]) -> Json | None:
+        """The answer of the same request, if it was sent before, for a write of more than one transaction. Raises InvalidInput, Conflict as that does."""
+        return await self.database.read(kept, scope, self._request(sent, arguments))
+
+    async def keep_answer(self, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
+        """Keep the answer of such a write, if it has a key."""
+        request, now = self._request(sent, arguments), self.now()
+
+        async def answered(_: Tx) -> Json:
+            return answer
+
+        if request is not None:
+            await self.database.write(once, scope, request, now, answered)
+
+    def forget_made(self, scope: Scope) -> None:
+        """Forget what this process remembers of a scope's texts, which are erased. Of other processes nobody is given
+        what they remember."""
+        self.extracts.forget()
+        self.noted.forget(scope)
+        if self.embedding is not None:
+            self.embedding.forget(scope)
 
     def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:
         if not sent.key:

@@ -3,7 +3,7 @@ the place of what it corrects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 import numpy as np
@@ -12,6 +12,7 @@ import regex
 from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
 from memstrata.memory.engine import Engine
 from memstrata.memory.search_text import words
+from memstrata.memory.trust import TRUSTS, Trust
 from memstrata.storage import embedders, entries, search, search_rows, vectors
 from memstrata.storage.entries import Entry, NewEntry
 from memstrata.storage.records import Scope, SearchText
@@ -122,7 +123,8 @@ async def keep(
     """Keep an entry, in a transaction that holds the resource.
 
     ``said_at``: when its newest source was stored; what was dropped or superseded later stays so, unless a caller says
-    it again. One of the kind ``correction`` takes the place of what it corrects, and any of those in ``corrects``.
+    it again. One of the kind ``correction`` takes the place of what it corrects, and any of those in ``corrects``, as far as they are
+    trusted no more than it is.
     """
     known = await entries.of_content(tx, scope, new.content)
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
@@ -158,6 +160,8 @@ def _corrected(
 ) -> list[str]:
     """Whose place it takes: those named; else, of a correction, all that are as near as what says the same, or the
     nearest one that is near enough."""
+    # What somebody said himself gives way to nothing that is trusted less.
+    seen = {entry_id: entry for entry_id, entry in seen.items() if _trust(entry) <= _trust(new)}
     gone = [entry_id for entry_id in dict.fromkeys(corrects) if entry_id in seen]
     if gone or new.kind != "correction":
         return gone
@@ -165,6 +169,10 @@ def _corrected(
     return [entry_id for entry_id in ordered if near[entry_id] >= same] or [
         entry_id for entry_id in ordered[:1] if near[entry_id] >= least
     ]
+
+
+def _trust(entry: Entry | NewEntry) -> int:
+    return TRUSTS.index(cast(Trust, entry.trust))
 
 
 async def _near(tx: Tx, scope: Scope, content: str, embedded: Embedded | None) -> dict[str, float]:
@@ -211,4 +219,4 @@ async def _store_vectors(tx: Tx, scope: Scope, entry_id: str, embedded: Embedded
         if chunk < len(embedded.chunks)
         for vector in [embedded.chunks[chunk]]
     ]
-    await vectors.put(tx, embedded.model, dimension, new)
+    await vectors.put(tx, scope, embedded.model, dimension, new)

@@ -14,6 +14,7 @@ from memstrata.storage.records import Json, Scope
 
 SERVER_EVENTS = (
     *("thread_created", "thread_updated", "thread_deleted", "thread_restored"),
+    *("memory_erased", "memory_redacted"),
     *("messages_added", "messages_replaced", "messages_deleted", "messages_restored"),
     *("working_memory_updated", "working_memory_cleared", "profile_updated", "profile_cleared"),
     *("plan_created", "plan_updated", "attempt_logged", "steps_recorded"),

@@ -4,12 +4,13 @@ A model's quotation is found in exactly the text that the model was given (``mem
 marks, dashes and white space may differ. What is kept is where it stands, never the model's wording of it.
 """
 
-import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from memstrata.memory.quoting import UNSEEN
+from memstrata.memory.search_text import query_words, words
 from memstrata.storage.records import Role
 
 Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]
@@ -25,16 +26,18 @@ ROLES_OF: dict[Label, tuple[Role, ...]] = {
 }
 """Whose words may be evidence for each label. Where both may, the assistant's count first, which are trusted less."""
 
+FOREIGN = 3
+# Words of a text that are looked at.
+_TELLING = 200
+
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
 _DASHES = "-‐‑‒–—―−﹘﹣-"
 _FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-")}
-# Soft hyphens, zero-width characters and the like: nobody sees them.
-_UNSEEN = re.compile("[\u00ad\u034f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message's text as a model was given it."""
+    """A message's text as a model was given it. ``role``: whose word it is (``trust.speaks``)."""
 
     seq: int
     revision: int
@@ -64,6 +67,16 @@ def find(evidence: str, label: Label, said: Sequence[Said]) -> Span | None:
             if message.role == role and (place := _place(sought, message.text)):
                 return Span(message.seq, message.revision, role, *place)
     return None
+
+
+def told_by_others(text: str, own: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a text says what others said, rather than what was said by whom it is put down to: a quotation may stand
+    word for word and prove nothing of it. Of the words that tell something at least FOREIGN must be the others' alone,
+    and more than twice as many as are his own: who is merely retold in other words shares more."""
+    telling = set(query_words(text, most=_TELLING))
+    his = telling.intersection(words("\n".join(own)))
+    theirs = telling.intersection(words("\n".join(others))) - his
+    return len(theirs) >= FOREIGN and len(theirs) > 2 * len(his)
 
 
 def _place(sought: str, text: str) -> tuple[int, int] | None:
@@ -110,9 +123,9 @@ def _folded(text: str) -> tuple[str, list[int]]:
             made = " "
         elif character in _FOLDED:
             made = _FOLDED[character]
-        elif character.isascii():
+        elif character.isascii() and character.isprintable():
             made = character.lower()
-        elif _UNSEEN.match(character):
+        elif UNSEEN.match(character):
             continue
         else:
             made = unicodedata.normalize("NFD", character.casefold())

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memstrata.memory.ages import age
-from memstrata.memory.blocks import block, one_line
+from memstrata.memory.blocks import block
 from memstrata.memory.candidates import Query, Space, Vector, gather, match
 from memstrata.memory.engine import Engine
+from memstrata.memory.quoting import quoted_line
 from memstrata.memory.recall import space_of
 from memstrata.memory.recall_rules import RecallRules
 from memstrata.memory.verdicts import judged, winning
@@ -22,7 +23,7 @@ DESCRIPTION = "Source-backed case entries retrieved from previous threads for th
 async def memory_block(
     tx: Tx, engine: Engine, scope: Scope, words: Sequence[str], vector: Vector | None, *, now: int
 ) -> list[str]:
-    """The lines of the block, newest first, each with its age; none where nothing fits, or ``auto_inject`` is off.
+    """The lines of the block, newest first, each with its age and, where it is not a user's, whose word it is; none where nothing fits, or ``auto_inject`` is off.
 
     ``words``: ``search_text.query_words`` of the newest message; ``vector``: of the embedder in use, of length 1.
     """
@@ -40,7 +41,15 @@ async def memory_block(
         now=now,
     )
     newest = sorted(found, key=lambda entry: (-entry.said_at, entry.id))
-    return [f"- {one_line(str(entry.parts[0]['text']))} ({age(entry.said_at, now)})" for entry in newest]
+    return [
+        f"- {_whose(entry)}{quoted_line(str(entry.parts[0]['text']))} ({age(entry.said_at, now)})" for entry in newest
+    ]
+
+
+def _whose(entry: Message) -> str:
+    """Whose word an entry is, where it is not a user's."""
+    trust = entry.metadata["trust"]
+    return "" if trust == "user" else f"[{trust}] "
 
 
 async def fitting(

@@ -7,7 +7,8 @@ tags), so that a prompt cache keeps it.
 from collections.abc import Sequence
 
 from memstrata.memory.ages import day, iso
-from memstrata.memory.blocks import block, one_line
+from memstrata.memory.blocks import block
+from memstrata.memory.quoting import quoted_line
 from memstrata.memory.tokens import TokenCounter
 from memstrata.storage.observations import Observation
 from memstrata.storage.records import Thread
@@ -42,10 +43,10 @@ def cursor_of(thread: Thread, active: object) -> int:
 
 def line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:
     """One note: ``- [important] 14:05 The user moved the launch (about 2025-07-01)``."""
-    about = f" (about {one_line(refers_to)})" if refers_to else ""
+    about = f" (about {quoted_line(refers_to)})" if refers_to else ""
     if child:
-        return f"  - {one_line(text)}{about}"
-    return f"- [{marker}] {iso(said_at)[11:16]} {one_line(text)}{about}"
+        return f"  - {quoted_line(text)}{about}"
+    return f"- [{marker}] {iso(said_at)[11:16]} {quoted_line(text)}{about}"
 
 
 def _block(rows: Sequence[Observation]) -> str:

@@ -15,7 +15,7 @@ the one above, so that equal parts give equal JSON.
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from memstrata.memory.acceptance import json_bytes
@@ -178,26 +178,27 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(inner)
 
 
-def plain_text(parts: Iterable[Json]) -> str:
-    """A message for people to read: its texts, and a placeholder in brackets for everything else."""
-    return "\n".join(map(_readable, parts))
+def plain_text(parts: Iterable[Json], told: Callable[[str], str] = str) -> str:
+    """A message for people to read: its texts, and a placeholder in brackets for everything else. ``told``: what is
+    made of each text that somebody wrote (``quoting.quoted``, where a model reads it)."""
+    return "\n".join(_readable(part, told) for part in parts)
 
 
-def _readable(part: Json) -> str:
+def _readable(part: Json, told: Callable[[str], str]) -> str:
     match part["type"]:
         case "text":
-            return str(part["text"])
+            return told(str(part["text"]))
         case "file":
             name = part.get("file_name") or part.get("url")
-            return f"[file: {name}]" if name else "[file]"
+            return f"[file: {told(name)}]" if name else "[file]"
         case "tool_call":
-            return f"[tool call {part['name']}({_compact(part['arguments'])})]"
+            return f"[tool call {told(part['name'])}({told(_compact(part['arguments']))})]"
         case "tool_result":
             result = part["result"]
             inner = result_parts(result)
-            text = plain_text(inner) if inner else result if isinstance(result, str) else _compact(result)
+            text = plain_text(inner, told) if inner else told(result if isinstance(result, str) else _compact(result))
             title = "tool error" if part.get("is_error") else "tool result"
-            return f"[{title} {part['name']}: {text}]" if "name" in part else f"[{title}: {text}]"
+            return f"[{title} {told(part['name'])}: {text}]" if "name" in part else f"[{title}: {text}]"
         case kind:
             return f"[{kind}]"
 

@@ -9,6 +9,7 @@ from memstrata.memory.acceptance import one_of
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
 from memstrata.memory.parts import plain_text
+from memstrata.memory.quoting import hidden
 from memstrata.memory.tokens import TokenCounter
 from memstrata.storage import messages
 from memstrata.storage.errors import InvalidInput
@@ -120,10 +121,13 @@ def _next(asked: PageRequest, kept: Sequence[Message], from_oldest: bool) -> Jso
 
 
 def shown_message(message: Message, detail: Detail) -> Json:
-    """A message as an answer has it: whole with its parts, or (``low``) as a line of text cut at LOW_TEXT_CHARS."""
+    """A message as an answer has it, as it was stored: whole with its parts, or (``low``) as a line of text cut at
+    LOW_TEXT_CHARS. ``hidden_characters``: so many in its texts nobody sees; models are shown it without them."""
     entry: dict[str, Any] = {"id": message.id, "seq": message.seq, "role": message.role}
     if message.name:
         entry["name"] = message.name
+    if unseen := hidden(plain_text(message.parts)):
+        entry["hidden_characters"] = unseen
     if detail == "low":
         text = plain_text(message.parts)
         shown = text if len(text) <= LOW_TEXT_CHARS else text[:LOW_TEXT_CHARS] + CUT_MARK

@@ -21,7 +21,7 @@ async def rebuild_old(engine: Engine, told: Told = lambda messages: None) -> int
     Raises StorageUnavailable.
     """
     done = after = 0
-    while rows := await engine.database.read(vectors.stale, after=after, most=BATCH):
+    while rows := await engine.database.read_installation(vectors.stale, after=after, most=BATCH):
         for (scope, uid), some in groupby(rows, key=lambda row: (row.scope, row.thread_uid)):
             done += await _rebuild(engine, scope, uid, [row.seq for row in some], told)
         after = rows[-1].row_id
@@ -31,14 +31,14 @@ async def rebuild_old(engine: Engine, told: Told = lambda messages: None) -> int
 async def rebuild_all(engine: Engine, told: Told = lambda messages: None) -> int:
     """Index every message and entry anew; ``told`` hears of each batch. Returns how many. Raises StorageUnavailable."""
     done, thread = 0, places.FIRST
-    while some := await engine.database.read(places.threads_after, thread, _THREADS):
+    while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
         for thread in some:
             after = 0
             while seqs := await engine.database.read(places.seqs_after, thread, after, BATCH):
                 done += await _rebuild(engine, thread.scope, thread.thread_uid, seqs, told)
                 after = seqs[-1]
     entry = places.FIRST
-    while some := await engine.database.read(places.entries_after, entry, _THREADS):
+    while some := await engine.database.read_installation(places.entries_after, entry, _THREADS):
         for entry in some:
             done += await _rebuild(engine, entry.scope, entry.thread_uid, [SEQ], told)
     return done

@@ -8,16 +8,20 @@ from memstrata.memory.acceptance import check_text, one_of
 from memstrata.memory.blocks import without_blocks
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.evidence import LABELS, ROLES_OF, Label, Said, find
+from memstrata.memory.quoting import visible
 from memstrata.memory.said import said
+from memstrata.memory.trust import Trust, lowest, speaks, trust_of
 from memstrata.storage import entries, events, messages, resources, threads
 from memstrata.storage.entries import NewEntry, Source
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Role, Scope, Thread
+from memstrata.storage.records import Json, Scope, Thread
 from memstrata.storage.transaction import Tx
 
 EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_remember"]
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+OF_USERS: tuple[EntryKind, ...] = ("preference", "decision", "explicit_remember")
+"""What only a user's own words make of an entry: else a text that an assistant merely read could pass for a wish."""
 
 PROMPT = "remember"
 """Stands where an entry names its prompt; where it names its model stands the client."""
@@ -36,10 +40,11 @@ class Told:
 
 
 async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, sent: Sent) -> Json:
-    """Keep an entry. Evidence must stand word for word in a message of the thread whose role the source allows.
+    """Keep an entry. Evidence must stand word for word in a message of the thread whose role the source allows. What
+    only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
-    ``source`` (the label, or ``caller``), and ``superseded`` and ``masked`` where they say something.
+    ``source`` (the label, or ``caller``), ``superseded`` and ``masked`` where they say something, and in ``unproven`` a kind that it was kept without.
     Raises InvalidInput, LimitExceeded, NotFound.
     """
     content, masked = engine.masked(_checked(engine, told))
@@ -48,14 +53,15 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
     vectors = await keeping.embedded_soon(engine, content)
 
     async def write(tx: Tx) -> Json:
-        source, role, said_at, stored_at = await _source(tx, engine, scope, thread_id, told.evidence, label)
+        source, trust, said_at, stored_at = await _source(tx, engine, scope, thread_id, told.evidence, label)
+        unproven = told.kind in OF_USERS and trust != "user"
         await resources.hold(tx, scope)
         new = NewEntry(
             entry_id,
             content,
-            told.kind or None,
+            None if unproven else told.kind or None,
             "remembered" if source else "caller",
-            "user" if role == "user" else "assistant",
+            trust,
             sent.origin.actor,
             PROMPT,
             said_at if source else now,
@@ -79,6 +85,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
             "status": kept.outcome,
             "source": label,
             **({"superseded": list(kept.superseded)} if kept.superseded else {}),
+            **({"unproven": told.kind} if unproven else {}),
             **({"masked": masked} if masked else {}),
         }
 
@@ -92,7 +99,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
 
 def _checked(engine: Engine, told: Told) -> str:
     """The content as it is kept, before masking."""
-    content = keeping.normalized(without_blocks(check_text(told.content, "content")))
+    content = keeping.normalized(without_blocks(visible(check_text(told.content, "content"))))
     if not any(character.isalnum() for character in content):
         raise InvalidInput("content: say in 1 to 3 sentences what is to be remembered, so that it is clear on its own")
     most = engine.entries.max_entry_length
@@ -111,7 +118,7 @@ def _checked(engine: Engine, told: Told) -> str:
 
 async def _source(
     tx: Tx, engine: Engine, scope: Scope, thread_id: str, evidence: str, label: Label
-) -> tuple[Source | None, Role, int, int]:
+) -> tuple[Source | None, Trust, int, int]:
     """Where the evidence stands; whose word it is, and when it was said and stored. None without evidence."""
     if not evidence.strip():
         return None, "assistant", 0, 0
@@ -127,10 +134,10 @@ async def _source(
 
 async def _found(
     tx: Tx, engine: Engine, scope: Scope, thread: Thread, evidence: str, label: Label
-) -> tuple[Source, Role, int, int]:
+) -> tuple[Source, Trust, int, int]:
     roles = list(ROLES_OF[label])
     page = await messages.page(tx, scope, thread.thread_id, roles=roles, limit=SEARCHED)
-    texts = [Said(message.seq, message.revision, message.role, said(engine, message)) for message in page.messages]
+    texts = [Said(message.seq, message.revision, speaks(message), said(engine, message)) for message in page.messages]
     span = find(engine.masked(evidence)[0], label, texts)
     if span is None:
         whose = " or ".join(roles)
@@ -140,4 +147,5 @@ async def _found(
         )
     message = next(message for message in page.messages if message.seq == span.seq)
     source = Source(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, label)
-    return source, span.role, message.said_at, message.created_at
+    trust = lowest(["assistant" if label == "verified_assistant_finding" else "user", trust_of(message)])
+    return source, trust, message.said_at, message.created_at

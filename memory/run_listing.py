@@ -83,11 +83,11 @@ async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
     """One run, with its pending tool calls, what resumers brought to them, and its output. Raises NotFound."""
     check_id(run_id, "run_id", engine.limits.id_chars)
 
-    async def read(tx: Tx) -> tuple[Run, Content]:
+    async def read(tx: Tx, scope: Scope) -> tuple[Run, Content]:
         run = await runs.find(tx, scope, run_id)
         return run, await runs.content(tx, scope, run)
 
-    run, content = await engine.database.read(read)
+    run, content = await engine.database.read(read, scope)
     pending, resumed = json.loads(run.pending), shown_resumed(content.resumed)
     shown = {
         **shown_run(run),

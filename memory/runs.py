@@ -9,13 +9,13 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memstrata.memory import pending_calls, run_state
+from memstrata.memory import journaling, pending_calls, run_state
 from memstrata.memory.acceptance import check_id, check_metadata, check_text
 from memstrata.memory.ages import DAY_MS, iso
 from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.exact_json import exact_json
 from memstrata.memory.run_listing import shown_resumed
-from memstrata.storage import events, run_listing, runs, threads
+from memstrata.storage import events, expiring, run_listing, runs, threads
 from memstrata.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from memstrata.storage.events import NewEvent
 from memstrata.storage.records import Json, Origin, Scope, Thread
@@ -25,7 +25,8 @@ from memstrata.storage.transaction import Tx
 
 MOST_TTL_SECONDS = 3650 * DAY_MS // 1000
 
-_MAINTENANCE = Origin("maintenance", "")
+_MAINTENANCE = Origin("maintenance", "", "server")
+_EXPIRING = Origin("maintenance", "expire_runs", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +190,13 @@ async def resume_run(
     arguments = [run_id, [brought.data, brought.tool_call_id] if brought else None, lease_seconds]
     token: str = (await engine.write(scope, sent, arguments, now, write))["claim"]
 
-    async def read(tx: Tx) -> tuple[Run, Content]:
+    async def read(tx: Tx, scope: Scope) -> tuple[Run, Content]:
         run = await runs.find(tx, scope, run_id)
         # A request that was sent again gets its claim again as long as that is worth something.
         run_state.check_holder(run, token)
         return run, await runs.content(tx, scope, run)
 
-    return _resumed(*await engine.database.read(read))
+    return _resumed(*await engine.database.read(read, scope))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,16 +295,19 @@ async def complete_run(
 
 async def expire_runs(engine: Engine) -> int:
     """Remove the runs whose checkpoint has expired, but for those that somebody holds. Returns how many."""
-    now, removed = engine.now(), 0
+    now, removed, after = engine.now(), 0, expiring.FIRST
 
-    async def write(tx: Tx) -> int:
-        expired = await run_listing.expire(tx, now=now)
+    async def write(tx: Tx, scope: Scope) -> int:
+        expired = await run_listing.expire(tx, scope, now=now)
         for each in expired:
-            await _record(tx, each.scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
+            await _record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
+        await journaling.append_count(tx, scope, engine.hmac_key, _EXPIRING, "runs", len(expired), now)
         return len(expired)
 
-    while batch := await engine.database.write(write):
-        removed += batch
+    while scopes := await engine.database.read_installation(expiring.with_expired_runs, now, after=after):
+        for after in scopes:
+            while batch := await engine.database.write(write, after):
+                removed += batch
     return removed
 
 

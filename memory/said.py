@@ -2,14 +2,15 @@
 
 from memstrata.memory.blocks import without_blocks
 from memstrata.memory.engine import Engine
+from memstrata.memory.quoting import visible
 from memstrata.storage.records import Message
 
 
 def said(engine: Engine, message: Message) -> str:
     """The texts of a message, a line break between them, without the blocks that we put there and, unless redaction
-    is off, with secrets masked. No tool calls or results, no reasoning, no media.
+    is off, with secrets masked; nothing hidden is in them. No tool calls or results, no reasoning, no media.
 
     Offsets into what was said (of evidence, of pieces) are into this text.
     """
-    text = "\n".join(filter(None, (without_blocks(part["text"]) for part in message.parts if part["type"] == "text")))
-    return engine.derived_text(text)
+    texts = (without_blocks(visible(part["text"])) for part in message.parts if part["type"] == "text")
+    return engine.derived_text("\n".join(filter(None, texts)))

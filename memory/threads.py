@@ -10,6 +10,7 @@ from memstrata.memory.acceptance import check_metadata, check_text
 from memstrata.memory.ages import iso
 from memstrata.memory.cursors import cursor_of, opened
 from memstrata.memory.engine import Engine, Sent
+from memstrata.memory.quoting import visible
 from memstrata.memory.usage import shown_spent
 from memstrata.memory.window.setting import stored_policy
 from memstrata.storage import events, threads, usage
@@ -27,7 +28,7 @@ def shown_thread(thread: Thread) -> Json:
     """A thread as an answer has it."""
     return {
         "thread_id": thread.thread_id,
-        **({"title": thread.title} if thread.title else {}),
+        **({"title": title} if (title := visible(thread.title or "")) else {}),
         **({"metadata": thread.metadata} if thread.metadata else {}),
         **({"window": json.loads(thread.window_policy)} if thread.window_policy else {}),
         "messages": thread.message_count,
@@ -40,10 +41,10 @@ def shown_thread(thread: Thread) -> Json:
 async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
     """One thread by its id. Raises NotFound."""
 
-    async def read(tx: Tx) -> list[Json]:
+    async def read(tx: Tx, scope: Scope) -> list[Json]:
         return await _with_usage(tx, scope, [await threads.find(tx, scope, thread_id)])
 
-    return {"threads": await engine.database.read(read)}
+    return {"threads": await engine.database.read(read, scope)}
 
 
 async def _with_usage(tx: Tx, scope: Scope, found: Sequence[Thread]) -> list[Json]:
@@ -71,13 +72,13 @@ async def list_threads(
     order = [order_by, descending, metadata]
     place = _place(cursor, order) if cursor else None
 
-    async def read(tx: Tx) -> tuple[list[Json], tuple[Any, str] | None]:
+    async def read(tx: Tx, scope: Scope) -> tuple[list[Json], tuple[Any, str] | None]:
         found, after = await threads.listed(
             tx, scope, metadata=metadata, order_by=order_by, descending=descending, after=place, limit=limit
         )
         return await _with_usage(tx, scope, found), after
 
-    shown, after = await engine.database.read(read)
+    shown, after = await engine.database.read(read, scope)
     return {
         "threads": shown,
         **({"next_cursor": cursor_of([order, *after])} if after else {}),

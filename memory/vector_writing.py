@@ -104,7 +104,7 @@ class VectorWriter:
 
     async def _work(self) -> None:
         if self._seen is None:
-            self._seen = await self._engine.database.read(vectors.last_row)
+            self._seen = await self._engine.database.read_installation(vectors.last_row)
         if time.monotonic() >= self._scan_at:
             scanned = await self.scan()
             self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else self._lease_ms / 1000)
@@ -124,9 +124,9 @@ class VectorWriter:
         Raises EmbeddingFailed, StorageUnavailable.
         """
         database, now = self._engine.database, self._engine.now
-        await database.write(embedders.note_use, self._model, now())
+        await database.write_installation(embedders.note_use, self._model, now())
         await rebuild_old(self._engine)
-        last = await database.read(vectors.last_row)
+        last = await database.read_installation(vectors.last_row)
         if not await self._make_up(0, last, done):
             return False
         self._looked = (last, last)
@@ -138,14 +138,14 @@ class VectorWriter:
         than that."""
         after, upto = self._looked
         if upto == after or await self._make_up(max(0, after - self._slack), upto):
-            self._looked = (upto, await self._engine.database.read(vectors.last_row))
+            self._looked = (upto, await self._engine.database.read_installation(vectors.last_row))
 
     async def _make_up(self, after: int, last: int, done: Done = lambda rows: None) -> bool:
         """Embed what is missing behind ``after``, up to ``last``. False if another process is at it."""
         try:
             while after < last:
                 await self._write_new()
-                page = await self._engine.database.read(_page, self._model, after=after, last=last)
+                page = await self._page(after, last)
                 if page.rows:
                     if not await self._alone():
                         return False
@@ -160,7 +160,9 @@ class VectorWriter:
         if self._lease_until - now > self._lease_ms // 2:
             return True
         until = now + self._lease_ms
-        alone = await self._engine.database.write(embedders.take_lease, self._model, self._holder, now=now, until=until)
+        alone = await self._engine.database.write_installation(
+            embedders.take_lease, self._model, self._holder, now=now, until=until
+        )
         self._lease_until = until if alone else 0
         return alone
 
@@ -170,7 +172,7 @@ class VectorWriter:
             return
         self._lease_until = 0
         with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(MemstrataError):
-            await self._engine.database.write(embedders.return_lease, self._model, self._holder)
+            await self._engine.database.write_installation(embedders.return_lease, self._model, self._holder)
 
     async def _write_new(self) -> None:
         """Embed the newest rows of the scopes that were told of. Other processes embed what they write themselves."""
@@ -179,7 +181,7 @@ class VectorWriter:
             return
         after = max(0, self._seen - self._slack)
         while True:
-            page = await self._engine.database.read(_page, self._model, after=after, scopes=self._owed)
+            page = await self._page(after, None, self._owed)
             await self._embed(page)
             self._seen = max(self._seen, page.upto)
             if not page.full:
@@ -187,24 +189,41 @@ class VectorWriter:
             after = page.upto
         self._owed.clear()
 
+    async def _page(self, after: int, last: int | None, scopes: Collection[Scope] | None = None) -> _Page:
+        """The next rows without a vector, with the messages of those in ``scopes`` (None: in all)."""
+        database = self._engine.database
+        rows, upto = await database.read_installation(_rows, self._model, after, last)
+        wanted: dict[Scope, list[tuple[str, int]]] = {}
+        for row in rows:
+            if scopes is None or row.scope in scopes:
+                wanted.setdefault(row.scope, []).append((row.thread_uid, row.seq))
+        found = {
+            (scope, *place): message
+            for scope, places in wanted.items()
+            for place, message in (await database.read(search_rows.messages_of, scope, places)).items()
+        }
+        full = len(rows) == BATCH
+        return _Page(rows, found, rows[-1].row_id if full else upto, full)
+
     async def _embed(self, page: _Page) -> int:
         """Returns how many vectors were stored."""
         rows, texts = await asyncio.to_thread(self._texts, page)
         if not rows:
             return 0
         made = await self._embedding.embed(texts)
-        new = []
+        new: dict[Scope, list[NewVector]] = {}
         for row, vector in zip(rows, made, strict=True):
             if vector is None:
                 self._embedding.refused.setdefault(row.scope, set()).add(row.row_id)
             else:
-                new.append(_new(row, vector))
-        if not new:
-            return 0
-        dimension = self._embedding.embedder.dimension
-        agreed, stored = await self._engine.database.write(_stored, self._model, dimension, new)
-        self._embedding.expect(agreed)
-        return stored
+                new.setdefault(row.scope, []).append(_new(row, vector))
+        total = 0
+        for scope, some in new.items():
+            dimension = self._embedding.embedder.dimension
+            agreed, stored = await self._engine.database.write(_stored, scope, self._model, dimension, some)
+            self._embedding.expect(agreed)
+            total += stored
+        return total
 
     def _texts(self, page: _Page) -> tuple[list[PendingRow], list[str]]:
         """The rows that have a text, and it."""
@@ -219,43 +238,29 @@ class VectorWriter:
 
     async def _forget_unused(self) -> None:
         database = self._engine.database
-        used = await database.read(embedders.last_used)
+        used = await database.read_installation(embedders.last_used)
         before = self._engine.now() - UNUSED_DAYS * DAY_MS
         unused = {model: at for model, at in used.items() if at < before and model != self._model}
         if unused:
-            while await database.write(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
+            while await database.write_installation(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
                 pass
-            await database.write(embedders.forget_use, unused)
+            await database.write_installation(embedders.forget_use, unused)
             log.info("removed the vectors of %s", ", ".join(sorted(unused)))
 
 
-async def _page(
-    tx: Tx, model: str, *, after: int, last: int | None = None, scopes: Collection[Scope] | None = None
-) -> _Page:
-    """The next rows without a vector, up to ``last`` and SPAN rows on, or all there are; with the messages of those in
-    ``scopes`` (None: in all)."""
+async def _rows(tx: Tx, model: str, after: int, last: int | None) -> tuple[list[PendingRow], int]:
+    """The next rows without a vector, up to ``last`` and SPAN rows on, or all there are; and up to which id."""
     if last is None:
         upto = await vectors.last_row(tx)
     else:
         upto = min(last, await vectors.reach(tx, after=after, rows=SPAN))
-    rows = await vectors.pending(tx, model, after=after, upto=upto, most=BATCH)
-    wanted: dict[Scope, list[tuple[str, int]]] = {}
-    for row in rows:
-        if scopes is None or row.scope in scopes:
-            wanted.setdefault(row.scope, []).append((row.thread_uid, row.seq))
-    found = {
-        (scope, *place): message
-        for scope, places in wanted.items()
-        for place, message in (await search_rows.messages_of(tx, scope, places)).items()
-    }
-    full = len(rows) == BATCH
-    return _Page(rows, found, rows[-1].row_id if full else upto, full)
+    return await vectors.pending(tx, model, after=after, upto=upto, most=BATCH), upto
 
 
-async def _stored(tx: Tx, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
+async def _stored(tx: Tx, scope: Scope, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
     """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
     agreed = await embedders.agree_on_dimension(tx, model, dimension)
-    return agreed, await vectors.put(tx, model, dimension, new) if agreed == dimension else 0
+    return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
 
 
 def _new(row: PendingRow, vector: Vectors) -> NewVector:

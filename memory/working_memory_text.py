@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 from memstrata.memory.ages import day, iso
-from memstrata.memory.blocks import Tag, block, escaped
+from memstrata.memory.blocks import block
+from memstrata.memory.quoting import Tag, escaped
 from memstrata.memory.working_memory import Document, readable, value_of
 from memstrata.storage.records import Json
 from memstrata.storage.working_memory import Kept, Version

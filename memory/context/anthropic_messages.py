@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from memstrata.memory.blocks import escaped
 from memstrata.memory.context.exchanges import Step, told
 from memstrata.memory.context.layout import Laid
 from memstrata.memory.context.provider_media import PDF, image_type, is_base64, is_pdf, media_note
@@ -26,7 +25,6 @@ _CALL_IDS = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME_CHARS = 128
 _TITLE_CHARS = 500
 _THINKING = ("thinking", "redacted_thinking")
-_FENCE = re.compile(r"<(?=\s*/?\s*system-message\b)", re.IGNORECASE)
 
 
 class _Said(NamedTuple):
@@ -94,7 +92,7 @@ def _merged(thread: Iterable[_Said]) -> list[Json]:
 
 def _of_step(step: Step) -> Iterator[_Said]:
     if step.role == "system":
-        spoken = escaped(_spoken(step))
+        spoken = _spoken(step)
         if spoken.strip():
             yield _Said("user", _text(f"<system-message>\n{spoken}\n</system-message>"))
         return
@@ -131,8 +129,8 @@ def _block(part: Json, role: str) -> Json | None:
     """The block that says a part; none for a thought that is not signed."""
     match part["type"]:
         case "text":
-            # A user's own tag would look like ours, and an assistant's last text may not end with white space.
-            return _text(part["text"].rstrip() if role == "assistant" else _FENCE.sub("&lt;", part["text"]))
+            # An assistant's last text may not end with white space.
+            return _text(part["text"].rstrip() if role == "assistant" else part["text"])
         case "reasoning" if "data" in part:
             return {"type": "redacted_thinking", "data": part["data"]}
         case "reasoning" if "signature" in part:

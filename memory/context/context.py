@@ -16,6 +16,7 @@ from memstrata.memory.context.pieces import Shown, cost
 from memstrata.memory.context.placing import Gathered
 from memstrata.memory.context.report import report_of
 from memstrata.memory.engine import Engine
+from memstrata.memory.quoting import indented, quoted
 from memstrata.memory.search_text import query_words
 from memstrata.storage.errors import LimitExceeded
 from memstrata.storage.records import Json, Scope
@@ -53,7 +54,7 @@ async def get_context(
     words = tuple(query_words(query))
     vector = await _vector(engine, query) if words else None
     asked = Asked(thread_id, max_tokens, may_be_new, engine.now(), words, vector)
-    gathered = await engine.database.read(gather, engine, scope, asked)
+    gathered = await engine.database.read(gather, scope, engine, asked)
     if max_tokens <= _INLINE_TOKENS:
         return _shaped(gathered, engine, max_tokens, format)
     return await asyncio.to_thread(_shaped, gathered, engine, max_tokens, format)
@@ -100,5 +101,7 @@ def _summary(gathered: Gathered, engine: Engine) -> Shown | None:
         return None
     count = f"{left_out.messages:,} earlier message{'' if left_out.messages == 1 else 's'}"
     what = "A summary of, and extracts from," if made and lines else "A summary of" if made else "Extracts from"
-    text = block("summary", "\n".join(filter(None, [made, lines])), f"{what} {count} that are not shown.")
+    # A model's text: only the lines of extracts begin without a space.
+    own = indented(f" {quoted(made)}") if made else ""
+    text = block("summary", "\n".join(filter(None, [own, lines])), f"{what} {count} that are not shown.")
     return Shown("summary", text, cost(counter, text))

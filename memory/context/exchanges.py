@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memstrata.memory.context.layout import Laid
 from memstrata.memory.context.provider_names import CallIds
 from memstrata.memory.parts import plain_text, says_something, text_part
+from memstrata.memory.quoting import escaped, quoted, quoted_line, visible, visible_json
 from memstrata.storage.records import Json, Message, Role
 
 
@@ -65,6 +66,7 @@ def steps(messages: Sequence[Message], ids: CallIds) -> Iterator[Step]:
     moved = set(answers.values())
     for at, message in enumerate(messages):
         role: Role = "user" if message.role == "tool" else message.role
+        name = message.name and quoted_line(message.name)
         said: list[Json] = []
         calls: list[Json] = []
         results: list[Json] = []
@@ -73,15 +75,16 @@ def steps(messages: Sequence[Message], ids: CallIds) -> Iterator[Step]:
             if answer is not None:
                 call_id = ids.fresh(part["id"])
                 calls.append({**part, "id": call_id})
-                results.append({**messages[answer[0]].parts[answer[1]], "tool_call_id": call_id})
+                found = messages[answer[0]].parts[answer[1]]
+                results.append({**found, "result": visible_json(found["result"]), "tool_call_id": call_id})
                 continue
             if calls:
-                yield Step(role, message.name, (*said, *calls), tuple(results), at)
+                yield Step(role, name, (*said, *calls), tuple(results), at)
                 said, calls, results = [], [], []
             if (at, index) not in moved:
                 said += _sayable(part, role)
         if said or calls:
-            yield Step(role, message.name, (*said, *calls), tuple(results), at)
+            yield Step(role, name, (*said, *calls), tuple(results), at)
 
 
 _Place = tuple[int, int]
@@ -101,7 +104,12 @@ def _answers(messages: Iterable[Message]) -> dict[_Place, _Place]:
 
 
 def _sayable(part: Json, role: Role) -> list[Json]:
+    # Ours are blocks in what systems and users say; an assistant's words and tools' results are told by their places.
+    shown = visible if role == "assistant" else escaped
     if part["type"] in ("tool_call", "tool_result"):
-        return [text_part(plain_text([part]))]
+        return [text_part(plain_text([part], quoted))]
     silent = not says_something(part) or (part["type"] == "reasoning" and role != "assistant")
+    if part["type"] == "text":
+        text = shown(part["text"])
+        return [text_part(text)] if text else []
     return [] if silent else [part]

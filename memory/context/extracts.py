@@ -29,3 +29,7 @@ class Extracts:
                 self._made.clear()
             lines = self._made[key] = as_lines(digest(notes_of(sample), counter, most_tokens))
         return lines
+
+    def forget(self) -> None:
+        """Forget all of them: none says whose it is."""
+        self._made.clear()

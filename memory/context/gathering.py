@@ -50,7 +50,7 @@ class Asked:
     vector: Vector | None = None
 
 
-async def gather(tx: Tx, engine: Engine, scope: Scope, asked: Asked) -> Gathered:
+async def gather(tx: Tx, scope: Scope, engine: Engine, asked: Asked) -> Gathered:
     """Read a context and share the tokens out. Raises NotFound."""
     thread_id, max_tokens = asked.thread_id, asked.max_tokens
     thread = await _found(tx, scope, thread_id, asked.may_be_new)

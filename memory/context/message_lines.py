@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memstrata.memory.blocks import escaped
 from memstrata.memory.parts import plain_text
+from memstrata.memory.quoting import indented, quoted
 from memstrata.memory.tokens import TokenCounter
+from memstrata.memory.trust import speaker_of
 from memstrata.storage.records import Json, Message
 
 OVERHEAD = 10
@@ -14,15 +15,16 @@ OVERHEAD = 10
 _SHORT_NAME = 8
 # A part in brackets: "[tool result name: ...]".
 _BRACKETS = 8
-# What "&lt;" takes more than "<".
-_ESCAPE = 3
+# What "‹" takes more than "<", and a space at the beginning of a line more than none.
+_MORE_A_SIGN = 2
+_SIGNS = ("<", "&", "[")
 
 
 def line(message: Message) -> str:
-    """``#12 user Anna: the text``; predefined messages have no number."""
+    """``#12 user Anna: the text``; predefined messages have no number. Only its first line begins without a space, so
+    that nothing in the text passes for another message."""
     number = f"#{message.seq} " if message.seq > 0 else ""
-    speaker = f"{message.role} {message.name}" if message.name else message.role
-    return f"{number}{speaker}: {plain_text(message.parts)}"
+    return f"{number}{speaker_of(message)}: {indented(plain_text(message.parts, quoted))}"
 
 
 def lines(messages: Sequence[Message]) -> str:
@@ -41,10 +43,17 @@ def weighed(message: Message, counter: TokenCounter) -> Message:
 
 def _more(part: Json, counter: TokenCounter) -> int:
     if part["type"] == "text":
-        text = part["text"]
-        return (len(escaped(text)) - len(text)) // _ESCAPE * _ESCAPE if "<" in text else 0
+        return _framed(part["text"])
     shown = plain_text([part])
-    more = _BRACKETS + (len(escaped(shown)) - len(shown) if "<" in shown else 0)
+    more = _BRACKETS + _framed(shown)
     if part["type"] == "file":
         return more + counter.known(shown)
     return more + (counter.known(part["name"]) if part.get("name") else 0)
+
+
+def _framed(text: str) -> int:
+    """What quoting and indenting a text may add."""
+    if text.isascii() and not any(sign in text for sign in _SIGNS):
+        return text.count("\n") + text.count("\r")
+    told = quoted(text)
+    return told.count("\n") + _MORE_A_SIGN * sum(told.count(sign) - text.count(sign) for sign in "‹(")

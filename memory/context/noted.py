@@ -55,3 +55,8 @@ class NotedThreads:
         while len(self._kept) > _THREADS:
             self._kept.popitem(last=False)
         return noted
+
+    def forget(self, scope: Scope) -> None:
+        """Forget the threads of a scope."""
+        for key in [key for key in self._kept if key[0] == scope]:
+            del self._kept[key]

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from memstrata.memory import attempts
-from memstrata.memory.blocks import Tag, block, one_line
+from memstrata.memory.blocks import block
 from memstrata.memory.context.noted import Noted
 from memstrata.memory.memory_block import as_block
 from memstrata.memory.plan_text import current_step, lines, phase_line, step_line
+from memstrata.memory.quoting import Tag, quoted_line
 from memstrata.memory.reading import CUT_MARK
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.working_memory import Document, readable
@@ -104,7 +105,9 @@ def of_plan(plan: Json, counter: TokenCounter) -> Piece:
 def of_attempts(logged: AttemptPage, counter: TokenCounter) -> Piece:
     """What was tried, by task, the newest where not all fit."""
     newest = sorted(logged.attempts, key=lambda attempt: (attempt.created_at, attempt.attempt))
-    told = [f"{attempt.task_key}: {line}" for attempt, line in zip(newest, attempts.lines(newest), strict=True)]
+    told = [
+        f"{quoted_line(attempt.task_key)}: {line}" for attempt, line in zip(newest, attempts.lines(newest), strict=True)
+    ]
     text, _ = _newest_lines("previous-attempts", told, "What was tried before, newest last.", None, counter)
 
     def fit(most: int) -> tuple[str, str]:
@@ -128,7 +131,7 @@ def of_observations(noted: Noted, counter: TokenCounter) -> Piece:
 def of_task(current_task: str | None, next_step: str | None, counter: TokenCounter) -> Piece:
     """What the observer found that is being done, and what comes next."""
     told = [("Current task", current_task), ("Suggested next step", next_step)]
-    text = "\n".join(f"{name}: {one_line(value)}" for name, value in told if value)
+    text = "\n".join(f"{name}: {quoted_line(value)}" for name, value in told if value)
 
     def shown(text: str) -> str:
         return block("current-task", text, "What was being done, as it was last noted.")

@@ -3,7 +3,7 @@
 import binascii
 from urllib.parse import urlsplit
 
-from memstrata.memory.blocks import one_line
+from memstrata.memory.quoting import quoted_line
 from memstrata.storage.records import Json
 
 _IMAGE_STARTS = ((b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -57,7 +57,7 @@ def is_base64(part: Json) -> bool:
 
 def media_note(part: Json) -> str:
     """An image or a file as a line of text: what kind of thing it is, and its name or its URL."""
-    named = one_line(part.get("file_name") or part.get("url", ""))
+    named = quoted_line(part.get("file_name") or part.get("url", ""))
     shown = named if len(named) <= _NOTE_CHARS else f"{named[:_NOTE_CHARS]}…"
     return f"[{part['type']}: {shown}]" if shown else f"[{part['type']}]"
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from memstrata.memory.blocks import TAGS, escaped
 from memstrata.memory.context.message_lines import OVERHEAD
 from memstrata.memory.context.pieces import Shown
 from memstrata.memory.context.placing import Gathered
+from memstrata.memory.quoting import TAGS, escaped
 from memstrata.storage.records import Json, Message
 
 

@@ -1,11 +1,12 @@
 """A context as text for a model to read, and as JSON for a program."""
 
 from memstrata.memory.ages import iso
-from memstrata.memory.blocks import TAGS, Tag, block
+from memstrata.memory.blocks import block
 from memstrata.memory.context.layout import Laid
 from memstrata.memory.context.message_lines import lines
 from memstrata.memory.context.pieces import Shown
 from memstrata.memory.context.placing import Gathered
+from memstrata.memory.quoting import TAGS, Tag
 from memstrata.storage.records import Json, Message
 
 _FRAMES: dict[Tag, str] = {

@@ -139,6 +139,12 @@ class Embedding:
             vectors += made
         return vectors
 
+    def forget(self, scope: Scope) -> None:
+        """Forget what it remembers of a scope; and all queries, which do not say whose they were."""
+        self.refused.pop(scope, None)
+        with self._caching:
+            self._cache.clear()
+
     async def close(self) -> None:
         """End the threads. One that is within a model or a request ends after it, and is not waited for long."""
         self._closed = True

@@ -15,6 +15,7 @@ from memstrata.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
+from memstrata.memory.quoting import visible, visible_json
 from memstrata.storage.records import Json, Message, Role
 
 
@@ -165,10 +166,11 @@ def checked_against(kind: object) -> Callable[[object], None]:
 
 
 def what_is_said(messages: list) -> tuple[list, list, dict]:
-    """Texts with who said them, calls, and the result of each call: of stored messages, or of parsed ones."""
+    """Visible texts with who said them, calls, and the visible result of each call: of stored messages, or of parsed
+    ones."""
     parts = [("user" if one.role == "tool" else one.role, part) for one in messages for part in one.parts]
     return (
-        [(role, part["text"]) for role, part in parts if part["type"] == "text"],
+        [(role, text) for role, part in parts if part["type"] == "text" and (text := visible(part["text"]))],
         [(part["id"], part["name"], part["arguments"]) for _, part in parts if part["type"] == "tool_call"],
-        {part["tool_call_id"]: part["result"] for _, part in parts if part["type"] == "tool_result"},
+        {part["tool_call_id"]: visible_json(part["result"]) for _, part in parts if part["type"] == "tool_result"},
     )

@@ -139,7 +139,7 @@ class Talk:
         return [row.text for row in await self.rows(*statuses)]
 
     async def claim(self, *kinds: Kind) -> Claim | None:
-        return await self.engine.database.write(
+        return await self.engine.database.write_installation(
             jobs.claim, kinds or tuple(KINDS), holder="test", now=self.now, lease_ms=30_000
         )
 

@@ -23,7 +23,7 @@ from memstrata.memory.observing import ObservationRules
 from memstrata.storage import entries, observations, session_notes, threads, working_memory
 from memstrata.storage.errors import NotFound
 from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Json
+from memstrata.storage.records import Json, Scope
 from memstrata.storage.sqlite_database import SqliteDatabase
 from memstrata.storage.transaction import Database, Tx
 
@@ -173,9 +173,8 @@ class Interleaving:
             self.talk.chat.release()
         await self.check()
 
-    async def shown(self, tx: Tx) -> dict[str, set[str]]:
+    async def shown(self, tx: Tx, scope: Scope) -> dict[str, set[str]]:
         """The orders that each kind of memory tells of."""
-        scope = self.talk.scope
         ids = [
             row[0]
             for row in await tx.all(text("SELECT entry_id FROM entries WHERE resource_id = :r"), r=scope.resource_id)
@@ -200,7 +199,7 @@ class Interleaving:
         return {what: set(tags(told)) for what, told in found.items()}
 
     async def check(self) -> dict[str, set[str]]:
-        shown = await self.talk.engine.database.read(self.shown)
+        shown = await self.talk.engine.database.read(self.shown, self.talk.scope)
         everywhere = {tag for orders in self.there.values() for tag in orders.values()}
         for what, told in shown.items():
             _, _, name = what.partition(" ")

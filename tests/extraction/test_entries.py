@@ -22,7 +22,7 @@ from memstrata.memory.recall_rules import RecallRules
 from memstrata.storage import entries, jobs, thread_cursors
 from memstrata.storage.entries import Entry
 from memstrata.storage.jobs import Claim, JobRow
-from memstrata.storage.records import Json, Message
+from memstrata.storage.records import Json, Message, Scope
 from memstrata.storage.transaction import Database, Tx
 
 from .talking import SENT, Talk
@@ -58,7 +58,9 @@ class Turns:
         now = self.talk.now
         asked = (self.talk.scope, thread.thread_uid, "entries", seq)
         await self.database.write(jobs.request, *asked, due_at=now, now=now, revive=True)
-        claimed = await self.database.write(jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000)
+        claimed = await self.database.write_installation(
+            jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000
+        )
         assert claimed is not None
         return claimed
 
@@ -175,7 +177,7 @@ async def test_when_no_evidence_stands_the_model_is_told_once_and_then_the_turn_
     assert await turns.cursor() == 0
     now = turns.talk.now
     await turns.database.write(jobs.fail, claim, error="x", retry_at=now, dead=False, now=now)
-    again = await turns.database.write(jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000)
+    again = await turns.database.write_installation(jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000)
     assert again is not None
     await attempt(turns.talk.engine, EXTRACTOR, again, chat)
     assert await turns.texts() == []
@@ -255,7 +257,7 @@ async def test_nothing_is_kept_of_what_was_taken_back_while_the_model_was_thinki
     await turns.talk.add({"role": "user", "content": "The gate sticks.", "id": "m"})
     await turns.talk.say("The gate is green.")
     claim = await turns.claim()
-    material = await turns.database.read(EXTRACTOR.prepare, turns.talk.engine, claim)
+    material = await turns.database.read(EXTRACTOR.prepare, claim, turns.talk.engine)
     assert material is not None
     result = EXTRACTOR.read(answer(entry("A gate is green.", "gate is green")), material)
     ready = await EXTRACTOR.ready(turns.talk.engine, material, result)
@@ -271,7 +273,7 @@ async def test_nothing_is_kept_of_what_was_taken_back_while_the_model_was_thinki
 
     by = Thinker("m", material.prompt)
     with pytest.raises(Stale):
-        await turns.database.write(EXTRACTOR.commit, turns.talk.engine, claim, material, ready, by)
+        await turns.database.write(EXTRACTOR.commit, claim, turns.talk.engine, material, ready, by)
     assert await turns.texts() == []
     assert await turns.cursor() == 0
 
@@ -282,7 +284,7 @@ async def test_what_was_forgotten_is_not_made_again_from_what_was_said_before(tu
     (kept,) = await turns.kept()
     turns.talk.now += 1
     await forgetting.forget(turns.talk.engine, turns.talk.scope, ids=[kept.id], query="", confirm="", sent=SENT)
-    await turns.database.write(_back)
+    await turns.database.write(_back, turns.talk.scope)
     await turns.look(entry("The gate code is 4711.", "gate code is 4711"))
     assert await turns.texts() == []
     await turns.talk.say("As I said: the gate code is 4711.")
@@ -290,7 +292,7 @@ async def test_what_was_forgotten_is_not_made_again_from_what_was_said_before(tu
     assert await turns.texts() == ["The gate code is 4711."]
 
 
-async def _back(tx: Tx) -> None:
+async def _back(tx: Tx, scope: Scope) -> None:
     await tx.run(text("UPDATE threads SET entries_seq = 0"))
     await tx.run(text("UPDATE jobs SET done_seq = 0, requested_seq = 0"))
 

@@ -206,7 +206,7 @@ async def test_silent_messages_need_no_model(database: Database) -> None:
     await talk.add(*({"role": "user", "content": images} for _ in range(3)))
     claim = await talk.claim("observe")
     assert claim is not None
-    material = await database.read(KINDS["observe"].prepare, talk.engine, claim)
+    material = await database.read(KINDS["observe"].prepare, claim, talk.engine)
     assert material is not None
     assert KINDS["observe"].digested(material) == noting()
     await attempt(talk.engine, KINDS["observe"], claim, talk.chat)

@@ -134,7 +134,7 @@ async def test_a_message_deleted_meanwhile_leaves_nothing(turns: Turns) -> None:
     await turns.talk.say("Nice.", role="assistant")
     claim = await turns.claim()
     assert claim is not None
-    material = await turns.talk.engine.database.read(turns.kind.prepare, turns.talk.engine, claim)
+    material = await turns.talk.engine.database.read(turns.kind.prepare, claim, turns.talk.engine)
     assert material is not None
     await turns.talk.delete("a")
     answer = changed("Lives in Graz.", "I live in Graz")

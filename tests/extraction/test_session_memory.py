@@ -167,12 +167,12 @@ async def test_a_version_that_a_caller_wrote_meanwhile_stays_and_so_do_the_notes
     engine = turns.talk.engine
     claim = await turns.claim()
     assert claim is not None
-    first = await engine.database.read(turns.kind.prepare, engine, claim)
+    first = await engine.database.read(turns.kind.prepare, claim, engine)
     assert first is not None
     await conclude(engine, turns.kind, claim, first, noting("last"), Thinker("m", first.prompt))
     claim = await turns.claim()
     assert claim is not None
-    material = await engine.database.read(turns.kind.prepare, engine, claim)
+    material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
     await turns.keep("Mine.")
     with pytest.raises(Stale):

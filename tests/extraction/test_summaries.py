@@ -79,7 +79,7 @@ async def test_the_policys_own_prompt_and_length_are_asked_for(turns: Turns) -> 
     await say(turns, 5)
     claim = await turns.claim()
     assert claim is not None
-    material = await turns.talk.engine.database.read(turns.kind.prepare, turns.talk.engine, claim)
+    material = await turns.talk.engine.database.read(turns.kind.prepare, claim, turns.talk.engine)
     assert material is not None
     assert "Only numbers {{ x }}." in material.instructions
     assert "40 tokens" in material.instructions
@@ -194,7 +194,7 @@ async def test_a_message_deleted_meanwhile_or_another_summary_leaves_nothing(tur
     await say(turns, 5)
     engine, claim = turns.talk.engine, await turns.claim()
     assert claim is not None
-    material = await engine.database.read(turns.kind.prepare, engine, claim)
+    material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
     by = Thinker("m", material.prompt)
     other = Summary(1, 1, "Theirs.", 1, "m", "p", 0)

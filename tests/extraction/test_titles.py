@@ -71,7 +71,7 @@ async def test_a_title_that_a_caller_set_or_took_away_stays_so(turns: Turns, tit
     if meanwhile:
         engine, claim = turns.talk.engine, await turns.claim()
         assert claim is not None
-        material = await engine.database.read(turns.kind.prepare, engine, claim)
+        material = await engine.database.read(turns.kind.prepare, claim, engine)
         assert material is not None
         await call_it(turns, title)
         await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Thinker("m", material.prompt))
@@ -110,7 +110,7 @@ async def test_a_message_deleted_meanwhile_gives_no_title(turns: Turns) -> None:
     await turns.talk.say("So.", role="assistant")
     engine, claim = turns.talk.engine, await turns.claim()
     assert claim is not None
-    material = await engine.database.read(turns.kind.prepare, engine, claim)
+    material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
     await turns.talk.delete("a")
     with pytest.raises((Stale, Fenced)):

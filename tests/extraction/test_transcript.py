@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from memstrata.extraction.transcript import MOST_PAYLOAD, lines_of, lowest, transcript, trust_of, without_echoes
+from memstrata.extraction.transcript import MOST_PAYLOAD, lines_of, transcript, without_echoes
 from memstrata.memory.blocks import block
 from memstrata.memory.engine import Engine
 from memstrata.memory.said import said
+from memstrata.memory.trust import lowest, trust_of
 from memstrata.storage.records import Json, Message, Role
 from memstrata.storage.transaction import Database
 

@@ -231,7 +231,7 @@ async def test_what_an_answer_cost_is_counted_whether_or_not_it_can_be_used(work
     async with work.working([Counting()], chat):
         await work.ask()
         await work.until_failed(1)
-    assert await work.database.read(spending.on, day_of(START)) == OfDay(120, 3_000)
+    assert await work.database.read_installation(spending.on, day_of(START)) == OfDay(120, 3_000)
     (line,) = await work.database.read(usage.of_resource, ANA)
     assert (line.model, line.spent) == (chat.name, chat.spends)
 
@@ -273,7 +273,9 @@ async def test_the_lease_is_prolonged_while_a_model_thinks(work: Work) -> None:
             work.now += 20_000
 
             async def prolonged() -> bool:
-                return await work.database.read(jobs.soonest, ["observe"], now=work.now) == work.now + 30_000
+                return (
+                    await work.database.read_installation(jobs.soonest, ["observe"], now=work.now) == work.now + 30_000
+                )
 
             await work.until(prolonged)
         chat.release()
@@ -290,7 +292,9 @@ async def test_who_loses_the_lease_stops_and_stores_nothing(work: Work) -> None:
 
         async def other() -> Claim | None:
             late = work.now + 31_000
-            return await work.database.write(jobs.claim, ["observe"], holder="other", now=late, lease_ms=30_000)
+            return await work.database.write_installation(
+                jobs.claim, ["observe"], holder="other", now=late, lease_ms=30_000
+            )
 
         taken = await other()
         assert taken is not None
@@ -304,7 +308,9 @@ async def test_who_loses_the_lease_stops_and_stores_nothing(work: Work) -> None:
 async def test_an_answer_to_a_job_that_somebody_else_has_is_not_stored(work: Work) -> None:
     await work.ask()
     claims = [
-        await work.database.write(jobs.claim, ["observe"], holder="x", now=START + n * 40_000, lease_ms=30_000)
+        await work.database.write_installation(
+            jobs.claim, ["observe"], holder="x", now=START + n * 40_000, lease_ms=30_000
+        )
         for n in range(2)
     ]
     first, second = claims

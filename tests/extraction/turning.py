@@ -50,7 +50,7 @@ class Turns:
 
     async def claim(self) -> Claim | None:
         self.talk.now += LATER
-        return await self.talk.engine.database.write(
+        return await self.talk.engine.database.write_installation(
             jobs.claim, [self.kind.name], holder="test", now=self.talk.now, lease_ms=30_000
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from seeing_all import see_all
 from sqlalchemy import text
 
 from memstrata.extraction.chat.port import Chat
@@ -16,7 +17,7 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.limits import Limits
 from memstrata.memory.redaction import Redactor
 from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import jobs
+from memstrata.storage import jobs, resources
 from memstrata.storage.jobs import Claim, JobRow, Kind
 from memstrata.storage.records import Json, Scope
 from memstrata.storage.transaction import Database, Row, Tx
@@ -41,7 +42,7 @@ class Counting:
     def source(self) -> str:
         return self.name
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material | None:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         self.on_prepare()
         return None if self.nothing else Material("do", "[]", {"type": "object"}, f"{self.name}/1", claim.done_seq)
 
@@ -50,7 +51,7 @@ class Counting:
             raise Refused(f"there may be no 'wrong' ({answer['wrong']})")
         return answer
 
-    async def commit(self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Json, by: Thinker) -> None:
+    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Thinker) -> None:
         values = {
             "kind": self.name,
             "thread": claim.thread_uid,
@@ -86,11 +87,15 @@ class Work:
             new_id=lambda: uuid.uuid4().hex,
         )
         make = "CREATE TABLE effects (kind TEXT, thread TEXT, seq BIGINT, model TEXT, prompt TEXT)"
-        await self.database.write(_run, make)
+        await self.database.write_installation(_run, make)
         return self
 
     async def ask(self, thread: str = "t", seq: int = 1, *, kind: Kind = "observe", scope: Scope = ANA) -> None:
-        await self.database.write(jobs.request, scope, thread, kind, seq, due_at=self.now, now=self.now)
+        async def asked(tx: Tx, scope: Scope) -> None:
+            await resources.hold(tx, scope)
+            await jobs.request(tx, scope, thread, kind, seq, due_at=self.now, now=self.now)
+
+        await self.database.write(asked, scope)
 
     def worker(self, kinds: Sequence[Counting], chat: Chat | None = None, **options: Any) -> JobWorker:
         options = {"holder": "this", "pace": PACE, "chance": lambda: 0.0, **options}
@@ -108,10 +113,10 @@ class Work:
             tasks.cancel_scope.cancel()
 
     async def effects(self) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row) for row in await self.database.read(_all, "SELECT * FROM effects"))
+        return sorted(tuple(row) for row in await self.database.read_installation(_all, "SELECT * FROM effects"))
 
     async def waiting(self) -> dict[tuple[str, Kind], JobRow]:
-        found = await self.database.read(_all, _JOBS)
+        found = await self.database.read_installation(_all, _JOBS)
         return {(row[0], row[2]): JobRow(*row) for row in found}
 
     async def until(self, met: Callable[[], Any]) -> None:
@@ -154,8 +159,10 @@ FROM jobs WHERE requested_seq > done_seq
 
 
 async def _run(tx: Tx, sql: str) -> int:
+    await see_all(tx)
     return await tx.run(text(sql))
 
 
 async def _all(tx: Tx, sql: str) -> Sequence[Row]:
+    await see_all(tx)
     return await tx.all(text(sql))

@@ -52,8 +52,8 @@ class Memory:
     async def block(self, query: str) -> list[str]:
         made = (await self.engine.embedding.query(query))[0] if self.engine.embedding else None
 
-        async def look(tx: Tx) -> list[str]:
+        async def look(tx: Tx, scope: Scope) -> list[str]:
             words, vector = query_words(query), made.vector if made else None
             return await injected.memory_block(tx, self.engine, ANA, words, vector, now=self.now)
 
-        return await self.engine.database.read(look)
+        return await self.engine.database.read(look, ANA)

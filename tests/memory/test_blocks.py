@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK, TAGS, block, escaped, without_blocks
+from memstrata.memory.blocks import MARK, block, without_blocks
+from memstrata.memory.quoting import TAGS, escaped, visible
 
 NAMES = (*TAGS, "description", "value", "task", "briefing")
 PIECES = st.lists(
@@ -35,11 +36,11 @@ def test_a_block_is_cut_out_of_a_text_again_and_nothing_else(value: str, around:
     assert without_blocks(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
 
 
-def test_what_only_begins_like_a_block_stays_and_takes_no_time() -> None:
+def test_of_a_block_that_was_cut_off_nothing_is_left_and_it_takes_no_time() -> None:
     head = block("plan", "x")[: -len("\n</value>\n</plan>")]
     text = f"{head}\n" * 3000
     began = time.process_time()
-    assert without_blocks(text) == text.strip()
+    assert without_blocks(f"Hi.\n{text}") == "Hi."
     assert time.process_time() - began < 1
 
 
@@ -48,7 +49,7 @@ def test_what_only_begins_like_a_block_stays_and_takes_no_time() -> None:
 def test_whatever_looks_like_a_tag_of_ours_is_escaped(tag: str, form: str) -> None:
     for name in (tag, tag.upper(), tag.title()):
         text = f"a {form.format(name)} b"
-        assert escaped(text) == text.replace("<", "&lt;")
+        assert escaped(text) == text.replace("<", "‹")
 
 
 @pytest.mark.parametrize(
@@ -71,14 +72,14 @@ def test_text_that_is_no_tag_of_ours_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_a_tag_with_characters_in_it_that_nobody_sees_is_escaped(text: str) -> None:
-    assert escaped(text) == "&lt;" + text[1:]
+    assert escaped(text) == "‹" + visible(text)[1:]
 
 
 def test_a_long_run_of_spaces_after_the_sign_that_opens_a_tag_takes_no_time() -> None:
     text = "<" + " \n\u200b" * 20_000 + "/" + " " * 60_000
     began = time.process_time()
-    assert escaped(text) == text
-    assert escaped(text + "plan>") == "&lt;" + text[1:] + "plan>"
+    assert escaped(text) == visible(text)
+    assert escaped(text + "plan>") == "‹" + visible(text)[1:] + "plan>"
     assert time.process_time() - began < 1  # with a square of it, an hour
 
 
@@ -94,4 +95,4 @@ def test_no_text_closes_its_block_or_opens_another(pieces: list[str]) -> None:
 @given(PIECES)
 def test_only_the_signs_that_open_a_tag_change(pieces: list[str]) -> None:
     text = "".join(pieces)
-    assert escaped(text).replace("&lt;", "<") == text.replace("&lt;", "<")
+    assert escaped(text).replace("‹", "<").replace("&lt;", "<") == visible(text).replace("&lt;", "<")

@@ -91,6 +91,7 @@ def test_messages_stay_as_they_are_whatever_comes_after_them(messages):
 @settings(deadline=None)
 @given(whole_threads())
 def test_what_is_given_can_be_stored_again_and_says_the_same(messages):
+    messages = [message("user", "Hi"), *messages]
     given_back = parse_messages(as_openai(Laid(before=tuple(messages))), Limits())
     assert what_is_said(given_back) == what_is_said(messages)
 

@@ -15,7 +15,7 @@ from memstrata.memory.reindexing import rebuild_all, rebuild_old
 from memstrata.memory.vector_writing import VectorWriter
 from memstrata.storage import entries
 from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.records import Json, Origin
+from memstrata.storage.records import Json, Origin, Scope
 from memstrata.storage.transaction import Tx
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
@@ -202,10 +202,10 @@ async def test_entries_are_indexed_anew_like_messages(memory: Memory) -> None:
     assert await rebuild_all(memory.engine) == 2
     assert [hit.message.id for hit in (await memory.recall("gate")).hits] == [kept["id"]]
 
-    async def outdate(tx: Tx) -> None:
+    async def outdate(tx: Tx, scope: Scope) -> None:
         await tx.run(sqlalchemy.text("UPDATE search_rows SET text_version = 1"))
 
-    await memory.engine.database.write(outdate)
+    await memory.engine.database.write(outdate, ANA)
     assert await rebuild_old(memory.engine) == 2
     assert await rebuild_old(memory.engine) == 0
 
@@ -232,9 +232,9 @@ async def test_the_block_has_what_fits_newest_first_with_ages(
     memory.now = NOW
     lines = await memory.block("which apple?")
     assert lines == [
-        "- apple 2 of summer (2 days ago)",
-        "- apple 3 of winter (5 days ago)",
-        "- apple 1 of spring (2 weeks ago)",
+        "- [assistant] apple 2 of summer (2 days ago)",
+        "- [assistant] apple 3 of winter (5 days ago)",
+        "- [assistant] apple 1 of spring (2 weeks ago)",
     ]
     assert await memory.block("") == []
     few = Memory(replace(memory.engine, entries=EntryRules(auto_inject_top_k=1)))

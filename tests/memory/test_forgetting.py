@@ -6,6 +6,7 @@ from memstrata.memory import deleting, forgetting, working_memory
 from memstrata.storage import observations, threads
 from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.observations import NewObservation
+from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Tx
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
@@ -27,12 +28,12 @@ async def test_forgetting_by_id_hides_at_once_and_erases_when_its_time_has_come(
 
 
 async def _note(memory: Memory, thread_id: str, *texts: str) -> None:
-    async def write(tx: Tx) -> None:
+    async def write(tx: Tx, scope: Scope) -> None:
         thread = await threads.lock(tx, ANA, thread_id)
         made = [NewObservation("info", text, NOW, None, 1, 1, 5, "user", 1) for text in texts]
         await observations.add(tx, ANA, thread.thread_uid, made, status="active", model="m", prompt="p", now=NOW)
 
-    await memory.engine.database.write(write)
+    await memory.engine.database.write(write, ANA)
 
 
 async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory: Memory) -> None:

@@ -110,7 +110,7 @@ async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embe
     await adding.add_messages(engine, SCOPE, thread, raw, replace=False, sent=sent)
     if not embedded:
         return
-    pending = await engine.database.read(vectors.pending, "stub", after=0, most=1000)
+    pending = await engine.database.read_installation(vectors.pending, "stub", after=0, most=1000)
     places = [(row.thread_uid, row.seq) for row in pending]
     messages = await engine.database.read(search_rows.messages_of, SCOPE, places)
     made = [
@@ -118,7 +118,7 @@ async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embe
         for row, place in zip(pending, places, strict=True)
     ]
     new = [NewVector(row_id, np.packbits(each > 0).tobytes(), each.tobytes()) for row_id, each in made]
-    await engine.database.write(vectors.put, "stub", DIMENSION, new)
+    await engine.database.write(vectors.put, SCOPE, "stub", DIMENSION, new)
 
 
 TOLD = (

@@ -108,7 +108,9 @@ async def test_the_same_messages_sent_again_ask_for_nothing(talk: Talk) -> None:
     batch = [{**USER, "id": "u"}, {**REPLY, "id": "a"}]
     await talk.add(*batch)
     claims = [
-        await talk.engine.database.write(jobs.claim, jobs.KINDS, holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9)
+        await talk.engine.database.write_installation(
+            jobs.claim, jobs.KINDS, holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9
+        )
         for _ in range(4)
     ]
     for claim in claims:
@@ -138,7 +140,9 @@ async def test_a_summary_is_asked_for_once_a_window_that_wants_one_is_full(datab
 async def test_work_that_is_under_way_is_asked_for_again(talk: Talk) -> None:
     await talk.add(USER, REPLY)
     database = talk.engine.database
-    claim = await database.write(jobs.claim, ["profile"], holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9_000)
+    claim = await database.write_installation(
+        jobs.claim, ["profile"], holder="h", now=NOW + DEBOUNCE_MS, lease_ms=9_000
+    )
     assert claim is not None
     talk.now += DEBOUNCE_MS
     await talk.add(USER, REPLY)

@@ -87,7 +87,7 @@ async def execute(tx: Tx, sql: str) -> int:
 
 
 async def made(engine: Engine, model: str = "told") -> vectors.Progress:
-    return await engine.database.read(vectors.progress_everywhere, model)
+    return await engine.database.read_installation(vectors.progress_everywhere, model)
 
 
 async def test_a_scan_finds_what_is_missing_in_every_scope_page_by_page(
@@ -114,11 +114,11 @@ async def test_a_scan_finds_what_is_missing_in_every_scope_page_by_page(
 async def test_what_older_rules_indexed_is_made_anew_with_vectors_of_the_new_text(opened: Opened) -> None:
     async with opened(ToldEmbedder()) as engine:
         await say(engine, "an apple", "a pear")
-        await engine.database.write(execute, "UPDATE search_rows SET text_version = 1 WHERE seq = 1")
-        before = await engine.database.read(vectors.last_row)
+        await engine.database.write_installation(execute, "UPDATE search_rows SET text_version = 1 WHERE seq = 1")
+        before = await engine.database.read_installation(vectors.last_row)
         assert await writer(engine).scan()
-        assert await engine.database.read(vectors.stale, after=0, most=10) == []
-        assert await engine.database.read(vectors.last_row) == before + 1
+        assert await engine.database.read_installation(vectors.stale, after=0, most=10) == []
+        assert await engine.database.read_installation(vectors.last_row) == before + 1
         assert await made(engine) == vectors.Progress(2, 2)
 
 
@@ -128,7 +128,7 @@ async def test_everything_can_be_indexed_anew(opened: Opened) -> None:
             for thread in ("one", "two"):
                 await say(engine, *(f"text {n}" for n in range(40)), scope=scope, thread=thread)
         await writer(engine).scan()
-        await engine.database.write(execute, "DELETE FROM search_rows WHERE seq > 30")
+        await engine.database.write_installation(execute, "DELETE FROM search_rows WHERE seq > 30")
         batches: list[int] = []
         assert await reindexing.rebuild_all(engine, batches.append) == 160
         assert (sum(batches), max(batches)) == (160, reindexing.BATCH)
@@ -170,7 +170,7 @@ async def test_a_process_that_died_at_it_holds_others_up_no_longer_than_its_leas
     async with opened(ToldEmbedder(local=False)) as engine:
         await say(engine, "an apple")
         until = clock.now + LEASE_MS
-        await engine.database.write(embedders.take_lease, "told", "dead", now=clock.now, until=until)
+        await engine.database.write_installation(embedders.take_lease, "told", "dead", now=clock.now, until=until)
         assert not await writer(engine).scan()
         clock.now = until
         assert await writer(engine).scan()
@@ -192,7 +192,9 @@ async def test_each_process_embeds_what_it_writes_itself_and_only_that(opened: O
 
 async def until_all_have_one(engine: Engine, done: int) -> None:
     with anyio.fail_after(PATIENCE):
-        while (await made(engine)).done < done or "told" not in await engine.database.read(embedders.last_used):
+        while (await made(engine)).done < done or "told" not in await engine.database.read_installation(
+            embedders.last_used
+        ):
             await anyio.sleep(0.01)
 
 
