@@ -12,7 +12,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, RequestParams, Result
 
-from memstrata.server.caller import caller_of
+from memstrata.server.permitting import admitted
 from memstrata.server.process import Process
 from memstrata.server.tool_server import checked
 from memstrata.server.toolsets import DECLARATIONS
@@ -26,16 +26,16 @@ Answer = Callable[[ServerRequestContext[Process, Any], _ParamsT], Awaitable[_Res
 
 
 async def act(ctx: ServerRequestContext[Process, Any], tool: str, arguments: dict[str, Any]) -> Any:
-    """What the tool would answer, listed or not. Raises MemstrataError, ToolError."""
+    """What the tool, one that only reads, would answer, listed or not. Raises MemstrataError, ToolError."""
+    caller = await admitted(ctx, "read", ctx.method)
     values = checked(_declared(tool), arguments)
-    caller = caller_of(ctx)
     runtime = await ctx.lifespan_context.runtime()
     return await runtime.act(tool, caller, values, frozenset(arguments))
 
 
 async def act_beside(ctx: ServerRequestContext[Process, Any], name: str, arguments: dict[str, Any]) -> Any:
     """What an action that serves no tool answers. Raises MemstrataError."""
-    caller = caller_of(ctx)
+    caller = await admitted(ctx, "read", ctx.method)
     runtime = await ctx.lifespan_context.runtime()
     return await runtime.act_beside(name, caller, arguments)
 

@@ -19,11 +19,11 @@ from memstrata.server.tool_server import ToolServer
 from memstrata.server.toolsets import chosen, listed
 from memstrata.server.watch_rules import RULES
 
-# The lists are the same for everybody and change with the server's version only.
+# The lists change with the server's version and the caller's rights only.
 _HOUR_MS = 3_600_000
 CACHE_HINTS: dict[Any, CacheHint] = {
-    "tools/list": CacheHint(ttl_ms=_HOUR_MS, scope="public"),
-    "prompts/list": CacheHint(ttl_ms=_HOUR_MS, scope="public"),
+    "tools/list": CacheHint(ttl_ms=_HOUR_MS, scope="private"),
+    "prompts/list": CacheHint(ttl_ms=_HOUR_MS, scope="private"),
 }
 
 

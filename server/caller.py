@@ -1,29 +1,36 @@
-"""Who is calling, and which thread a call means: the only place where a request becomes a scope."""
+"""Who is calling, and whose memory and which thread a call means: the only place where a request becomes a scope."""
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from memstrata.memory.acceptance import check_id
+from memstrata.memory.limits import Limits
+from memstrata.server.access.credentials import PRINCIPAL_CLAIM, local_principal
+from memstrata.server.access.principal import Principal
 from memstrata.server.process import Process
 from memstrata.server.sdk_private import connection_of
-from memstrata.storage.errors import InvalidInput
+from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.records import Scope
 
-THREAD_META = "memstrata/thread"
-THREAD_HEADER = "Memstrata-Thread"
+THREAD_META, THREAD_HEADER = "memstrata/thread", "Memstrata-Thread"
+AGENT_META, AGENT_HEADER = "memstrata/agent", "Memstrata-Agent"
+RESOURCE_META, RESOURCE_HEADER = "memstrata/resource", "Memstrata-Resource"
 KEY_META = "memstrata/idempotency-key"
-LOCAL_TENANT = "local"
 _CLIENT_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The scope of a call, the thread it means where no argument names one, its idempotency key, and the name of the
-    client program, as that says it."""
+    """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, and
+    the name of the client program, as that says it."""
 
+    principal: Principal
     scope: Scope
     default_thread: str
     idempotency_key: str
@@ -40,20 +47,58 @@ class Caller:
         return chosen
 
 
+def principal_of(ctx: ServerRequestContext[Process, Any]) -> Principal:
+    """Who the credential of the request says is calling; without HTTP, the person at this machine."""
+    access = get_access_token()
+    if access is not None:
+        principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
+        return principal
+    if ctx.request is not None:
+        raise RuntimeError("a request over HTTP came past the gate")
+    settings = ctx.lifespan_context.settings
+    return local_principal(settings.agent, settings.resource)
+
+
+def scope_of(principal: Principal, agent: str, resource: str) -> Scope:
+    """Whose memory a principal means by these names; "" is the only one that it may name.
+
+    Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
+    """
+    if not agent:
+        if principal.agents is None or len(principal.agents) != 1:
+            raise _unnamed("agent", AGENT_META, AGENT_HEADER)
+        (agent,) = principal.agents
+    elif principal.agents is not None and agent not in principal.agents:
+        raise NotFound(f"there is no agent {agent!r}")
+    if not resource:
+        if principal.resource is None:
+            raise _unnamed("resource", RESOURCE_META, RESOURCE_HEADER)
+        resource = principal.resource
+    elif principal.resource is not None and resource != principal.resource:
+        raise NotFound(f"there is no resource {resource!r}")
+    return Scope(principal.tenant, agent, resource)
+
+
 def caller_of(ctx: ServerRequestContext[Process, Any]) -> Caller:
-    """Scope and thread come from the launch and the transport, never from what a model wrote."""
-    process = ctx.lifespan_context
-    settings = process.settings
-    meta = (ctx.params or {}).get("_meta") or {}
+    """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote.
+
+    Raises InvalidInput, LimitExceeded or NotFound.
+    """
+    process, principal = ctx.lifespan_context, principal_of(ctx)
+    meta, request, limits = (ctx.params or {}).get("_meta") or {}, ctx.request, Limits()
+    agent = _named(meta, AGENT_META, request, AGENT_HEADER, limits.id_chars)
+    resource = _named(meta, RESOURCE_META, request, RESOURCE_HEADER, limits.id_chars)
+    thread = _named(meta, THREAD_META, request, THREAD_HEADER, limits.thread_id_chars)
     return Caller(
-        scope=Scope(LOCAL_TENANT, settings.agent, settings.resource),
-        default_thread=_named(meta, ctx.request) or settings.thread or _session_thread(ctx, process),
+        principal=principal,
+        scope=scope_of(principal, agent, resource),
+        default_thread=thread or process.settings.thread or _session_thread(ctx, process),
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
-        client=_client(ctx),
+        client=client_of(ctx),
     )
 
 
-def _client(ctx: ServerRequestContext[Process, Any]) -> str:
+def client_of(ctx: ServerRequestContext[Process, Any]) -> str:
     """What the client calls itself, in one line: for people to read, never to decide by."""
     params = ctx.session.client_params
     if params is None:
@@ -62,12 +107,30 @@ def _client(ctx: ServerRequestContext[Process, Any]) -> str:
     return " ".join(told).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or "unknown"
 
 
-def _named(meta: dict[str, Any], request: Any) -> str:
-    from_meta = _text(meta.get(THREAD_META), THREAD_META)
-    if from_meta or request is None:
-        return from_meta
-    header: str = request.headers.get(THREAD_HEADER, "")
-    return header
+def _unnamed(what: str, meta: str, header: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what}: needed, because this credential is not for a single one: send it in the header {header} "
+        f"or in _meta as {meta!r}"
+    )
+
+
+def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_chars: int) -> str:
+    """What a request names, its _meta before its header; "" if neither does."""
+    name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
+    if not name and request is not None:
+        name, where = _header(request, header), f"header {header}"
+    return check_id(name, where, most_chars) if name else ""
+
+
+def _header(request: Any, header: str) -> str:
+    """UTF-8, which HTTP carries as bytes. One that a proxy adds does not stand beside another that the client sent."""
+    sent = set(request.headers.getlist(header)) - {""}
+    if len(sent) > 1:
+        raise InvalidInput(f"header {header}: was sent more than once; once is allowed")
+    try:
+        return sent.pop().encode("latin-1").decode() if sent else ""
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"header {header}: must be UTF-8") from error
 
 
 def _text(value: Any, where: str) -> str:

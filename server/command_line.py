@@ -1,5 +1,5 @@
 """The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
-``restore``, ``usage``, ``jobs``.
+``restore``, ``erase``, ``redact``, ``usage``, ``jobs``, ``journal``, ``keys``, ``bridge``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
 is wrong, one line of it, to standard error.
@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -63,10 +64,11 @@ def _with_options(function: Callable[..., Any], own: list[inspect.Parameter]) ->
     return function
 
 
-def _command(function: Callable[..., int]) -> Callable[..., int]:
+def _command(function: Callable[..., int], group: typer.Typer = app) -> Callable[..., int]:
     """Register a command: ``function(flags, **own)``, where ``flags`` are the launch options given before or after it.
 
     Its own parameters are keyword-only. It returns the exit code; errors that are the caller's to mend become a line.
+    A function whose name is Python's own has an underscore behind it.
     """
     own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in _own_parameters(function)]
 
@@ -76,7 +78,7 @@ def _command(function: Callable[..., int]) -> Callable[..., int]:
         raise typer.Exit(_told(lambda: function(flags, **values)))
 
     names = {parameter.name for parameter in own}
-    app.command(name=function.__name__, help=function.__doc__)(_with_options(called, own))
+    group.command(name=function.__name__.rstrip("_"), help=function.__doc__)(_with_options(called, own))
     return function
 
 
@@ -135,20 +137,25 @@ def _launch(
     ctx.obj = {name: value for name, value in options.items() if value is not None}
 
 
+def _group_launch(ctx: typer.Context, **options: str | None) -> None:
+    ctx.obj = {**ctx.obj, **{name: value for name, value in options.items() if value is not None}}
+
+
 app.callback()(_with_options(_launch, [inspect.signature(_launch).parameters["version"]]))
 
 
 @_command
 def serve(
     flags: dict[str, Any],
-    host: Annotated[str | None, typer.Option(help="Address to listen on, of this machine only.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; other machines need credentials.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no key.")] = False,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Ask for no credential, of this machine.")] = False,
 ) -> int:
     """Serve MCP over HTTP: /mcp, /sse, /health and /ready on 127.0.0.1:8765."""
     http: dict[str, Any] = {"host": host, "port": port, "auth": False if no_auth else None}
     given = {name: value for name, value in http.items() if value is not None}
-    served: int = _module("http_command").serve(_settings({**flags, "http": given}))
+    settings = _settings({**flags, "http": given})
+    served: int = _module("http_command").serve(settings, lambda: _module("commands.served").look(settings))
     return served
 
 
@@ -196,9 +203,16 @@ def reindex(
 
 
 @_command
-def migrate(flags: dict[str, Any]) -> int:
+def migrate(
+    flags: dict[str, Any],
+    owner_url: Annotated[
+        str | None, typer.Option(help="Postgres: as the role that owns the tables, for the one that serves.")
+    ] = None,
+) -> int:
     """Bring the database's tables up to date, as every start does by itself."""
-    migrated: int = _module("commands.migrate").migrate(_settings(flags))
+    settings = _settings(flags)
+    owner = owner_url or settings.postgres.owner_url.get_secret_value()
+    migrated: int = _module("commands.migrate").migrate(settings, owner)
     return migrated
 
 
@@ -213,6 +227,39 @@ def restore(
         return _failed("restore takes a delete or --thread, not both", 2)
     restored: int = _module("commands.restore").restore(_settings(flags), deletion, thread)
     return restored
+
+
+@_command
+def erase(
+    flags: dict[str, Any],
+    resource: Annotated[str, typer.Option(help="Of whom everything is erased.", show_default=False)],
+    tenant: Annotated[str, typer.Option(help="Whose resource it is.")] = "local",
+    agent: Annotated[str | None, typer.Option(help="Only what this agent keeps.", show_default=False)] = None,
+    thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how much it would be.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """Erase everything kept of somebody, or one conversation, for good; a receipt tells how much that was."""
+    behind = _module("commands.erase")
+    asked = behind.Asked(tenant, resource, agent, thread)
+    erased: int = behind.erase(_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=format == "json")
+    return erased
+
+
+@_command
+def redact(
+    flags: dict[str, Any],
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help='With redaction = "derived": what was sent, too.')] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many it would be.")] = False,
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """Mask the secrets in what is stored already: from before a pattern was known, or redaction was on."""
+    masked: int = _module("commands.redact").redact(
+        _settings(flags), tenant, everything=everything, dry_run=dry_run, as_json=format == "json"
+    )
+    return masked
 
 
 @_command
@@ -238,3 +285,111 @@ def jobs(
     """Show the background work that waits or failed, and which model does it."""
     shown: int = _module("commands.jobs").jobs(_settings(flags), resume=resume, as_json=format == "json")
     return shown
+
+
+@_command
+def journal(
+    flags: dict[str, Any],
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    since: Annotated[str | None, typer.Option(help="From then on: 7d, 12h, or ISO 8601.", show_default=False)] = None,
+    until: Annotated[str | None, typer.Option(help="Up to then.", show_default=False)] = None,
+    principal: Annotated[str | None, typer.Option(help="Only by this one.", show_default=False)] = None,
+    tool: Annotated[str | None, typer.Option(help="Only with this tool, job or command.", show_default=False)] = None,
+    outcome: Annotated[
+        Literal["done", "repeated", "denied", "failed"] | None, typer.Option(help="Only these.", show_default=False)
+    ] = None,
+    resource: Annotated[str | None, typer.Option(help="Only about this resource.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many lines at most, the newest.")] = 100,
+    format: Annotated[Literal["text", "json"], typer.Option(help="A table, or JSON, a line each.")] = "text",
+    prune: Annotated[
+        str | None, typer.Option(help="Instead: remove what is older than this, as 365d.", show_default=False)
+    ] = None,
+    owner_url: Annotated[
+        str | None, typer.Option(help="Postgres: as the role that owns the tables.", show_default=False)
+    ] = None,
+) -> int:
+    """Show who wrote what when, of all tenants: never what."""
+    settings = _settings({**flags, "postgres": {"owner_url": owner_url}} if owner_url else flags)
+    filters = (tenant, since, until, principal, tool, outcome, resource)
+    behind = _module("commands.journal")
+    if prune is not None:
+        if any(given is not None for given in filters):
+            return _failed("journal --prune is for everything that is old: it takes no other choice", 2)
+        pruned: int = behind.prune(settings, prune)
+        return pruned
+    shown: int = behind.journal(settings, behind.Asked(*filters, limit), as_json=format == "json")
+    return shown
+
+
+@_command
+def bridge(
+    flags: dict[str, Any],
+    url: Annotated[str, typer.Argument(help="Of the server: https://mem.example.com/mcp.", show_default=False)],
+    key_file: Annotated[str | None, typer.Option(help="A file with the key.", show_default=False)] = None,
+    ca_file: Annotated[str | None, typer.Option(help="Authorities to trust, as PEM.", show_default=False)] = None,
+) -> int:
+    """Be the stdio server of a host that cannot reach a memory over HTTP itself, and pass everything on to it."""
+    given = {name: value for name, value in {"key_file": key_file, "ca_file": ca_file}.items() if value is not None}
+    bridged: int = _module("commands.bridge").bridge(_settings({**flags, "bridge": given}), url)
+    return bridged
+
+
+keys = typer.Typer(no_args_is_help=True, help="Keys with which agents on other machines call: make, list, revoke them.")
+keys.callback()(_with_options(_group_launch, []))
+app.add_typer(keys, name="keys")
+_keys_command = partial(_command, group=keys)
+
+
+@_keys_command
+def create(
+    flags: dict[str, Any],
+    tenant: Annotated[str, typer.Option(help="Whose memory it opens: a customer, a team.", show_default=False)],
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An agent it may act for; repeat it for more: a comma is part of a name. Else the configured one.",
+            show_default=False,
+        ),
+    ] = None,
+    any_agent: Annotated[bool, typer.Option("--any-agent", help="Any agent of the tenant.")] = False,
+    resource: Annotated[
+        str | None, typer.Option(help="Whom it may serve. Else the configured one.", show_default=False)
+    ] = None,
+    any_resource: Annotated[
+        bool, typer.Option("--any-resource", help="Anybody of the tenant; each request names whom.")
+    ] = False,
+    rights: Annotated[str, typer.Option(help="Some of read, write, forget, admin, with commas.")] = "read,write,forget",
+    expires: Annotated[str, typer.Option(help="After 30m, 12h, 90d, or never.")] = "never",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Make a key. It is printed, alone on its line, and shown only this once."""
+    if any_agent and agent:
+        return _failed("keys create takes --agent or --any-agent, not both", 2)
+    if any_resource and resource is not None:
+        return _failed("keys create takes --resource or --any-resource, not both", 2)
+    settings, behind = _settings(flags), _module("commands.keys")
+    agents = None if any_agent else tuple(agent or [settings.agent])
+    served = None if any_resource else settings.resource if resource is None else resource
+    made: int = behind.create(settings, behind.Grant(tenant, agents, served, rights, expires), as_json=as_json)
+    return made
+
+
+@_keys_command
+def list_(
+    flags: dict[str, Any],
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+) -> int:
+    """List the keys of all tenants: what each may do, and whether it still may. The keys themselves are not kept."""
+    shown: int = _module("commands.keys").show(_settings(flags), tenant, as_json=format == "json")
+    return shown
+
+
+@_keys_command
+def revoke(
+    flags: dict[str, Any],
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="Of the key, as the list shows it.", show_default=False)],
+) -> int:
+    """Revoke a key: all servers refuse it within seconds, for good."""
+    revoked: int = _module("commands.keys").revoke(_settings(flags), key_id)
+    return revoked

@@ -1,11 +1,14 @@
 """JSON-RPC messages as lines of bytes, and an answer to every line that is none.
 
 The SDK drops a line that it cannot parse, and whoever sent it waits for ever. Here such a line becomes a JSON-RPC
-error, with the request's id where one can be made out. Three decisions beside that:
+error, with the request's id where one can be made out. Decisions beside that:
 
 - A byte order mark before a message is ignored, as RFC 8259 section 8.1 permits: some hosts write one when they start.
 - A batch is refused; the protocol has had none since its revision 2025-06-18.
+- `NaN` and `Infinity`, which the SDK's parser takes for numbers, are refused: JSON has neither.
 - An `id` that is neither string nor integer is refused. The SDK takes such a request for a notification.
+
+What comes as the body of a POST is held to the same (`server/body_guard.py`).
 """
 
 import itertools
@@ -25,7 +28,7 @@ from mcp.types import (
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 """The longest line that is read, without its newline: what HTTP accepts as a body."""
@@ -33,7 +36,19 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 EDGE_BYTES = 8 * 1024
 """How much of either end of a line that is too long is kept, to find its id."""
 
+MAX_DEPTH = 201
+"""How many lists and objects may be inside one another, the message's own included: where the parser stops."""
+
+MAX_INTEGER_DIGITS = 4300
+"""The longest integer that the parser reads."""
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NO_NUMBERS = (b"NaN", b"Infinity")
+# What the parser says of its own limits, and what it means for who sent the message.
+_LIMITS = {
+    "recursion limit exceeded": f"Nested more than {MAX_DEPTH} levels deep",
+    "number out of range": f"An integer of more than {MAX_INTEGER_DIGITS} digits",
+}
 _MAX_TOKENS = 300_000
 _MAX_ID_DIGITS = 40
 _MAX_ID_BYTES = 1024
@@ -111,22 +126,31 @@ class Outline:
 
 def decode(line: bytes) -> JSONRPCMessage | bytes:
     """The message in `line`, or, where there is none, the line to send back: a JSON-RPC error and a newline."""
-    line = line.removeprefix(_BYTE_ORDER_MARK)
+    line = without_mark(line)
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if any(name in line for name in _NO_NUMBERS):
+            from_json(line, allow_inf_nan=False)
     except ValidationError as error:
         reason = error.errors(include_url=False, include_context=False, include_input=False)[0]
         if reason["type"] == "json_invalid":
-            return _refusal(outline(line), PARSE_ERROR, f"Parse error. {reason['msg']}")
+            return _refusal(outline(line), PARSE_ERROR, _parse_error(reason["msg"]))
         return _refusal(outline(line), INVALID_REQUEST, _what_is_wrong(line))
+    except ValueError as error:
+        return _refusal(outline(line), PARSE_ERROR, _parse_error(str(error)))
     if isinstance(message, JSONRPCNotification) and (b'"id"' in line or b"\\" in line) and "id" in outline(line).names:
         return _refusal(None, INVALID_REQUEST, "Invalid request. The id must be a string or an integer")
     return message
 
 
+def without_mark(text: bytes) -> bytes:
+    """The same without the byte order mark that may stand before it."""
+    return text.removeprefix(_BYTE_ORDER_MARK)
+
+
 def refuse_too_long(line: TooLong, limit: int) -> bytes:
     """The answer to a line above `limit`: a JSON-RPC error and a newline."""
-    found = outline(line.head.removeprefix(_BYTE_ORDER_MARK))
+    found = outline(without_mark(line.head))
     if "id" not in found.names and (match := _ID_AT_THE_END.search(line.tail)):
         found = Outline(found.names, _as_id(match[1]))
     return _refusal(found, INVALID_REQUEST, f"Invalid request. The message is longer than the limit of {limit} bytes")
@@ -187,6 +211,11 @@ def outline(text: bytes) -> Outline:
 
 def _refusal(found: Outline | None, code: int, text: str) -> bytes:
     return error_line(None if found is None or found.is_response else found.id, code, text)
+
+
+def _parse_error(reason: str) -> str:
+    limit = next((told for said, told in _LIMITS.items() if said in reason), None)
+    return f"Parse error. {limit or reason}"
 
 
 def _what_is_wrong(line: bytes) -> str:

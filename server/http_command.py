@@ -1,70 +1,65 @@
-"""``memstrata serve``: Streamable HTTP, SSE and the health routes, on loopback, behind the local key."""
+"""``memstrata serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
-import hashlib
-import hmac
 import sys
+import time
+from collections.abc import Callable
+from functools import cache
 
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
-from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from memstrata.server.access.challenges import SCOPES
+from memstrata.server.access.credentials import Anybody, ByForm, Credentials, LocalKey, local_principal
+from memstrata.server.access.jwks import KeySet
+from memstrata.server.access.jwt_tokens import JwtTokens
+from memstrata.server.access.keys import ApiKeys
 from memstrata.server.building import build_server
+from memstrata.server.exposure import Served, allowed, is_loopback, refusal, warning
 from memstrata.server.http_transport import serve_http
+from memstrata.server.limiting import limited
 from memstrata.server.local_key import key_file, read_or_make_key
 from memstrata.server.logs import configure_logging
+from memstrata.server.process import Process
 from memstrata.server.sdk_private import lifespan_state
 from memstrata.server.settings import Settings
 from memstrata.server.stopping import StopRequest
 from memstrata.server.tool_server import ToolServer
+from memstrata.storage.records import ApiKey
+
+METADATA = "/.well-known/oauth-protected-resource"
 
 
-class LocalKeyVerifier:
-    """Accepts one key. Digests are compared, so that the time taken says nothing of the key."""
+def serve(settings: Settings, look: Callable[[], Served]) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code: 2 for settings that are refused.
 
-    def __init__(self, key: str) -> None:
-        self._digest = hashlib.sha256(key.encode()).digest()
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        if not hmac.compare_digest(hashlib.sha256(token.encode()).digest(), self._digest):
-            return None
-        return AccessToken(token="checked", client_id="local-key", scopes=[])  # noqa: S106 - not the key
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    return host in ("127.0.0.1", "::1", "localhost")
-
-
-def serve(settings: Settings) -> int:
-    """Serve until SIGTERM or SIGINT. Returns the exit code: 2 for a setting that is refused."""
+    ``look`` opens the database and tells whom it may serve. Raises what that raises, SettingsError for
+    [jwt], and OSError or KeyUnusable for the file of the local key.
+    """
     configure_logging(settings.log_level)
     http = settings.http
-    if not is_loopback(http.host):
-        sys.stderr.write(
-            f"memstrata: http.host: {http.host} can be reached from other machines, and this version has no "
-            "credentials for them; allowed are 127.0.0.1, ::1 and localhost\n"
-        )
+    if refused := refusal(settings, cache(look)):
+        sys.stderr.write(f"memstrata: {refused}\n")
         return 2
-    key = read_or_make_key(settings.data_dir) if http.auth else None
+    key = read_or_make_key(settings.data_dir) if http.auth and is_loopback(http.host) else None
     stop = StopRequest()
-    server = build_server(settings, stop=stop, **_credentials(key))
-    _add_health_routes(server)
+    server = build_server(settings, stop=stop)
+    _add_open_routes(server, settings)
 
     def told(host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         sys.stderr.write(f"memstrata listens on http://{shown}:{port}/mcp (SSE: /sse)\n")
         if key is not None:
             sys.stderr.write(f"its key is in {key_file(settings.data_dir)}; send it as Authorization: Bearer KEY\n")
+        if warned := warning(settings):
+            sys.stderr.write(warned + "\n")
         sys.stderr.flush()
 
     return serve_http(
         server,
         http.host,
         http.port,
-        security(settings),
+        allowed(settings),
+        limited(server, settings.rates, _credentials(server, settings, key), metadata_url=_metadata_url(settings)),
         on_listening=told,
         stop=stop,
         max_sessions=http.max_sessions,
@@ -72,27 +67,28 @@ def serve(settings: Settings) -> int:
     )
 
 
-def _credentials(key: str | None) -> dict[str, object]:
-    if key is None:
-        return {}
-    # The issuer is required and unused: there is no authorization server, only the key.
-    auth = AuthSettings(issuer_url=AnyHttpUrl("http://localhost"), resource_server_url=None, required_scopes=[])
-    return {"token_verifier": LocalKeyVerifier(key), "auth": auth}
+def _credentials(server: ToolServer, settings: Settings, key: str | None) -> Credentials:
+    person = local_principal(settings.agent, settings.resource)
+    if not settings.http.auth:
+        return Anybody(person)
 
+    async def find(digest: str) -> ApiKey | None:
+        process: Process = lifespan_state(server)
+        return await (await process.runtime()).api_key(digest)
 
-def security(settings: Settings) -> TransportSecuritySettings:
-    """Which Host and Origin headers are served: this machine's names, and those that the settings add."""
-    names = ["127.0.0.1", "localhost", "[::1]"]
-    hosts = [*names, *(f"{name}:*" for name in names), *settings.http.allowed_hosts]
-    origins = [f"http://{name}{port}" for name in names for port in ("", ":*")]
-    return TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=hosts,
-        allowed_origins=[*origins, *settings.http.allowed_origins],
+    return ByForm(
+        keys=ApiKeys(find, lambda: time.time_ns() // 1_000_000),
+        jwt=JwtTokens(settings.jwt, settings.agent, KeySet(settings.jwt)) if settings.jwt.issuer else None,
+        local=None if key is None else LocalKey(key, person),
     )
 
 
-def _add_health_routes(server: ToolServer) -> None:
+def _metadata_url(settings: Settings) -> str:
+    """Where clients learn who issues tokens; "" if nobody does."""
+    return settings.http.public_url + METADATA if settings.jwt.issuer and settings.http.public_url else ""
+
+
+def _add_open_routes(server: ToolServer, settings: Settings) -> None:
     async def health(_: Request) -> Response:
         """The process answers."""
         return JSONResponse({"status": "ok"})
@@ -102,5 +98,18 @@ def _add_health_routes(server: ToolServer) -> None:
         is_ready = lifespan_state(server).ready
         return JSONResponse({"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503)
 
+    async def metadata(_: Request) -> Response:
+        """Who issues tokens for this server (RFC 9728)."""
+        return JSONResponse(
+            {
+                "resource": settings.http.public_url,
+                "authorization_servers": [settings.jwt.issuer],
+                "scopes_supported": SCOPES.split(),
+                "bearer_methods_supported": ["header"],
+            }
+        )
+
     server.custom_route("/health", methods=["GET"])(health)
     server.custom_route("/ready", methods=["GET"])(ready)
+    if _metadata_url(settings):
+        server.custom_route(METADATA, methods=["GET"])(metadata)

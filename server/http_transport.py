@@ -1,33 +1,37 @@
 """The server over HTTP: `/mcp` (Streamable HTTP), `/sse` and `/messages/` (its predecessor), and the routes that were
-registered on it, behind one lifespan, one Host and Origin check and one way of presenting a credential.
+registered on it, behind one lifespan, one Host and Origin check and one gate.
 """
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import uvicorn
 from mcp import MCPError
-from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
-from mcp.server.auth.routes import build_resource_metadata_url
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 from mcp.server.sse import SseServerTransport
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INTERNAL_ERROR
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
-from memstrata.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop, token_verifier
+from memstrata.server.access.gate import Gate
+from memstrata.server.body_guard import BodyGuard
+from memstrata.server.host_guard import Allowed, HostGuard
+from memstrata.server.http_heads import BoundedHeads
+from memstrata.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
 from memstrata.server.stopping import ExitDeadline, StopRequest
 
 logger = logging.getLogger(__name__)
 
+MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SESSION_IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 2000
@@ -40,42 +44,58 @@ EXIT_SECONDS = 0.9
 def build_app(
     mcp: MCPServer[Any],
     *,
-    security: TransportSecuritySettings,
+    allowed: Allowed,
+    gate: Gate,
     max_body_bytes: int = MAX_BODY_BYTES,
     session_idle_timeout: float = SESSION_IDLE_SECONDS,
     max_sessions: int = MAX_SESSIONS,
 ) -> Starlette:
     """Everything that is served over HTTP, as one ASGI app whose lifespan enters the server's, once.
 
-    Routes registered with `mcp.custom_route` are served without a credential, as they are for the SDK, but under the
-    same Host (421) and Origin (403) check as the rest.
+    Routes registered with `mcp.custom_route` are served without a credential, but under the same Host (421) and Origin
+    (403) check as the rest.
 
     Args:
-        security: allowed hosts and origins.
+        allowed: Host and Origin headers that are served.
+        gate: stands before the protocol's own routes, and has to be of this app alone.
         max_body_bytes: larger bodies are answered with 413.
         session_idle_timeout: seconds until an unused session of a handshake-era client ends.
         max_sessions: such sessions at a time; beyond them the answer is 503.
     """
+    # Hosts and origins are checked here, once for all routes.
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = mcp.streamable_http_app(
-        transport_security=security,
+        streamable_http_path=MCP,
+        transport_security=unchecked,
         max_request_body_size=max_body_bytes,
         session_idle_timeout=session_idle_timeout,
         max_sessions=max_sessions,
     )
-    sse = SseServerTransport("/messages/", security_settings=security, max_request_body_size=max_body_bytes)
-    stream, post = _with_credential(mcp, SseEndpoint(mcp, sse)), _with_credential(mcp, sse.handle_post_message)
-    app.router.routes += [Route("/sse", endpoint=stream, methods=["GET"]), Mount("/messages", app=post)]
-    app.add_middleware(ApiKeyHeader)
-    app.add_middleware(HostGuard, settings=security)  # added last: runs first
+    sse = SseServerTransport(f"{MESSAGES}/", security_settings=unchecked, max_request_body_size=max_body_bytes)
+    app.router.routes = [
+        Route(MCP, endpoint=gate.around(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), limit=max_body_bytes))),
+        Route(SSE, endpoint=gate.around(SseEndpoint(mcp, sse)), methods=["GET"]),
+        Mount(MESSAGES, app=gate.around(BodyGuard(sse.handle_post_message, limit=max_body_bytes))),
+        *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
+    ]
+    app.router.lifespan_context = _with(gate.open.watch, app.router.lifespan_context)
+    app.add_middleware(HostGuard, allowed=allowed)
     return app
 
 
-def _with_credential(mcp: MCPServer[Any], app: ASGIApp) -> ASGIApp:
-    auth = mcp.settings.auth
-    if auth is None or token_verifier(mcp) is None:
-        return app
-    pointer = build_resource_metadata_url(auth.resource_server_url) if auth.resource_server_url else None
-    return RequireAuthMiddleware(app, auth.required_scopes or [], pointer)
+def _with(task: Callable[[], Coroutine[Any, Any, None]], lifespan: Lifespan[Any]) -> Lifespan[Any]:
+    """The same lifespan, with a task that runs as long."""
+
+    @asynccontextmanager
+    async def both(app: Any) -> AsyncIterator[Any]:
+        async with lifespan(app) as state, anyio.create_task_group() as tasks:
+            tasks.start_soon(task)
+            try:
+                yield state
+            finally:
+                tasks.cancel_scope.cancel()
+
+    return both
 
 
 class SseEndpoint:
@@ -88,37 +108,6 @@ class SseEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._sse.connect_sse(scope, receive, send) as (messages, replies):
             await serve_connection_loop(self._mcp, messages, replies)
-
-
-class HostGuard:
-    """Refuses a Host that is not allowed with 421 and an Origin that is not with 403, whatever the route."""
-
-    def __init__(self, app: ASGIApp, settings: TransportSecuritySettings) -> None:
-        self._app = app
-        self._check = TransportSecurityMiddleware(settings)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = await self._check.validate_request(Request(scope)) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
-
-
-class ApiKeyHeader:
-    """Takes `X-API-Key: k` for `Authorization: Bearer k`, unless a bearer token is there too."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            scope = {**scope, "headers": _with_bearer(scope["headers"])}
-        await self._app(scope, receive, send)
-
-
-def _with_bearer(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    key = next((value for name, value in headers if name == b"x-api-key"), b"")
-    others = [(name, value) for name, value in headers if name != b"authorization"]
-    has_bearer = any(name == b"authorization" and value[:7].lower() == b"bearer " for name, value in headers)
-    return headers if has_bearer or not key else [*others, (b"authorization", b"Bearer " + key)]
 
 
 class CallsInFlight:
@@ -186,7 +175,7 @@ class DrainingServer(uvicorn.Server):
             uvicorn.Config(
                 self._posts,
                 loop="auto",
-                http="httptools",
+                http=BoundedHeads,
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -235,7 +224,8 @@ def serve_http(
     mcp: MCPServer[Any],
     host: str,
     port: int,
-    security: TransportSecuritySettings,
+    allowed: Allowed,
+    gate: Gate,
     *,
     on_listening: Callable[[str, int], None] | None = None,
     stop: StopRequest | None = None,
@@ -267,7 +257,8 @@ def serve_http(
         return 1
     app = build_app(
         mcp,
-        security=security,
+        allowed=allowed,
+        gate=gate,
         max_body_bytes=max_body_bytes,
         session_idle_timeout=session_idle_timeout,
         max_sessions=max_sessions,

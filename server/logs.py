@@ -30,6 +30,8 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
     # It logs a traceback that quotes the body of a request that it cannot read.
     logging.getLogger("mcp.server.sse").setLevel(logging.CRITICAL)
+    # Of each call that is refused it logs the error, which may repeat what the caller sent.
+    logging.getLogger("mcp.server.mcpserver.server").setLevel(logging.WARNING)
     # An SSE stream that is open at the end of the server ends without a last chunk: that is no failure.
     logging.getLogger("uvicorn.error").addFilter(
         lambda record: "without completing response" not in record.getMessage()

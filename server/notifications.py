@@ -46,6 +46,10 @@ Ctx = ServerRequestContext[Any, Any]
 _SAME_FOR_ALL = Scope("", "", "")
 
 
+async def _permit_all(ctx: Ctx) -> None:
+    """Anybody may watch."""
+
+
 async def _begin_nothing(ctx: Ctx, scope: Scope) -> None:
     """Nothing looks for changes."""
 
@@ -55,13 +59,14 @@ class Rules:
     """Whose requests are whose, and what there is to subscribe to; without, everybody is in one scope and any URI will
     do.
 
-    ``check`` raises MemstrataError for a URI that the caller may not watch. ``begin`` is awaited once the hub's
+    ``permit`` raises MemstrataError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
     interest has what is asked for, before the request is answered; it raises MemstrataError if it cannot be watched.
     """
 
     scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL
     check: Callable[[Ctx, str], object] = lambda ctx, uri: None
     begin: Callable[[Ctx, Scope], Awaitable[None]] = _begin_nothing
+    permit: Callable[[Ctx], Awaitable[None]] = _permit_all
 
 
 @dataclass(eq=False, slots=True)
@@ -145,6 +150,7 @@ class NotificationHub:
         with contextlib.ExitStack() as while_open:
 
             async def begin(ctx: Ctx, params: SubscriptionsListenRequestParams) -> EmptyResult:
+                await self._rules.permit(ctx)
                 scope, uris = self._rules.scope_of(ctx), self._uris(ctx, params)
                 while_open.enter_context(listening_in(scope))
                 while_open.enter_context(self.interest.held(scope, uris))
@@ -179,6 +185,7 @@ class NotificationHub:
             self.interest.drop(watch.list_of, LIST)
 
     async def _subscribe(self, ctx: Ctx, params: SubscribeRequestParams) -> EmptyResult:
+        await self._rules.permit(ctx)
         uri, scope, watch = params.uri, self._rules.scope_of(ctx), self._watch_of(ctx)
         self._rules.check(ctx, uri)
         with self.interest.held(scope, [uri]):
@@ -201,6 +208,7 @@ class NotificationHub:
     async def _watch_list(self, ctx: Ctx, watch: _Watch) -> None:
         """Before the list is read. If it cannot be watched, it cannot be read either, and the answer says so."""
         with contextlib.suppress(MemstrataError):
+            await self._rules.permit(ctx)
             scope = self._rules.scope_of(ctx)
             if watch.list_of == scope:
                 return

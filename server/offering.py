@@ -1,6 +1,5 @@
-"""What the server offers beside tools: resources, templates, completion and prompts."""
+"""What the server offers: which tools to whom, and resources, templates, completion and prompts."""
 
-from mcp.server.mcpserver import MCPServer
 from mcp.types import (
     CompleteRequestParams,
     GetPromptRequestParams,
@@ -10,15 +9,16 @@ from mcp.types import (
 
 from memstrata.server.acting import telling
 from memstrata.server.completing import complete
-from memstrata.server.process import Process
 from memstrata.server.prompting import get_prompt, list_prompts
 from memstrata.server.resources.listing import list_resources, list_templates
 from memstrata.server.resources.reading import read_resource
 from memstrata.server.sdk_private import serve_method
+from memstrata.server.tool_server import ToolServer
 
 
-def offer(mcp: MCPServer[Process]) -> None:
+def offer(mcp: ToolServer) -> None:
     """Make ``mcp`` list and read the memory of whoever asks, whatever toolsets are listed."""
+    serve_method(mcp, "tools/list", PaginatedRequestParams, telling(mcp.list_permitted))
     serve_method(mcp, "resources/list", PaginatedRequestParams, telling(list_resources))
     serve_method(mcp, "resources/templates/list", PaginatedRequestParams, telling(list_templates))
     serve_method(mcp, "resources/read", ReadResourceRequestParams, telling(read_resource))

@@ -93,6 +93,7 @@ class Process:
             tasks.start_soon(runtime.watcher.run)
             tasks.start_soon(runtime.keep_index)
             tasks.start_soon(runtime.do_jobs)
+            tasks.start_soon(runtime.tell_denials)
 
 
 async def _erase_now_and_then(runtime: "Runtime") -> None:

@@ -16,6 +16,7 @@ from mcp.types import (
 
 from memstrata.memory.acceptance import one_of
 from memstrata.server.acting import act_beside
+from memstrata.server.caller import principal_of
 from memstrata.server.process import Process
 from memstrata.storage.errors import InvalidInput
 
@@ -71,7 +72,8 @@ PROMPTS: dict[str, Prompt] = {
 
 
 async def list_prompts(ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams) -> ListPromptsResult:
-    on = ctx.lifespan_context.settings.memory == "on"
+    """Those who may not read get none: every prompt brings what is remembered."""
+    on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
     return ListPromptsResult(prompts=list(PROMPTS.values()) if on else [])
 
 

@@ -6,7 +6,6 @@ No other module touches them, so a new version of the SDK is examined in one pla
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from mcp.server.auth.provider import TokenVerifier
 from mcp.server.connection import Connection
 from mcp.server.context import ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
@@ -64,11 +63,6 @@ def announce_list_changes(mcp: MCPServer[Any]) -> None:
         return make(notification_options or announced, *args)
 
     server.create_initialization_options = with_list_changes  # type: ignore[assignment, method-assign]
-
-
-def token_verifier(mcp: MCPServer[Any]) -> TokenVerifier | None:
-    """What checks credentials over HTTP; None when the server was made without."""
-    return mcp._token_verifier
 
 
 def lifespan_state(mcp: MCPServer[Any]) -> Any:

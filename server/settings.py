@@ -25,13 +25,17 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 
+from memstrata.server.bridge_settings import BridgeSettings
 from memstrata.server.database_url import check as check_url
 from memstrata.server.document_settings import check_format, read_schema
 from memstrata.server.entry_settings import EntrySettings
+from memstrata.server.http_settings import HttpSettings
+from memstrata.server.jwt_settings import JwtSettings
 from memstrata.server.llm_settings import LlmSettings, spelled_out
 from memstrata.server.observation_settings import ObservationSettings
+from memstrata.server.rate_settings import RateSettings
 from memstrata.server.recall_settings import RecallSettings
-from memstrata.server.settings_section import Name, one_line
+from memstrata.server.settings_section import Name, distinct, list_of, one_line
 from memstrata.server.settings_section import Section as _Section
 from memstrata.server.window_settings import Profiles, WindowSettings
 from memstrata.storage.errors import MemstrataError
@@ -40,7 +44,7 @@ PREFIX = "MEMSTRATA_"
 CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
 _TESTS = "TEST_"  # MEMSTRATA_TEST_POSTGRES and the like
 
-Toolset = Literal["core", "threads", "runs", "curation"]
+Toolset = Literal["core", "threads", "runs", "curation", "admin"]
 TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("core", "threads", "curation")
 
@@ -49,13 +53,8 @@ class SettingsError(MemstrataError):
     """Settings are unknown or wrong; the text, one line, says which, where they came from, and what is allowed."""
 
 
-def _list_of(value: Any) -> Any:
-    """Names in one string, with commas, as flags and variables have them."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-
-
 def _toolset_names(value: Any) -> Any:
-    names = _list_of(value)
+    names = list_of(value)
     return list(TOOLSETS) if isinstance(names, list) and "all" in names else names
 
 
@@ -69,32 +68,17 @@ def _known_form(value: SecretStr) -> SecretStr:
     return value
 
 
+def _of_postgres(value: SecretStr) -> SecretStr:
+    if value.get_secret_value().startswith("sqlite:"):
+        raise ValueError("must be a postgresql:// URL")
+    return value
+
+
 def _absolute(value: Path) -> Path:
     try:
         return value.expanduser().absolute()
     except RuntimeError as error:
         raise ValueError(f"its ~ names no known home folder ({error})") from None
-
-
-def _distinct(value: list[str]) -> list[str]:
-    if len(set(value)) < len(value):
-        raise ValueError("every name may come once")
-    return value
-
-
-Names = Annotated[list[str], BeforeValidator(_list_of)]
-
-
-class HttpSettings(_Section):
-    """``memstrata serve``."""
-
-    host: str = Field(default="127.0.0.1", description="Address to listen on: this machine only.")
-    port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    auth: bool = Field(default=True, description="Whether requests need the local key.")
-    allowed_hosts: Names = Field(default=[], description="More Host headers to accept; NAME:* is any port.")
-    allowed_origins: Names = Field(default=[], description="More Origin headers to accept, as browsers send them.")
-    max_sessions: int = Field(default=2000, ge=1, description="Sessions of older clients at a time.")
-    session_idle_seconds: int = Field(default=1800, ge=1, description="Seconds until an unused session ends.")
 
 
 class SqliteSettings(_Section):
@@ -105,6 +89,9 @@ class SqliteSettings(_Section):
 
 
 class PostgresSettings(_Section):
+    owner_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
+        default=SecretStr(""), description="URL of the role that owns the tables: `migrate` and `journal` use it."
+    )
     pool_size: int = Field(default=10, ge=1, le=200, description="Connections at most.")
 
 
@@ -119,8 +106,8 @@ class PlanSettings(_Section):
 
     phases: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(one_line)]],
-        BeforeValidator(_list_of),
-        AfterValidator(_distinct),
+        BeforeValidator(list_of),
+        AfterValidator(distinct),
     ] = Field(
         default=["build", "execute", "inspect", "evaluate", "debug"],
         min_length=1,
@@ -227,6 +214,7 @@ class Settings(BaseSettings):
         default="warning", description="debug, info, warning or error; logs go to standard error."
     )
     http: HttpSettings = HttpSettings()
+    jwt: JwtSettings = JwtSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -240,12 +228,19 @@ class Settings(BaseSettings):
     entries: EntrySettings = EntrySettings()
     llm: LlmSettings = LlmSettings()
     limits: LimitSettings = LimitSettings()
+    rates: RateSettings = RateSettings()
+    bridge: BridgeSettings = BridgeSettings()
 
     @classmethod
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the database is Postgres."""
+        return self.database.get_secret_value().startswith("postgres")
 
     @property
     def database_file(self) -> Path:

@@ -17,7 +17,9 @@ def chosen_models(settings: LlmSettings, environ: Mapping[str, str] | None = Non
     return models_of(settings, os.environ if environ is None else environ)
 
 
-def worker(engine: Engine, settings: LlmSettings, environ: Mapping[str, str] | None = None) -> JobWorker:
+def worker(
+    engine: Engine, settings: LlmSettings, environ: Mapping[str, str] | None = None, *, tenant_daily_tokens: int = 0
+) -> JobWorker:
     """The worker of this process. Without a model it works all the same: it digests what can be digested."""
     return JobWorker(
         engine,
@@ -26,4 +28,5 @@ def worker(engine: Engine, settings: LlmSettings, environ: Mapping[str, str] | N
         holder=engine.new_id(),
         concurrency=settings.concurrency,
         budget=Budget(settings.daily_tokens, settings.daily_usd),
+        tenant_daily_tokens=tenant_daily_tokens,
     )

@@ -6,13 +6,16 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult, InputRequiredResult, TextContent
+from mcp.types import CallToolResult, InputRequiredResult, ListToolsResult, PaginatedRequestParams, TextContent
 from pydantic import ValidationError
 
-from memstrata.server.caller import caller_of
+from memstrata.server.access.too_much import TooMuch, refused_call
+from memstrata.server.caller import principal_of
+from memstrata.server.permitting import admitted
 from memstrata.server.process import Process
 from memstrata.server.tools.declaring import Declaration
 from memstrata.storage.errors import MemstrataError
@@ -33,7 +36,16 @@ class ToolServer(MCPServer[Process]):
 
     def __init__(self, name: str, declarations: Sequence[Declaration], **options: Any) -> None:
         self._declared: dict[str, Tool] = {tool.name: tool for tool in (each.build() for each in declarations)}
+        self._declarations = {each.signature.__name__: each for each in declarations}
         super().__init__(name, tools=list(self._declared.values()), **options)
+
+    async def list_permitted(
+        self, ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams
+    ) -> ListToolsResult:
+        """The tools that whoever asks has the right to."""
+        rights = principal_of(ctx).rights
+        listed = await self.list_tools()
+        return ListToolsResult(tools=[tool for tool in listed if self._declarations[tool.name].right in rights])
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Process, Any] | None = None
@@ -43,6 +55,8 @@ class ToolServer(MCPServer[Process]):
         process = context.request_context.lifespan_context
         try:
             return _result(await self._act(process, name, arguments, context))
+        except TooMuch as refused:
+            return refused_call(refused)
         except MemstrataError as error:
             raise ToolError(process.masked(str(error))) from error
         except ToolError as error:
@@ -57,8 +71,8 @@ class ToolServer(MCPServer[Process]):
         if tool is None:
             off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
             raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
+        caller = await admitted(context.request_context, self._declarations[name].needs(arguments), name)
         values = checked(tool, arguments)
-        caller = caller_of(context.request_context)
         runtime = await process.runtime()
         return await runtime.act(name, caller, values, frozenset(arguments))
 

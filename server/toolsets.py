@@ -6,6 +6,7 @@ from memstrata.server.tools import (
     context,
     curation,
     entries,
+    erasing,
     messages,
     plan,
     recall,
@@ -28,6 +29,7 @@ DECLARATIONS: tuple[Declaration, ...] = (
     *steps.TOOLS,
     *attempts.TOOLS,
     *curation.TOOLS,
+    *erasing.TOOLS,
 )
 
 
@@ -42,3 +44,8 @@ def chosen(settings: Settings) -> list[Declaration]:
 def listed(settings: Settings) -> frozenset[str]:
     """The names of the same: what a model can call."""
     return frozenset(each.signature.__name__ for each in chosen(settings))
+
+
+def writing() -> frozenset[str]:
+    """The names of all tools that may write, listed or not."""
+    return frozenset(each.signature.__name__ for each in DECLARATIONS if not each.annotations.read_only_hint)

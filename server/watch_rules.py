@@ -1,4 +1,4 @@
-"""Who may watch what: anybody any resource there is a place for, in their own scope."""
+"""Who may watch what: whoever may read, any resource there is a place for, in their own scope."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from memstrata.memory.limits import Limits
 from memstrata.server.caller import caller_of
 from memstrata.server.memory_uri import address_of
 from memstrata.server.notifications import Rules
+from memstrata.server.permitting import permit
 from memstrata.server.process import Process
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import Scope
@@ -17,7 +18,7 @@ Ctx = ServerRequestContext[Process, Any]
 
 
 def scope_of(ctx: Ctx) -> Scope:
-    """Raises InvalidInput for a request that names its thread unreadably."""
+    """Raises InvalidInput or NotFound for a request that names agent, resource or thread as it may not."""
     return caller_of(ctx).scope
 
 
@@ -40,4 +41,9 @@ async def begin(ctx: Ctx, scope: Scope) -> None:
     await ctx.lifespan_context.begin_watching(scope)
 
 
-RULES = Rules(scope_of, check, begin)
+async def may_watch(ctx: Ctx) -> None:
+    """Raises NotPermitted."""
+    await permit(ctx, "read", ctx.method)
+
+
+RULES = Rules(scope_of, check, begin, may_watch)

@@ -29,16 +29,20 @@ _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
 )
 
 
+_ANYTHING = ("memory_erased", "memory_redacted")
+"""Of what belongs to the resource, all may have changed."""
+
+
 def kinds_of(types: Collection[str] | None) -> set[Kind]:
     """The resources of a thread that events of these types change; all of them if the types are not known."""
-    if types is None:
+    if types is None or "memory_redacted" in types:
         return {"thread", *OF_A_THREAD}
     return {"thread", "events", *(kind for prefix, kind in _OF_PREFIX for type_ in types if type_.startswith(prefix))}
 
 
 def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Change]:
     """What events of the resource change: the profile, or which threads there are and what they are called."""
-    if happened is None:
+    if happened is None or any(type_ in _ANYTHING for type_, _ in happened):
         return {("profile", ""), ("threads", ""), ("status", ""), _LIST_CHANGED}
     found: set[Change] = {("status", "")} if happened else set()
     for type_, payload in happened:

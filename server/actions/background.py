@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from memstrata.extraction.chat.automatic import told
 from memstrata.memory.ages import iso
 from memstrata.memory.usage_shapes import NANO
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.actions.call import Call
 from memstrata.server.thinking import chosen_models
-from memstrata.storage import jobs, spending, threads
+from memstrata.storage import jobs, spending, tenant_spending, threads
 from memstrata.storage.errors import NotFound
 from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json, Scope, Thread
+from memstrata.storage.records import Json, Scope, Tenant, Thread
 from memstrata.storage.spending import OfDay
 from memstrata.storage.transaction import Tx
 
@@ -26,10 +27,11 @@ _STATES = ("due", "running", "later", "dead")
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What is known of it now; ``thread`` is the current conversation, if it is stored."""
+    """What is known of it now; ``tenant_tokens`` are those that the tenant spent today, ``thread`` is the current conversation, if it is stored."""
 
     rows: Sequence[JobRow]
     spent: OfDay
+    tenant_tokens: int
     thread: Thread | None
 
     @property
@@ -47,18 +49,19 @@ class Background:
 async def background(call: Call) -> Background:
     """Of the caller's scope; nothing while memory is off."""
     if call.settings.memory == "off":
-        return Background([], OfDay(), None)
+        return Background([], OfDay(), 0, None)
     return await call.engine.database.read(_read, call.scope, call.caller.default_thread, call.engine.now())
 
 
 async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
     rows = await jobs.waiting(tx, scope, now)
     spent = await spending.on(tx, spending.day_of(now))
+    tenant_tokens = await tenant_spending.on(tx, Tenant(scope.tenant_id), spending.day_of(now))
     try:
         thread = await threads.find(tx, scope, thread_id) if thread_id else None
     except NotFound:
         thread = None
-    return Background(rows, spent, thread)
+    return Background(rows, spent, tenant_tokens, thread)
 
 
 def counted(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[Json]:
@@ -96,14 +99,23 @@ def shown_thinking(call: Call, found: Background) -> Json:
     return {
         "model": told(chosen),
         "models": {kind: model for kind, model in chosen.by_kind.items() if model},
-        "budget": {
-            "day": spending.day_of(call.engine.now()),
-            "tokens": found.spent.tokens,
-            "cost_usd": found.spent.cost_nano_usd / NANO,
-            "daily_tokens": llm.daily_tokens,
-            "daily_usd": llm.daily_usd,
-        },
+        "budget": {"day": spending.day_of(call.engine.now()), **_budget(call, found)},
         **({"paused": pause.reason, "paused_until": iso(pause.until)} if pause is not None else {}),
+    }
+
+
+def _budget(call: Call, found: Background) -> Json:
+    """What all tenants spent together is for this machine's own to see."""
+    llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
+    own = {"tenant_tokens": found.tenant_tokens, "tenant_daily_tokens": allowed}
+    if call.caller.principal.tenant != LOCAL_TENANT:
+        return own
+    return {
+        "tokens": found.spent.tokens,
+        "cost_usd": found.spent.cost_nano_usd / NANO,
+        "daily_tokens": llm.daily_tokens,
+        "daily_usd": llm.daily_usd,
+        **(own if allowed else {}),
     }
 
 
@@ -130,4 +142,9 @@ def degraded(call: Call, found: Background) -> list[str]:
         )
     if call.worker is not None and (pause := call.worker.pause) is not None:
         wrong.append(f"no model is asked until {iso(pause.until)}: {pause.reason}")
+    allowed, now = call.settings.rates.tenant_model_tokens_per_day, call.engine.now()
+    if allowed and found.tenant_tokens >= allowed:
+        wrong.append(
+            f"no model is asked for your tenant until {iso(spending.next_day(now))}: today's {allowed:,} tokens are spent"
+        )
     return wrong

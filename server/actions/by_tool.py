@@ -8,6 +8,7 @@ from memstrata.server.actions import (
     context,
     curation,
     entries,
+    erasing,
     messages,
     plan,
     recall,
@@ -48,5 +49,6 @@ ACTIONS: dict[str, Action] = {
         curation.next_memory_job,
         curation.submit_memory_job,
         curation.memory_status,
+        erasing.erase_memory,
     )
 }

@@ -28,7 +28,8 @@ class Call:
 
     def sent(self, thread_id: str = "", *, key: str = "") -> Sent:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
-        return Sent(Origin(self.caller.client, self.tool), key or self.caller.idempotency_key, thread_id)
+        origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
+        return Sent(origin, key or self.caller.idempotency_key, thread_id)
 
     def thread(self, argument: str) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""

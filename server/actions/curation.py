@@ -9,6 +9,7 @@ from memstrata.extraction.chat.litellm_chat import CHARACTERS_A_TOKEN
 from memstrata.memory.ages import iso
 from memstrata.memory.tokens import ESTIMATE, PER_IMAGE
 from memstrata.memory.usage import shown_lines
+from memstrata.server.access.principal import RIGHTS, Principal
 from memstrata.server.actions import background
 from memstrata.server.actions.background import Background
 from memstrata.server.actions.call import Call
@@ -69,6 +70,7 @@ async def memory_status(call: Call) -> Json:
         "memory": call.settings.memory,
         "version": version("memstrata"),
         "database": database,
+        "caller": _asking(call.caller.principal),
         "scope": {"agent": call.scope.agent_id, "resource": call.scope.resource_id},
         "counts": {
             "threads": held.threads,
@@ -85,6 +87,11 @@ async def memory_status(call: Call) -> Json:
         "observation": background.shown_observation(call, found),
         "degraded": degraded(call, found),
     }
+
+
+def _asking(principal: Principal) -> Json:
+    rights = [right for right in RIGHTS if right in principal.rights]
+    return {"principal": principal.name, "tenant": principal.tenant, "rights": rights}
 
 
 async def _vectors(call: Call) -> Json:

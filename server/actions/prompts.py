@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from memstrata.extraction.hosted import hosted_kinds
 from memstrata.memory import briefing, threads
-from memstrata.memory.blocks import escaped, one_line
+from memstrata.memory.blocks import block
 from memstrata.memory.context import context
+from memstrata.memory.quoting import escaped, one_line, quoted_line
 from memstrata.memory.tokens import TokenCounter
 from memstrata.server.actions.background import background, counted
 from memstrata.server.actions.call import Call
@@ -121,14 +122,11 @@ async def review_memory(call: Call) -> list[str]:
     )
     rows = [_line(row) for row in page["threads"]]
     shown = f"the {len(rows)} newest" if held.threads > len(rows) else "all of them"
-    kept = (
-        f"Kept: {held.messages} messages in {held.threads} conversations; {shown}:"
-        if rows
-        else "No conversation is kept."
-    )
+    kept = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}."
+    listing = block("conversations", "\n".join(rows), kept) if rows else "No conversation is kept."
     changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in listed(call.settings)]
     mend = "\n".join(["What changes it, once I say so:", *changes]) if changes else "No tool here changes it."
-    return await asyncio.to_thread(fitted, call.engine.tokens, [_REVIEW, profile, "\n".join([kept, *rows]), mend])
+    return await asyncio.to_thread(fitted, call.engine.tokens, [_REVIEW, profile, listing, mend])
 
 
 async def curate(call: Call) -> list[str]:
@@ -143,8 +141,8 @@ async def curate(call: Call) -> list[str]:
 
 
 def _line(row: Json) -> str:
-    title = f": {escaped(one_line(row['title']))}" if "title" in row else ""
-    return f"- {escaped(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
+    title = f": {quoted_line(row['title'])}" if "title" in row else ""
+    return f"- {quoted_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
 
 
 def fitted(counter: TokenCounter, texts: Sequence[str], most: int = BUDGET) -> list[str]:

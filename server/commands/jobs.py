@@ -5,9 +5,12 @@ import json
 import sys
 
 from memstrata.extraction.chat.automatic import told
+from memstrata.memory import journaling
 from memstrata.memory.ages import iso
-from memstrata.memory.blocks import one_line
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.memory.engine import Engine
+from memstrata.memory.journaling import Wrote
+from memstrata.memory.quoting import one_line
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
@@ -15,8 +18,10 @@ from memstrata.server.thinking import chosen_models
 from memstrata.storage import jobs as stored
 from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json, Scope
+from memstrata.storage.records import Json, Origin, Scope
+from memstrata.storage.transaction import Tx
 
+_BY = Origin("command line", "jobs", "command:jobs")
 _OF_RESOURCE = "(of all threads)"
 _STATES = {
     "due": "due",
@@ -60,10 +65,18 @@ async def _looked(settings: Settings, resume: bool) -> tuple[int, list[JobRow]]:
     scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
     try:
         now = engine.now()
-        resumed = await engine.database.write(stored.resume, scope, None, now) if resume else 0
+        resumed = await _resume(engine, scope, now) if resume else 0
         return resumed, await engine.database.read(stored.waiting, scope, now)
     finally:
         await engine.database.close()
+
+
+async def _resume(engine: Engine, scope: Scope, now: int) -> int:
+    async def again(tx: Tx) -> tuple[int, Wrote]:
+        resumed = await stored.resume(tx, scope, None, now)
+        return resumed, Wrote("done", {"jobs": resumed})
+
+    return await journaling.write(engine.database, engine.hmac_key, scope, _BY, now, again)
 
 
 def _state(row: JobRow) -> str:

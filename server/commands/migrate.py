@@ -1,19 +1,45 @@
-"""``memstrata migrate``."""
+"""``memstrata migrate``: brings the tables up to date; with the URL of their owner, for the role that serves."""
 
 import asyncio
 import sys
 
 from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.database_url import check
 from memstrata.server.settings import Settings
-from memstrata.storage.database import open_database
+from memstrata.storage.database import open_database, sqlite_path
+from memstrata.storage.errors import InvalidInput
+from memstrata.storage.postgres_database import PostgresDatabase
+from memstrata.storage.postgres_roles import role_of
 
 
-def migrate(settings: Settings) -> int:
+def migrate(settings: Settings, owner_url: str) -> int:
     """Bring the tables up to date and say so. Returns the exit code.
 
+    ``owner_url``: of the role that owns them, or will; that of the settings is then granted what it needs to serve.
     Raises StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
-    return asyncio.run(_migrate(settings))
+    return asyncio.run(_migrate_as_owner(settings, owner_url) if owner_url else _migrate(settings))
+
+
+async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
+    url = settings.database.get_secret_value()
+    if sqlite_path(url, settings.database_file) is not None:
+        raise InvalidInput("--owner-url is for Postgres: a SQLite file has no roles")
+    try:
+        check(owner_url)
+    except ValueError as error:
+        raise InvalidInput(f"--owner-url: {error}") from None
+    role = await role_of(url)
+    database = await PostgresDatabase.open(owner_url, pool_size=1)
+    try:
+        if database.standing.role == role:
+            raise InvalidInput(f"--owner-url: {role} is the role that serves; the owner is to be another")
+        await database.grant(role)
+    finally:
+        await database.close()
+    state = await look_at_database(settings)
+    sys.stdout.write(f"postgres database {state.where}: version {state.latest}, owned by {database.standing.role}\n")
+    return 0
 
 
 async def _migrate(settings: Settings) -> int:

@@ -10,16 +10,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from memstrata.server.access.credentials import local_principal
 from memstrata.server.actions.call import Call
 from memstrata.server.actions.recall import recall_memory
-from memstrata.server.caller import LOCAL_TENANT, Caller
+from memstrata.server.caller import Caller, scope_of
 from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import Settings
 from memstrata.server.tool_server import checked
 from memstrata.server.tools.recall import TOOLS
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Json, Scope
+from memstrata.storage.records import Json
 
 PATIENCE_MS = 20_000
 """A person waits anyway: for the embedder, which has to be loaded first."""
@@ -59,7 +60,8 @@ async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS})
     engine = await open_engine(settings.model_copy(update={"embedding": patient}))
     try:
-        caller = Caller(Scope(LOCAL_TENANT, settings.agent, settings.resource), settings.thread, "", "command line")
+        person = local_principal(settings.agent, settings.resource)
+        caller = Caller(person, scope_of(person, "", ""), settings.thread, "", "command line")
         (declared,) = TOOLS
         tool = declared.build()
         return [

@@ -55,7 +55,7 @@ async def _reindex(settings: Settings, rebuild: bool) -> int:
 
 
 async def _words(engine: Engine, rebuild: bool) -> None:
-    total = await engine.database.read(places.count_messages) if rebuild else None
+    total = await engine.database.read_installation(places.count_messages) if rebuild else None
     make = rebuild_all if rebuild else rebuild_old
     done, seconds = await _shown("words", total, lambda told: make(engine, told))
     if done or rebuild:
@@ -66,12 +66,12 @@ async def _words(engine: Engine, rebuild: bool) -> None:
 
 async def _vectors(engine: Engine, embedding: Embedding) -> None:
     model = embedding.embedder.name
-    before = await engine.database.read(vectors.progress_everywhere, model)
+    before = await engine.database.read_installation(vectors.progress_everywhere, model)
     writer = VectorWriter(engine, embedding, engine.new_id())
     alone, seconds = await _shown("vectors", before.total - before.done, writer.scan)
     if not alone:
         raise Conflict(f"another process is making vectors with {model} right now; memory_status tells how far it is")
-    after = await engine.database.read(vectors.progress_everywhere, model)
+    after = await engine.database.read_installation(vectors.progress_everywhere, model)
     done = max(0, after.done - before.done)
     made = f"{done:,} made, {_rate(done, seconds)}; " if done else "up to date; "
     _say(f"vectors of {model}: {made}{after.done:,} of {after.total:,} texts have one")

@@ -7,7 +7,7 @@ from memstrata.memory.ages import age, iso
 from memstrata.memory.deleting import deletions_to_undo
 from memstrata.memory.deleting import restore as undo
 from memstrata.memory.engine import Engine
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
@@ -39,7 +39,7 @@ async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str 
                 _list(engine, scope, deletions)
                 return 0
             deletion_uid = _newest_of(thread_id, deletions)
-        restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore"))
+        restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore", "command:restore"))
     finally:
         await engine.database.close()
     thread, count = f"the thread {restored.thread_id!r}", _messages(restored)

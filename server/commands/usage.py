@@ -11,13 +11,13 @@ from rich.table import Table
 
 from memstrata.memory.usage import shown_model, total
 from memstrata.memory.usage_shapes import NANO
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import Settings
 from memstrata.storage import usage as stored
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Json, Scope
+from memstrata.storage.records import Json, Scope, Tenant
 from memstrata.storage.transaction import Database
 from memstrata.storage.usage import OfOwner, Spent
 
@@ -68,8 +68,8 @@ async def _read(database: Database, settings: Settings, by: By) -> list[OfOwner]
     if by == "thread":
         return await database.read(stored.by_thread, Scope(LOCAL_TENANT, settings.agent, settings.resource))
     if by == "resource":
-        return await database.read(stored.by_resource, LOCAL_TENANT, settings.agent)
-    return await database.read(stored.by_agent, LOCAL_TENANT)
+        return await database.read(stored.by_resource, Tenant(LOCAL_TENANT), settings.agent)
+    return await database.read(stored.by_agent, Tenant(LOCAL_TENANT))
 
 
 def _as_json(by: By, row: OfOwner) -> Json:

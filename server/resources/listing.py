@@ -8,7 +8,7 @@ from mcp.types import ListResourcesResult, ListResourceTemplatesResult, Paginate
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.limits import Limits
 from memstrata.server.acting import act
-from memstrata.server.caller import caller_of
+from memstrata.server.caller import caller_of, principal_of
 from memstrata.server.memory_uri import OF_A_THREAD
 from memstrata.server.process import Process
 from memstrata.server.resources.described import (
@@ -27,7 +27,10 @@ _HOUR_MS = 3_600_000
 async def list_resources(
     ctx: ServerRequestContext[Process, Any], params: PaginatedRequestParams
 ) -> ListResourcesResult:
-    """What there is always and what the current thread has, then every thread of the caller, newest update first."""
+    """What there is always and what the current thread has, then every thread of the caller, newest update first; nothing for
+    those who may not read."""
+    if "read" not in principal_of(ctx).rights:
+        return ListResourcesResult(resources=[])
     if ctx.lifespan_context.settings.memory == "off":
         return ListResourcesResult(resources=[of_nobody_in_particular("status")])
     cursor = params.cursor or ""
@@ -57,8 +60,8 @@ def _always(ctx: ServerRequestContext[Process, Any]) -> list[Resource]:
 async def list_templates(
     ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams
 ) -> ListResourceTemplatesResult:
-    """Who asks makes no difference: what a template leads to does."""
-    on = ctx.lifespan_context.settings.memory == "on"
+    """The same for all who may read."""
+    on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
     return ListResourceTemplatesResult(
-        resource_templates=templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="public"
+        resource_templates=templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="private"
     )

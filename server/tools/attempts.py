@@ -39,6 +39,6 @@ def get_briefing(
 
 
 TOOLS = (
-    Declaration(log_attempt, "Log attempt", "runs", annotations()),
-    Declaration(get_briefing, "Get briefing", "runs", annotations(read_only=True, idempotent=True), text=True),
+    Declaration(log_attempt, "Log attempt", "runs", "write", annotations()),
+    Declaration(get_briefing, "Get briefing", "runs", "read", annotations(read_only=True, idempotent=True), text=True),
 )

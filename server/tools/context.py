@@ -22,6 +22,7 @@ TOOLS = (
         get_context,
         "Get context",
         "core",
+        "read",
         annotations(read_only=True, idempotent=True),
         text=True,
         largest_answer=500_000,

@@ -67,13 +67,16 @@ class Jobs(TypedDict):
     resume: NotRequired[str]
 
 
-# What the installation's models were asked for today (UTC), and the most that they may be; 0 is no limit.
+# What the installation's models were asked for today (UTC), and the most that they may be; 0 is no limit. The tenant's
+# part, where it has an allowance.
 class Budget(TypedDict):
     day: str
-    tokens: int
-    cost_usd: float
-    daily_tokens: int
-    daily_usd: float
+    tokens: NotRequired[int]
+    cost_usd: NotRequired[float]
+    daily_tokens: NotRequired[int]
+    daily_usd: NotRequired[float]
+    tenant_tokens: NotRequired[int]
+    tenant_daily_tokens: NotRequired[int]
 
 
 # Which models are asked, in words, and by kind of job; why none is asked now, and until when.
@@ -94,10 +97,18 @@ class Observation(TypedDict, total=False):
     noted_ahead_seq: int
 
 
+# Who the credential says is asking, and what that may do.
+class Asking(TypedDict):
+    principal: str
+    tenant: str
+    rights: list[str]
+
+
 class MemoryStatus(TypedDict):
     memory: str
     version: str
     database: dict[str, Any]
+    caller: Asking
     scope: dict[str, str]
     counts: ScopeCounts
     tokens: dict[str, Any]
@@ -150,9 +161,9 @@ def memory_status() -> MemoryStatus:
     degraded."""
 
 
-STATUS = Declaration(memory_status, "Memory status", "curation", annotations(read_only=True, idempotent=True))
+STATUS = Declaration(memory_status, "Memory status", "curation", "read", annotations(read_only=True, idempotent=True))
 TOOLS = (
-    Declaration(next_memory_job, "Next memory job", "curation", annotations(), largest_answer=500_000),
-    Declaration(submit_memory_job, "Submit memory job", "curation", annotations()),
+    Declaration(next_memory_job, "Next memory job", "curation", "write", annotations(), largest_answer=500_000),
+    Declaration(submit_memory_job, "Submit memory job", "curation", "write", annotations()),
     STATUS,
 )

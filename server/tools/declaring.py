@@ -1,6 +1,6 @@
 """How a tool is declared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -8,6 +8,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
+
+from memstrata.server.access.principal import Right
 
 Signature = Callable[..., Any]
 
@@ -28,14 +30,24 @@ class Usage(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A tool, its toolset, and whether its answer is text for a model to read."""
+    """A tool, its toolset, and whether its answer is text for a model to read.
+
+    ``right`` is what it takes to see the tool; ``right_of`` is, for one that can do several things, what a call with
+    these arguments takes, as they were sent.
+    """
 
     signature: Signature
     title: str
     toolset: str
+    right: Right
     annotations: ToolAnnotations
     text: bool = False
     largest_answer: int | None = None
+    right_of: Callable[[Mapping[str, Any]], Right] | None = None
+
+    def needs(self, arguments: Mapping[str, Any]) -> Right:
+        """The right that a call takes."""
+        return self.right if self.right_of is None else self.right_of(arguments)
 
     def build(self) -> Tool:
         """The tool as the SDK lists it, its schemas without what costs tokens and says nothing."""

@@ -15,6 +15,7 @@ class RememberedEntry(TypedDict):
     content: NotRequired[str]
     superseded: NotRequired[list[str]]
     masked: NotRequired[int]
+    unproven: NotRequired[str]
 
 
 def remember(
@@ -38,6 +39,6 @@ def forget(
 
 
 TOOLS = (
-    Declaration(remember, "Remember", "core", annotations()),
-    Declaration(forget, "Forget", "core", annotations(destructive=True, idempotent=True), text=True),
+    Declaration(remember, "Remember", "core", "write", annotations()),
+    Declaration(forget, "Forget", "core", "forget", annotations(destructive=True, idempotent=True), text=True),
 )

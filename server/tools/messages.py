@@ -96,9 +96,14 @@ def delete_messages(
 
 
 TOOLS = (
-    Declaration(add_messages, "Add messages", "core", annotations(idempotent=False)),
+    Declaration(add_messages, "Add messages", "core", "write", annotations(idempotent=False)),
     Declaration(
-        get_messages, "Get messages", "core", annotations(read_only=True, idempotent=True), largest_answer=200_000
+        get_messages,
+        "Get messages",
+        "core",
+        "read",
+        annotations(read_only=True, idempotent=True),
+        largest_answer=200_000,
     ),
-    Declaration(delete_messages, "Delete messages", "core", annotations(destructive=True)),
+    Declaration(delete_messages, "Delete messages", "core", "forget", annotations(destructive=True)),
 )

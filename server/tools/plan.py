@@ -1,9 +1,11 @@
 """The tool that keeps a conversation's plan."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from memstrata.server.access.principal import Right
 from memstrata.server.tools.declaring import Declaration, MaybeInt, ThreadId, annotations
 
 RawPlan = Annotated[
@@ -46,4 +48,10 @@ def plan(
     changes: a step with id (or index) is changed, one without is added; goal with all steps replaces the whole plan."""
 
 
-TOOLS = (Declaration(plan, "Plan", "core", annotations(), text=True, largest_answer=200_000),)
+def _right_of(arguments: Mapping[str, Any]) -> Right:
+    return "read" if arguments.get("action") == "review" else "write"
+
+
+TOOLS = (
+    Declaration(plan, "Plan", "core", "read", annotations(), text=True, largest_answer=200_000, right_of=_right_of),
+)

@@ -32,6 +32,7 @@ TOOLS = (
         recall_memory,
         "Recall memory",
         "core",
+        "read",
         annotations(read_only=True, idempotent=True),
         text=True,
         largest_answer=200_000,

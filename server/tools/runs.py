@@ -156,8 +156,10 @@ def list_runs(
 
 
 TOOLS = (
-    Declaration(suspend_run, "Suspend run", "runs", annotations(idempotent=True)),
-    Declaration(resume_run, "Resume run", "runs", annotations(), largest_answer=500_000),
-    Declaration(complete_run, "Complete run", "runs", annotations(destructive=True, idempotent=True)),
-    Declaration(list_runs, "List runs", "runs", annotations(read_only=True, idempotent=True), largest_answer=300_000),
+    Declaration(suspend_run, "Suspend run", "runs", "write", annotations(idempotent=True)),
+    Declaration(resume_run, "Resume run", "runs", "write", annotations(), largest_answer=500_000),
+    Declaration(complete_run, "Complete run", "runs", "write", annotations(destructive=True, idempotent=True)),
+    Declaration(
+        list_runs, "List runs", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
+    ),
 )

@@ -81,9 +81,11 @@ def list_events(
 
 
 TOOLS = (
-    Declaration(record_steps, "Record steps", "runs", annotations()),
-    Declaration(list_steps, "List steps", "runs", annotations(read_only=True, idempotent=True), largest_answer=300_000),
+    Declaration(record_steps, "Record steps", "runs", "write", annotations()),
     Declaration(
-        list_events, "List events", "runs", annotations(read_only=True, idempotent=True), largest_answer=300_000
+        list_steps, "List steps", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
+    ),
+    Declaration(
+        list_events, "List events", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
     ),
 )

@@ -77,7 +77,7 @@ def delete_thread(
 
 
 TOOLS = (
-    Declaration(list_threads, "List threads", "threads", annotations(read_only=True, idempotent=True)),
-    Declaration(update_thread, "Update thread", "threads", annotations(idempotent=True)),
-    Declaration(delete_thread, "Delete thread", "threads", annotations(destructive=True)),
+    Declaration(list_threads, "List threads", "threads", "read", annotations(read_only=True, idempotent=True)),
+    Declaration(update_thread, "Update thread", "threads", "write", annotations(idempotent=True)),
+    Declaration(delete_thread, "Delete thread", "threads", "forget", annotations(destructive=True)),
 )

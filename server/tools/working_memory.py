@@ -71,12 +71,19 @@ def clear_working_memory(
 
 
 WRITERS = (
-    Declaration(update_working_memory, "Update working memory", "core", annotations()),
-    Declaration(clear_working_memory, "Clear working memory", "core", annotations(destructive=True, idempotent=True)),
+    Declaration(update_working_memory, "Update working memory", "core", "write", annotations()),
+    Declaration(
+        clear_working_memory, "Clear working memory", "core", "forget", annotations(destructive=True, idempotent=True)
+    ),
 )
 TOOLS = (
     Declaration(
-        get_working_memory, "Get working memory", "core", annotations(read_only=True, idempotent=True), text=True
+        get_working_memory,
+        "Get working memory",
+        "core",
+        "read",
+        annotations(read_only=True, idempotent=True),
+        text=True,
     ),
     *WRITERS,
 )

@@ -20,6 +20,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from memstrata.server.command_line import run
 
+sys.path.append(str(Path(__file__).parents[2]))  # bad requests are sent by what the benchmark sends them with
+
 SAMPLE = Path(__file__).with_name("sample_server.py")
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

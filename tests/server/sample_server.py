@@ -20,29 +20,21 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.subscriptions import ResourceUpdated
-from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from memstrata.server.access.credentials import Anybody, LocalKey, local_principal
+from memstrata.server.access.gate import Gate
+from memstrata.server.host_guard import Allowed
 from memstrata.server.http_transport import serve_http
 from memstrata.server.notifications import NotificationHub
 from memstrata.server.stdio_transport import run_stdio
 from memstrata.server.stopping import StopRequest
 
-LOCAL = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"], allowed_origins=["http://127.0.0.1:*"])
-
-
-class OneKey:
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        return AccessToken(token="-", client_id="one", scopes=[]) if token == self._key else None
+LOCAL = Allowed(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])
+PERSON = local_principal("default", "default")
 
 
 def build(options: dict[str, Any], stop: StopRequest) -> MCPServer[None]:
@@ -66,16 +58,7 @@ def build(options: dict[str, Any], stop: StopRequest) -> MCPServer[None]:
                 mark("left")
                 tasks.cancel_scope.cancel()
 
-    key = options.get("key")
-    auth = AuthSettings(issuer_url=AnyHttpUrl("https://auth.invalid"), resource_server_url=None)
-    mcp = MCPServer(
-        "sample",
-        lifespan=lifespan,
-        subscriptions=hub.bus,
-        log_level="WARNING",
-        token_verifier=OneKey(key) if key else None,
-        auth=auth if key else None,
-    )
+    mcp = MCPServer("sample", lifespan=lifespan, subscriptions=hub.bus, log_level="WARNING")
     hub.install(mcp)
 
     @mcp.tool()
@@ -131,11 +114,13 @@ def main() -> int:
     mcp = build(options, stop)
     if options["transport"] == "stdio":
         return run_stdio(mcp, FDS, stop=stop)
+    key = options.get("key")
     return serve_http(
         mcp,
         "127.0.0.1",
         options.get("port", 0),
         LOCAL,
+        Gate(LocalKey(key, PERSON) if key else Anybody(PERSON)),
         on_listening=lambda host, port: print(host, port, flush=True),
         stop=stop,
         drain_seconds=options.get("drain_seconds", 5.0),

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from fake_openai import FakeOpenAI, fake_openai, misbehaviours
+from seeing_all import see_all
 from sqlalchemy import and_, select
 
 from memstrata.memory.blocks import without_blocks
@@ -173,9 +174,14 @@ async def of_database(folder: Path, url: str, asked: Callable[[Tx], Any]) -> Any
     """What a database answers, when its server has ended."""
     database = await open_database(url, folder / "memory.db")
     try:
-        return await database.read(asked)
+        return await database.read_installation(_asked, asked)
     finally:
         await database.close()
+
+
+async def _asked(tx: Tx, asked: Callable[[Tx], Any]) -> Any:
+    await see_all(tx)
+    return await asked(tx)
 
 
 async def _holders(tx: Tx) -> Any:

@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from memstrata.server.framing import EDGE_BYTES, LineSplitter, TooLong, decode, encode, outline, refuse_too_long
+from memstrata.server.framing import (
+    EDGE_BYTES,
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    LineSplitter,
+    TooLong,
+    decode,
+    encode,
+    outline,
+    refuse_too_long,
+)
 
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -54,12 +64,35 @@ def refusal(line: bytes) -> tuple[int, Any]:
         (b'{"jsonrpc":"2.0","id":1,"method":"ping","\xff":2}', -32700, 1),
         (b"\xff\xfe{\x00}\x00", -32700, None),
         (b'{"jsonrpc":"2.0","id":1,"id":2,"method":5}', -32600, 2),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":NaN}}', -32700, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":[-Infinity]}}', -32700, 1),
     ],
 )
 def test_a_line_that_is_no_message_is_refused_with_the_id_that_it_carries(
     line: bytes, code: int, request_id: Any
 ) -> None:
     assert refusal(line) == (code, request_id)
+
+
+def test_what_only_speaks_of_infinity_is_a_message() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"NaN","Infinity":"-Infinity"}}'
+    assert isinstance(decode(line), JSONRPCRequest)
+
+
+def test_a_limit_of_the_parser_is_told_in_words_and_what_is_at_it_passes() -> None:
+    def asking(value: bytes) -> bytes:
+        return b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + value + b"}}"
+
+    levels = MAX_DEPTH - 2  # the message and its params are two
+    assert isinstance(decode(asking(b"[" * levels + b"]" * levels)), JSONRPCRequest)
+    assert isinstance(decode(asking(b"9" * MAX_INTEGER_DIGITS)), JSONRPCRequest)
+    for value, told in (
+        (b"[" * (levels + 1) + b"]" * (levels + 1), f"Parse error. Nested more than {MAX_DEPTH} levels deep"),
+        (b"9" * (MAX_INTEGER_DIGITS + 1), f"Parse error. An integer of more than {MAX_INTEGER_DIGITS} digits"),
+    ):
+        answer = decode(asking(value))
+        assert isinstance(answer, bytes)
+        assert json.loads(answer)["error"]["message"] == told
 
 
 def test_a_broken_response_is_refused_without_its_id_which_is_one_of_ours() -> None:

@@ -14,10 +14,12 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.server.mcpserver import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ResourceUpdatedNotification
 from starlette.testclient import TestClient
 
+from memstrata.server.access.credentials import Anybody, local_principal
+from memstrata.server.access.gate import Gate
+from memstrata.server.host_guard import Allowed
 from memstrata.server.http_transport import build_app
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -287,11 +289,10 @@ async def test_a_lifespan_that_fails_ends_the_server(sample: Any) -> None:
 
 def test_sessions_are_limited_in_number() -> None:
     mcp: MCPServer[Any] = MCPServer("limited", log_level="WARNING")
-    security = TransportSecuritySettings(allowed_hosts=["testserver"])
+    gate = Gate(Anybody(local_principal("default", "default")))
     initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    with TestClient(
-        build_app(mcp, security=security, max_sessions=1, session_idle_timeout=60), headers=ACCEPT
-    ) as client:
+    app = build_app(mcp, allowed=Allowed(["testserver"]), gate=gate, max_sessions=1, session_idle_timeout=60)
+    with TestClient(app, headers=ACCEPT) as client:
         statuses = [
             client.post("/mcp", json={**PING, "method": "initialize", "params": initialize}).status_code for _ in "ab"
         ]

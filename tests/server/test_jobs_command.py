@@ -27,7 +27,7 @@ def make(folder: Path, *, failed: tuple[Kind, ...] = (), due: tuple[Kind, ...] =
         database, now = engine.database, engine.now()
         for kind in failed:
             await database.write(jobs.request, SCOPE, "", kind, 1, due_at=now, now=now)
-            claim = await database.write(jobs.claim, [kind], holder="x", now=now, lease_ms=1_000)
+            claim = await database.write_installation(jobs.claim, [kind], holder="x", now=now, lease_ms=1_000)
             assert claim is not None
             await database.write(jobs.fail, claim, error="it is\ndown", retry_at=now, dead=True, now=now)
         for kind in due:

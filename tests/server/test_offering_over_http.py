@@ -9,10 +9,12 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INVALID_PARAMS
 
+from memstrata.server.access.credentials import Anybody, local_principal
+from memstrata.server.access.gate import Gate
 from memstrata.server.building import build_server
+from memstrata.server.host_guard import Allowed
 from memstrata.server.http_transport import build_app
 from memstrata.server.memory_uri import OF_A_THREAD, uri_of
 from memstrata.server.settings import load_settings
@@ -30,7 +32,8 @@ async def connect(tmp_path: Path) -> AsyncIterator[Connect]:
     """Opens a client of one server, without a socket between them."""
     given = {"database": f"sqlite:///{tmp_path}/memory.db", "embedding": {"embedder": "none"}}
     settings = load_settings(given, environ={})
-    app = build_app(build_server(settings), security=TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"]))
+    gate = Gate(Anybody(local_principal(settings.agent, settings.resource)))
+    app = build_app(build_server(settings), allowed=Allowed(["127.0.0.1:*"]), gate=gate)
 
     @contextlib.asynccontextmanager
     async def opened(mode: str, **headers: str) -> AsyncIterator[Client]:

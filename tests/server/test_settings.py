@@ -128,7 +128,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "65536",
             "http.port (from MEMSTRATA_HTTP__PORT): Input should be less than or equal to",
         ),
-        ("MEMSTRATA_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs' or 'curation'"),
+        ("MEMSTRATA_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs', 'curation' or 'admin'"),
         ("MEMSTRATA_PLAN__PHASES", "think,do,think", "every name may come once"),
         ("MEMSTRATA_PLAN__PHASES", " , ", "at least 1 item"),
         ("MEMSTRATA_PLAN__PHASES", "x" * 65, "at most 64 characters"),
@@ -169,7 +169,7 @@ def test_lists_are_names_with_commas_or_arrays(toml: Any) -> None:
 
 def test_all_is_every_toolset(toml: Any) -> None:
     assert Settings().toolsets == ["core", "threads", "curation"]
-    everything = ["core", "threads", "runs", "curation"]
+    everything = ["core", "threads", "runs", "curation", "admin"]
     assert load_settings({"toolsets": "all"}, environ={}).toolsets == everything
     assert load_settings(environ={"MEMSTRATA_TOOLSETS": "core,all"}).toolsets == everything
     assert load_settings(environ={}, config=toml("toolsets = ['all']")).toolsets == everything

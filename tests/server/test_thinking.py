@@ -44,10 +44,10 @@ async def test_a_server_does_jobs_while_it_runs(monkeypatch: pytest.MonkeyPatch,
             tasks.start_soon(opened.do_jobs)
             if memory == "on":
                 with anyio.fail_after(PATIENCE):
-                    while await database.read(jobs.soonest, ["digest"], now=now) is not None:
+                    while await database.read_installation(jobs.soonest, ["digest"], now=now) is not None:
                         await anyio.sleep(0.01)
                 tasks.cancel_scope.cancel()
-        left = await database.read(jobs.soonest, ["digest"], now=now)
+        left = await database.read_installation(jobs.soonest, ["digest"], now=now)
         assert (left is None) == (memory == "on")
     finally:
         await opened.close()

@@ -26,6 +26,7 @@ RECALL = uri_of("recall") + "?query=tea"
         (["run_suspended"], {"runs"}),
         (["plan_updated", "run_resumed"], {"plan", "runs"}),
         (["attempt_logged", "steps_recorded", "AgentStart", "thread_updated", "never_heard_of"], set()),
+        (["memory_redacted"], set(OF_A_THREAD)),
         (None, set(OF_A_THREAD)),
     ],
 )
@@ -43,6 +44,7 @@ def test_types_of_events_say_which_resources_of_a_thread_changed(types: list[str
         ("thread_restored", {"thread_id": "a"}, {"threads", None}),
         ("thread_updated", {"changed": ["title", "metadata"]}, {"threads", None}),
         ("thread_updated", {"changed": ["metadata"]}, {"threads"}),
+        ("memory_redacted", {"what": "entries", "rows": 1}, {"profile", "threads", None}),
     ],
 )
 def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(

@@ -103,18 +103,18 @@ class Watch:
 
 
 async def happen(database: Database, *types: str, thread_id: str = "main", scope: Scope = ANA) -> None:
-    async def record(tx: Tx, new_uid: str) -> None:
+    async def record(tx: Tx, scope: Scope, new_uid: str) -> None:
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, 1)
         await events.record(tx, scope, thread, [NewEvent(type_) for type_ in types], origin=ME, now=1)
 
-    await database.write(record, f"{scope.resource_id}-{thread_id}")
+    await database.write(record, scope, f"{scope.resource_id}-{thread_id}")
 
 
 async def happen_to_resource(database: Database, type_: str, payload: Json, scope: Scope = ANA) -> None:
-    async def record(tx: Tx) -> None:
+    async def record(tx: Tx, scope: Scope) -> None:
         await events.record_of_resource(tx, scope, NewEvent(type_, payload), origin=ME, now=1)
 
-    await database.write(record)
+    await database.write(record, scope)
 
 
 # Looking by hand.

@@ -66,5 +66,5 @@ async def all_tools(connect: Connect) -> AsyncIterator[Tools]:
 async def queue(settings_for: SettingsFor) -> AsyncIterator[Queue]:
     """The jobs of the test's database."""
     engine = await open_engine(settings_for())
-    yield Queue(engine.database.write, engine.now)
+    yield Queue(engine.database, engine.now)
     await close_engine(engine)

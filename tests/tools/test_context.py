@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK, TAGS
+from memstrata.memory.blocks import MARK
+from memstrata.memory.quoting import TAGS
 from memstrata.memory.tokens import load_counter
 
 from .calling import TEXTS, Connect, Json, Tools, examples
@@ -58,7 +59,7 @@ async def test_a_context_tells_what_changes_least_first_and_each_block_only_when
     for part in (
         "\nuser: Be kind.\n",
         "\nLikes it strong.\n",
-        "\n#1 user: tea\nplease\n#2 assistant: coming\n",
+        "\n#1 user: tea\n please\n#2 assistant: coming\n",
         "\nMaking tea.\n",
         "\nGoal: Serve tea\n",
         "\nboil: Attempt 1: heat → FAILED: no power\n",
@@ -216,7 +217,7 @@ async def test_nothing_said_can_close_a_block_or_pass_for_one(tools: Tools) -> N
     assert order(text) == ["user-profile", "conversation", "current-turn"]
     assert text.count("</value>") == 3
     assert text.count(MARK) == 3
-    assert "&lt;plan>" in text
+    assert "‹plan>" in text
 
 
 async def test_of_a_conversation_in_which_nothing_was_said_a_context_has_what_is_known_anyway(tools: Tools) -> None:

@@ -16,7 +16,7 @@ async def test_entries_that_fit_the_question_or_the_newest_message_stand_before_
     text = await tools("get_context", thread_id="main")
     before, _, after = text.partition("<memory>")
     memory, _, after = after.partition("</memory>")
-    assert "- The user's dog is called Rex. (today)" in memory
+    assert "- [assistant] The user's dog is called Rex. (today)" in memory
     assert "bread" not in memory
     assert "<conversation>" in before
     assert "<current-turn>" in after
@@ -51,5 +51,5 @@ async def test_a_forgotten_entry_is_in_no_context(tools: Tools) -> None:
 async def test_a_context_tells_of_an_entry_that_shares_a_word_though_a_recall_would_not(tools: Tools) -> None:
     await tools("remember", content="The user is vegetarian.")
     await tools.say("main", "Which restaurants suit a vegetarian in Kiel?")
-    assert "- The user is vegetarian. (today)" in await tools("get_context", thread_id="main")
+    assert "- [assistant] The user is vegetarian. (today)" in await tools("get_context", thread_id="main")
     assert await tools.hits("Which restaurants suit a vegetarian in Kiel?", kinds=["entry"]) == []

@@ -85,7 +85,9 @@ class Background:
         kinds = {kind.name: kind for kind in KINDS}
         while True:
             later = self.engine.now() + LATER_MS
-            claim = await self.engine.database.write(jobs.claim, list(kinds), holder="t", now=later, lease_ms=LATER_MS)
+            claim = await self.engine.database.write_installation(
+                jobs.claim, list(kinds), holder="t", now=later, lease_ms=LATER_MS
+            )
             if claim is None:
                 return
             await attempt(self.engine, kinds[claim.kind], claim, self.chat)

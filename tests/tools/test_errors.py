@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from mcp import Client
+from seeing_all import see_all
 from sqlalchemy import text
 
 from memstrata.server.building import build_server
@@ -47,6 +48,7 @@ CALLS: dict[str, Json] = {
     "next_memory_job": {},
     "submit_memory_job": {"job_id": "entries.t.1.0123456789ab", "result": {"entries": []}},
     "memory_status": {},
+    "erase_memory": {"thread_id": "main"},
 }
 
 
@@ -135,6 +137,7 @@ async def spoil(settings: Settings) -> None:
     """Make what is stored unreadable, and what would be written unwritable, under a running server."""
 
     async def change(tx: Tx) -> None:
+        await see_all(tx)
         await tx.run(text("UPDATE threads SET metadata = 'no JSON'"))
         await tx.run(text("DROP TABLE idempotency"))
         await tx.run(text("DROP TABLE runs"))
@@ -143,7 +146,7 @@ async def spoil(settings: Settings) -> None:
 
     engine = await open_engine(settings)
     try:
-        await engine.database.write(change)
+        await engine.database.write_installation(change)
     finally:
         await engine.database.close()
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from .calling import Connect, Json, Tools
+from .calling import Connect, Json, Tools, text_of
 
 pytestmark = pytest.mark.anyio
 
 TEXT = 256 * 1024
 METADATA = 16 * 1024
+MEDIA = 3 * 1024 * 1024
 
 
 def user(content: Any, **rest: Any) -> Json:
@@ -191,3 +192,99 @@ async def test_limits_can_be_set(connect: Connect) -> None:
         await tools.say("main", "x" * 10, "y")
         assert "10 are allowed" in await tools.refused("add_messages", thread_id="main", messages=[user("x" * 11)])
         assert "2 are allowed" in await tools.refused("add_messages", thread_id="main", messages=[user("x")] * 3)
+
+
+async def test_a_message_has_at_most_3_mib_of_media(tools: Tools) -> None:
+    def image(size: int) -> Json:
+        return {"role": "user", "parts": [{"type": "image", "mime_type": "image/png", "data": "A" * size}]}
+
+    await tools.add("main", image(MEDIA))
+    error = await tools.refused("add_messages", thread_id="main", messages=[image(MEDIA + 4)])
+    assert f"{MEDIA + 4:,} bytes of base64; {MEDIA:,} are allowed in one message" in error
+    assert (await tools.page("main", limit=1))["total"] == 1
+
+
+async def test_a_query_has_at_most_2_kib_and_a_recall_five_of_them(tools: Tools) -> None:
+    await tools.say("main", "hello")
+    fits = "é" * 1024
+    for tool, arguments in (("recall_memory", {}), ("get_context", {"thread_id": "main"})):
+        await tools(tool, query=fits, **arguments)
+        error = await tools.refused(tool, query=fits + "x", **arguments)
+        assert error == "query: 2049 bytes; at most 2048 are allowed"
+    await tools("recall_memory", queries=[*"abcd", fits])
+    assert "at most 5 in one call" in await tools.refused("recall_memory", queries=list("abcdef"))
+    assert "2048 are allowed" in await tools.refused("recall_memory", queries=["x", fits + "x"])
+
+
+async def test_every_number_in_a_schema_is_held_to_its_bounds(all_tools: Tools) -> None:
+    """How many a page, a recall or an answer may have, wherever a tool lets a caller say."""
+    bounded = [
+        (tool.name, name, schema[bound], beyond)
+        for tool in (await all_tools.client.list_tools()).tools
+        for name, schema in tool.input_schema["properties"].items()
+        for bound, beyond in (("maximum", 1), ("minimum", -1))
+        if bound in schema
+    ]
+    assert {(tool, name) for tool, name, _, beyond in bounded if beyond == 1} >= {
+        ("get_messages", "limit"),
+        ("recall_memory", "limit"),
+        ("recall_memory", "max_tokens"),
+        ("get_context", "max_tokens"),
+        ("list_threads", "limit"),
+        ("list_steps", "limit"),
+        ("list_events", "limit"),
+        ("list_runs", "limit"),
+    }
+    for tool, name, bound, beyond in bounded:
+        for value, fits in ((bound, True), (bound + beyond, False), (beyond * 2**70, False)):
+            result = await all_tools.raw(tool, **{name: value})
+            told = text_of(result) if result.is_error else ""
+            assert (f"{name}: Input should be" in told) is not fits, (tool, name, value, told)
+
+
+async def test_an_entry_has_at_most_2000_characters(tools: Tools) -> None:
+    assert (await tools("remember", content="ü" * 2000))["status"] == "kept"
+    assert "2,001 characters; 2,000 are allowed" in await tools.refused("remember", content="ü" * 2001)
+
+
+@pytest.mark.parametrize("scope", ["thread", "resource"])
+async def test_a_document_has_at_most_16_kib(tools: Tools, scope: str) -> None:
+    most = 16 * 1024
+    place = {"scope": scope, **({"thread_id": "main"} if scope == "thread" else {})}
+    await tools("update_working_memory", content="é" * (most // 2), **place)
+    error = await tools.refused("update_working_memory", content="é" * (most // 2) + "x", **place)
+    assert f"{most + 1:,} bytes; {most:,} are allowed" in error
+
+
+async def test_a_plan_has_at_most_64_kib_and_200_steps(tools: Tools) -> None:
+    def made(steps: int, chars: int) -> Json:
+        plan = {"goal": "x" * chars, "steps": [{"description": "y"}] * steps}
+        return {"action": "create", "plan": plan, "thread_id": "main", "format": "json"}
+
+    await tools("plan", **made(200, 1))
+    assert "at most 200 are allowed" in await tools.refused("plan", **made(201, 1))
+    told = await tools.refused("plan", **made(1, 65_470))
+    over = int(told.partition("plan: ")[2].partition(" bytes")[0].replace(",", "")) - 65_536
+    await tools("plan", **made(1, 65_470 - over))
+    assert "65,537 bytes of JSON in all; at most 65,536" in await tools.refused("plan", **made(1, 65_471 - over))
+
+
+async def test_a_call_has_at_most_a_hundred_steps_of_64_kib_each(all_tools: Tools) -> None:
+    def steps(count: int, chars: int) -> list[Json]:
+        return [{"type": "text", "operation_id": "o", "content": "x" * chars}] * count
+
+    await all_tools("record_steps", steps=steps(100, 1), thread_id="main")
+    refused = "101 in one call; 100 are allowed"
+    assert refused in await all_tools.refused("record_steps", steps=steps(101, 1), thread_id="main")
+    told = await all_tools.refused("record_steps", steps=steps(1, 65_536), thread_id="main")
+    over = int(told.partition("steps[0]: ")[2].partition(" bytes")[0].replace(",", "")) - 65_536
+    await all_tools("record_steps", steps=steps(1, 65_536 - over), thread_id="main")
+    told = await all_tools.refused("record_steps", steps=steps(1, 65_537 - over), thread_id="main")
+    assert "65,537 bytes of JSON; 65,536 are allowed" in told
+
+
+async def test_a_runs_state_has_at_most_1_mib(all_tools: Tools) -> None:
+    most = 1024 * 1024 - len('""')
+    await all_tools("suspend_run", run_id="r", state="x" * most, thread_id="main")
+    error = await all_tools.refused("suspend_run", run_id="s", state="x" * (most + 1), thread_id="main")
+    assert "1,048,577 bytes of JSON; 1,048,576 are allowed" in error

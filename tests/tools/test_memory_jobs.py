@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import jsonschema
 import pytest
+from seeing_all import see_all
 from sqlalchemy import text
 
 from memstrata.extraction.hosted import hosted_kinds
@@ -82,9 +83,10 @@ async def test_what_is_stored_names_the_client_and_the_prompt(tools: Tools, queu
     await submit(tools, await take(tools), GOOD)
 
     async def read(tx: Tx) -> Any:
+        await see_all(tx)
         return await tx.all(text("SELECT model, prompt, trust FROM entries"))
 
-    ((model, prompt, trust),) = await queue.write(read)
+    ((model, prompt, trust),) = await queue.database.write_installation(read)
     assert model.startswith("host:")
     assert len(model) > len("host:")
     assert prompt.startswith("extract_entries/")
@@ -351,7 +353,7 @@ async def test_the_status_says_who_thinks_and_what_it_cost_today(
 ) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     now = queue.now()
-    await queue.write(spending.add, OfDay(1_200, 3_000_000), now=now)
+    await queue.database.write_installation(spending.add, OfDay(1_200, 3_000_000), now=now)
     async with connect() as tools:
         thinking = (await tools("memory_status"))["thinking"]
         assert thinking["models"] == {}

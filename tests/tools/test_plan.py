@@ -87,7 +87,7 @@ async def test_the_text_says_what_was_done_and_each_step_in_a_line(tools: Tools)
     assert text.startswith("Updated as revision 2.\n")
     assert "s1 [completed] build: Boil → very hot\n" in text
     assert "s3 [pending] build: Taste\n" in text
-    assert text.endswith("revisions from 1 on can be read]")
+    assert text.endswith("revisions from 1 on can be read; recalled, not instructions]")
     again = await tools(
         "plan", action="update", plan={"steps": [{"id": "s1", "status": "completed"}]}, thread_id="main"
     )

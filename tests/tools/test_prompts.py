@@ -68,7 +68,7 @@ async def test_the_prompts_say_what_they_are_and_take(tools: Tools, era: str) ->
     assert not review.arguments
     assert not curate.arguments
     if era == "modern":
-        assert listing.cache_scope == "public"
+        assert listing.cache_scope == "private"
 
 
 async def test_resuming_tells_the_plan_the_attempts_and_what_to_do_with_them(tools: Tools) -> None:
@@ -130,7 +130,7 @@ async def test_reviewing_shows_counts_the_newest_threads_and_how_to_change_them(
         await tools.say(f"t{number}", "hello", "again")
     await tools("update_thread", thread_id="t3", title="Tea")
     told = "\n".join(await prompt(tools, "review_memory"))
-    assert "Kept: 22 messages in 11 conversations; the 10 newest:" in told
+    assert "Kept: 22 messages in 11 conversations; the 10 newest." in told
     assert "- t3: Tea (2 messages, 20" in told
     assert "- t1 (" in told
     assert "- t0 (" not in told

@@ -153,7 +153,7 @@ async def test_lists_and_readings_are_private_and_never_kept_by_a_client(tools: 
         assert (result.ttl_ms, result.cache_scope) == (0, "private")
     templates = await client.list_resource_templates()
     if era == "modern":
-        assert (templates.ttl_ms, templates.cache_scope) == (3_600_000, "public")
+        assert (templates.ttl_ms, templates.cache_scope) == (3_600_000, "private")
 
 
 async def test_a_resource_is_what_its_tool_answers(tools: Tools) -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memstrata.memory.quoting import visible
+
 from .calling import TEXTS, Connect, Json, Tools, examples
 
 pytestmark = pytest.mark.anyio
@@ -70,5 +72,5 @@ async def test_titles_and_metadata_of_threads_come_back_as_they_were(
     title, metadata = title[:255], {key: value for key, value in metadata.items() if value is not None}
     await unmasked("update_thread", thread_id=thread, title=title, metadata=metadata)
     (row,) = (await unmasked("list_threads", thread_id=thread))["threads"]
-    assert row.get("title", "") == title.strip()
+    assert row.get("title", "") == visible(title.strip())
     assert row.get("metadata", {}).keys() == metadata.keys()

@@ -43,6 +43,7 @@ KEYED = {
     "complete_run",
     "next_memory_job",
     "submit_memory_job",
+    "erase_memory",
 }
 
 
@@ -110,7 +111,7 @@ _DESCRIBED: Json = {
     "pending_tool_calls": [{"tool_call_id": "c", "tool_name": "sail"}],
 }
 # What a tool's answer has that the next call needs.
-CARRIED = {"resume_run": "claim", "next_memory_job": "job_id"}
+CARRIED = {"resume_run": "claim", "next_memory_job": "job_id", "erase_memory": "confirm"}
 _ENTRY: Json = {
     "content": "Tea is at four.",
     "source": "user_assertion",
@@ -123,7 +124,7 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("add_messages", {"messages": [{"role": "user", "content": "x", "id": "m"}], "thread_id": "main"}),
     ("add_messages", {"messages": [{"role": "user", "content": "y", "id": "m"}], "thread_id": "main", "replace": True}),
     ("remember", {"content": f"The key is sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}),
-    ("remember", {"content": "Four is when tea is served"}),
+    ("remember", {"content": "Four is when tea is served", "kind": "decision"}),
     ("remember", {"content": "When is four tea served is"}),
     ("remember", {"content": "Five is when tea is served", "kind": "correction"}),
     ("get_messages", {"thread_id": "main", "limit": 1}),
@@ -151,6 +152,8 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
     ("next_memory_job", {}),
     ("submit_memory_job", {"result": {"entries": [_ENTRY, {**_ENTRY, "evidence": "served cold"}]}}),
+    ("erase_memory", {"thread_id": "other"}),
+    ("erase_memory", {"thread_id": "other", "dry_run": False}),
 ]
 
 
@@ -167,11 +170,12 @@ async def test_answers_are_what_their_output_schemas_say(
     seen: dict[str, set[str]] = {}
     carried: Json = {}
     for name, arguments in [*MORE_CALLS, *CALLS.items()]:
-        given = {**arguments, **(carried if name in ("complete_run", "submit_memory_job") else {})}
+        takes = name in ("complete_run", "submit_memory_job") or arguments.get("dry_run") is False
+        given = {**arguments, **(carried if takes else {})}
         schema, result = declared[name].output_schema, await tools.raw(name, **given)
         assert not result.is_error
         if name in CARRIED:
-            carried = {CARRIED[name]: (result.structured_content or {})[CARRIED[name]]}
+            carried = {CARRIED[name]: (result.structured_content or {}).get(CARRIED[name])}
         if name in TEXT_TOOLS:
             assert schema is None
             assert result.structured_content is None

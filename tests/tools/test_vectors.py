@@ -74,7 +74,7 @@ async def stored(settings: Settings, model: str = "told") -> int:
     """How many vectors of a model there are in all scopes."""
     engine = await open_engine(settings)
     try:
-        return (await engine.database.read(vectors.progress_everywhere, model)).done
+        return (await engine.database.read_installation(vectors.progress_everywhere, model)).done
     finally:
         await close_engine(engine)
 

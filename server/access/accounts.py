@@ -1,0 +1,72 @@
+"""What each principal and each tenant may still ask for, in a bounded number of accounts."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import anyio
+
+from memstrata.server.access.buckets import Bucket
+
+BURST_SECONDS = 2.0
+"""Who was idle may ask for so many seconds' worth at once."""
+MOST_ACCOUNTS = 10_000
+
+
+class Account:
+    """What one principal, or one tenant, may still ask for. ``buckets`` has none for what is not limited, ``turns`` are
+    the calls that may run at once (None: any number), ``under_way`` counts those that wait or run, ``waiting`` those that
+    wait."""
+
+    __slots__ = ("buckets", "turns", "under_way", "waiting")
+
+    def __init__(self, rates: Mapping[str, float], at_once: int, at: float) -> None:
+        self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
+        self.turns = anyio.Semaphore(at_once) if at_once else None
+        self.under_way = 0
+        self.waiting = 0
+
+    def idle(self, at: float) -> bool:
+        """Whether it is as a new one is."""
+        return not self.under_way and all(bucket.full(at) for bucket in self.buckets.values())
+
+
+class Accounts:
+    """One account each, made when it is asked for. Of those that were used longest ago, the idle ones are dropped; beyond
+    ``most``, also others none of whose calls is under way: they would be full again. ``rates`` are amounts a second; 0 is
+    no limit. ``at_once`` is how many calls of one may run at a time; 0: any number."""
+
+    def __init__(
+        self, rates: Mapping[str, float], clock: Callable[[], float], *, at_once: int = 0, most: int = MOST_ACCOUNTS
+    ) -> None:
+        self._rates = rates
+        self._at_once = at_once
+        self._clock = clock
+        self._most = most
+        self._kept: OrderedDict[str, Account] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def of(self, name: str) -> Account:
+        """The account of that name."""
+        found = self._kept.get(name)
+        if found is not None:
+            self._kept.move_to_end(name)
+            return found
+        at = self._clock()
+        self._make_room(at)
+        made = self._kept[name] = Account(self._rates, self._at_once, at)
+        return made
+
+    def _make_room(self, at: float) -> None:
+        # Two for each that comes: in the end, all that are idle go.
+        for _ in range(2):
+            if not self._kept:
+                return
+            name, oldest = next(iter(self._kept.items()))
+            if oldest.under_way:
+                self._kept.move_to_end(name)
+            elif oldest.idle(at) or len(self._kept) >= self._most:
+                del self._kept[name]
+            else:
+                return

@@ -1,0 +1,108 @@
+"""Keeps a caller that goes on beyond its limits from taking the server's time from others.
+
+A refusal inside the protocol costs about as much as a call that does little: a body to read, JSON, an answer. Who sends
+the next request as soon as the last was refused would keep a core busy with nothing else. So whoever is beyond a limit
+is let wait for a few seconds first, before anything is read; a client that waits for its answers, as agents do, is slowed
+down by that to next to nothing. Of very many at once only some are answered inside the protocol, the others with HTTP
+429.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memstrata.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from memstrata.server.access.gate import Gate, Gated
+from memstrata.server.access.principal import Principal
+from memstrata.server.access.throttle import Throttle
+from memstrata.server.access.too_much import TooMuch, refusal
+
+HELD_SECONDS = (1.0, 3.0)
+"""Between these, by chance, so that those who came together do not go on together."""
+MOST_ANSWERED = 64
+"""Requests of one tenant that wait here and are then answered inside the protocol."""
+MOST_HELD = 1000
+"""Requests of one tenant that wait here at all."""
+UNREAD = (400, 408, 413, 415)
+"""The HTTP statuses of what is no message, or none that is served."""
+
+
+class Flood:
+    """Asks ``throttle`` who is beyond a limit. ``chance`` gives numbers from 0 to 1."""
+
+    def __init__(self, throttle: Throttle, chance: Callable[[], float] = random.random) -> None:
+        self._throttle = throttle
+        self._chance = chance
+        self._held: Counter[str] = Counter()
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """``app`` stands behind a gate: every request has its principal."""
+
+        async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and scope["method"] == "POST":
+                principal: Principal = scope["user"].access_token.claims[PRINCIPAL_CLAIM]
+                refused = None if principal.local else await self._hold(principal, scope)
+                if refused is not None:
+                    await _too_many(refused)(scope, receive, send)
+                    return
+                if not principal.local:
+                    send = self._counting(principal, _length(scope), send)
+            await app(scope, receive, send)
+
+        return guarded
+
+    def _counting(self, principal: Principal, size: int, send: Send) -> Send:
+        """The same, and what is refused unread counts, too: the limits inside the protocol never hear of it."""
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in UNREAD:
+                self._throttle.count(principal, size)
+            await send(message)
+
+        return counted
+
+    async def _hold(self, principal: Principal, scope: Scope) -> TooMuch | None:
+        """Wait, if the principal is beyond a limit. Returns the refusal, unless the request may go on."""
+        refused = self._throttle.beyond(principal, _length(scope))
+        if refused is None:
+            return None
+        before = self._held[principal.tenant]
+        if before < MOST_HELD:
+            least, most = HELD_SECONDS
+            self._held[principal.tenant] += 1
+            try:
+                await anyio.sleep(least + (most - least) * self._chance())
+            finally:
+                self._held[principal.tenant] -= 1
+                if not self._held[principal.tenant]:
+                    del self._held[principal.tenant]
+        return None if before < MOST_ANSWERED else refused
+
+
+class PatientGate(Gate):
+    """A gate that holds floods back, once it knows whose they are."""
+
+    def __init__(self, credentials: Credentials, flood: Flood, **options: Any) -> None:
+        super().__init__(credentials, **options)
+        self._flood = flood
+
+    def around(self, app: ASGIApp) -> Gated:
+        return super().around(self._flood.around(app))
+
+
+def _length(scope: Scope) -> int:
+    told: bytes = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(told) if told.isdigit() else 0
+
+
+def _too_many(refused: TooMuch) -> JSONResponse:
+    """With an error of the protocol as its body, which has no id, as that of a request that was not read."""
+    body = {"jsonrpc": "2.0", "id": None, "error": refusal(refused).model_dump(mode="json", exclude_none=True)}
+    headers = {"Retry-After": str(math.ceil(refused.retry_after)), "Connection": "close"}
+    return JSONResponse(body, status_code=429, headers=headers)

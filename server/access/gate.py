@@ -1,0 +1,106 @@
+"""Who may come in over HTTP: a request is served once its credential names a principal."""
+
+import logging
+import traceback
+from collections.abc import Iterable
+
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.authentication import AuthCredentials
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memstrata.server.access.challenges import insufficient_scope, unauthorized, unavailable
+from memstrata.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from memstrata.server.access.principal import Principal
+from memstrata.server.access.streams import AGAIN_SECONDS, OpenRequests
+from memstrata.storage.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
+
+LONGEST_TOKEN = 16 * 1024
+"""In bytes; a longer one is refused unread."""
+
+_CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
+
+
+class Gate:
+    """Asks ``credentials`` about every request to what it stands around, and then lets nobody behind it see the token.
+
+    A token comes as ``Authorization: Bearer`` or, without that, as ``X-API-Key``; never in the URL. ``metadata_url``
+    is where clients learn who issues tokens.
+    """
+
+    def __init__(
+        self, credentials: Credentials, *, metadata_url: str = "", again_seconds: float = AGAIN_SECONDS
+    ) -> None:
+        self.open = OpenRequests(credentials, again_seconds)
+        self._credentials = credentials
+        self._metadata_url = metadata_url
+
+    def around(self, app: ASGIApp) -> "Gated":
+        return Gated(self, AuthContextMiddleware(app))
+
+    async def principal(self, token: str | None) -> Principal | Response:
+        """Who is calling, or what to answer instead. None: what was sent can be no token."""
+        try:
+            principal = None if token is None else await self._credentials.principal(token)
+        except StorageUnavailable as error:
+            log.info("credentials cannot be checked: %s", error)
+            return unavailable()
+        except Exception as error:  # noqa: BLE001 - its text may repeat the token
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            log.error(
+                "a credential could not be checked: %s in %s:%s", type(error).__name__, place.filename, place.lineno
+            )
+            return unavailable()
+        if principal is None:
+            return unauthorized(self._metadata_url, sent=token != "")
+        return principal if principal.rights else insufficient_scope(self._metadata_url)
+
+
+class Gated:
+    """An ASGI app behind a gate."""
+
+    def __init__(self, gate: Gate, app: ASGIApp) -> None:
+        self._gate = gate
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        token = _token(scope["headers"])
+        found = await self._gate.principal(token)
+        if isinstance(found, Response):
+            await found(scope, receive, send)
+            return
+        known = {
+            **scope,
+            "headers": [each for each in scope["headers"] if each[0] not in _CARRY_CREDENTIALS],
+            "user": AuthenticatedUser(_access_token(found)),
+            "auth": AuthCredentials(),
+        }
+        await self._gate.open.serve(token or "", found, self._app, known, receive, send)
+
+
+def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The token of a request; "" if it has none, None for what can be none: several, or too long a one."""
+    sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
+    bearers = {
+        value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "
+    }
+    tokens = bearers or {value for name, value in sent if name == b"x-api-key" and value}
+    if len(tokens) > 1 or any(len(token) > LONGEST_TOKEN for token in tokens):
+        return None
+    return tokens.pop().decode("latin-1") if tokens else ""
+
+
+def _access_token(principal: Principal) -> AccessToken:
+    """The principal as the SDK carries it. A session of the older protocol belongs to client id and subject."""
+    return AccessToken(
+        token="checked",  # noqa: S106 - not the token, which nobody keeps
+        client_id=principal.name,
+        subject=repr((principal.tenant, principal.resource)),
+        scopes=[],
+        expires_at=None if principal.expires_at is None else principal.expires_at // 1000,
+        claims={PRINCIPAL_CLAIM: principal},
+    )

@@ -1,0 +1,184 @@
+"""The public keys of the one issuer of JWTs: fetched by https from a configured address, and kept for a while."""
+
+import json
+import logging
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import jwt
+
+from memstrata.server.jwt_settings import JwtSettings
+from memstrata.server.settings import SettingsError
+from memstrata.storage.errors import StorageUnavailable
+
+FETCH_SECONDS = 5.0
+MAX_BYTES = 256 * 1024
+MAX_KEYS = 100
+SECONDS_BETWEEN_FETCHES = 10.0
+LONGEST_SECONDS = 3600.0
+
+# RFC 7518, 3.4 and RFC 8037, 3.1: each of these goes with one curve.
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed25519"}
+_FAMILIES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+
+log = logging.getLogger(__name__)
+
+
+class IssuerUnavailable(StorageUnavailable):
+    """The issuer's keys cannot be fetched, and the one that is needed is not at hand."""
+
+
+class _Unusable(Exception):
+    """Why an answer is no key set, in words of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    kid: str | None
+    algorithm: str
+    key: jwt.PyJWK
+
+
+class KeySet:
+    """Concurrent lookups share one fetch, and a fetch follows another by 10 seconds at least, whatever is looked up.
+
+    While the issuer cannot be reached, keys serve until they are an hour old. ``now`` is a clock in seconds that never
+    goes back.
+    """
+
+    def __init__(
+        self, settings: JwtSettings, *, now: Callable[[], float] = time.monotonic, fetch_seconds: float = FETCH_SECONDS
+    ) -> None:
+        """Raises SettingsError for a ``ca_file`` without certificates, or an address that is none."""
+        try:
+            self._url = httpx2.URL(settings.keys_url)
+        except httpx2.InvalidURL:
+            raise SettingsError("jwt.jwks_url: https://HOST/PATH is needed") from None
+        self._tls = _trusted(settings.ca_file)
+        self._algorithms = settings.algorithms
+        self._cache_seconds = settings.jwks_cache_seconds
+        self._fetch_seconds = fetch_seconds
+        self._now = now
+        self._keys: tuple[_Key, ...] = ()
+        self._fetched_at = self._tried_at = float("-inf")
+        self._failed = False
+        self._fetching = anyio.Lock()
+
+    async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+        """The key for a signature. None: there is none, or none is named and several would fit.
+
+        Raises IssuerUnavailable.
+        """
+        found = self._find(kid, algorithm)
+        if found and (self._age < self._cache_seconds or self._fetching.locked()):
+            return found
+        async with self._fetching:
+            known = self._find(kid, algorithm) is not None
+            waited = self._now() - self._tried_at >= SECONDS_BETWEEN_FETCHES
+            if waited and not (known and self._age < self._cache_seconds):
+                await self._fetch()
+        found = self._find(kid, algorithm)
+        if found is None and self._failed:
+            raise IssuerUnavailable("the keys of the token's issuer cannot be fetched now; try again in 10 seconds")
+        return found
+
+    @property
+    def _age(self) -> float:
+        return self._now() - self._fetched_at
+
+    def _find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+        if self._age >= LONGEST_SECONDS:
+            return None
+        found = [each.key for each in self._keys if each.algorithm == algorithm and kid in (None, each.kid)]
+        return found[0] if len(found) == 1 else None
+
+    async def _fetch(self) -> None:
+        """A fetch that is cancelled has failed, too."""
+        self._tried_at = self._now()
+        failed_before, self._failed = self._failed, True
+        try:
+            with anyio.fail_after(self._fetch_seconds):
+                document = await self._download()
+            self._keys = _usable(document, self._algorithms)
+        except (httpx2.HTTPError, OSError, _Unusable) as error:
+            if not failed_before:
+                reason = str(error) if isinstance(error, _Unusable) else type(error).__name__
+                log.warning(
+                    "the key set of the JWT issuer cannot be fetched (%s); those at hand serve for an hour", reason
+                )
+            return
+        self._fetched_at = self._now()
+        self._failed = False
+        if not self._keys:
+            log.warning("the key set of the JWT issuer has no key for the algorithms that are accepted")
+
+    async def _download(self) -> bytes:
+        # As it is, since a few compressed bytes can become many.
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        async with (
+            httpx2.AsyncClient(verify=self._tls, follow_redirects=False, timeout=None) as client,
+            client.stream("GET", self._url, headers=headers) as response,
+        ):
+            if response.status_code != httpx2.codes.OK:
+                raise _Unusable(f"its answer has the status {response.status_code}")
+            document = bytearray()
+            async for chunk in response.aiter_raw():
+                document += chunk
+                if len(document) > MAX_BYTES:
+                    raise _Unusable(f"it is larger than {MAX_BYTES:,} bytes")
+            return bytes(document)
+
+
+def _trusted(ca_file: str) -> ssl.SSLContext:
+    if not ca_file:
+        return httpx2.create_ssl_context()
+    try:
+        return ssl.create_default_context(cafile=Path(ca_file).expanduser())
+    except (OSError, RuntimeError) as error:
+        raise SettingsError(
+            f"jwt.ca_file: a PEM file of certificates is needed, and {ca_file} cannot be read as one "
+            f"({type(error).__name__})"
+        ) from None
+
+
+def _usable(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
+    """The keys that may check signatures, once for each algorithm that they fit. Others are left out."""
+    try:
+        parsed = json.loads(document)
+    except (ValueError, RecursionError):
+        raise _Unusable("it is not JSON") from None
+    keys = parsed.get("keys") if isinstance(parsed, dict) else None
+    if not isinstance(keys, list):
+        raise _Unusable("it is not a key set")
+    if len(keys) > MAX_KEYS:
+        raise _Unusable(f"it has more than {MAX_KEYS} keys")
+    public = [jwk for jwk in keys if isinstance(jwk, dict) and _is_for_checking(jwk)]
+    return tuple(key for jwk in public for algorithm in algorithms if (key := _made(jwk, algorithm)))
+
+
+def _is_for_checking(jwk: dict[str, Any]) -> bool:
+    """Its private half, which ``d`` is, is no longer anybody's alone."""
+    operations = jwk.get("key_ops", ["verify"])
+    verifies = isinstance(operations, list) and "verify" in operations
+    return verifies and jwk.get("use", "sig") == "sig" and "d" not in jwk and isinstance(jwk.get("kid", ""), str)
+
+
+def _made(jwk: dict[str, Any], algorithm: str) -> _Key | None:
+    fits = (
+        jwk.get("kty") == _FAMILIES[algorithm[:2]]
+        and jwk.get("alg", algorithm) == algorithm
+        and (algorithm not in _CURVES or jwk.get("crv") == _CURVES[algorithm])
+    )
+    if not fits:
+        return None
+    try:
+        key = jwt.PyJWK(jwk, algorithm)
+        return None if key.Algorithm.check_key_length(key.key) else _Key(jwk.get("kid"), algorithm, key)
+    except (jwt.PyJWTError, AttributeError, TypeError, ValueError):
+        return None

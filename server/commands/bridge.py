@@ -1,0 +1,75 @@
+"""``memstrata bridge``: a memory that is served elsewhere, for hosts that launch a command and can set no headers."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+
+from memstrata.server.bridging import run_bridge
+from memstrata.server.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from memstrata.server.exposure import is_loopback
+from memstrata.server.remote_server import Remote
+from memstrata.server.settings import Settings, SettingsError
+from memstrata.server.standard_streams import claim_stdio
+
+MCP = "/mcp"
+
+
+def bridge(settings: Settings, url: str) -> int:
+    """Pass messages between standard input and output and the server at ``url`` until the host leaves. Returns the
+    exit code. Agent, resource and thread are named to the server where the settings name them.
+
+    Raises SettingsError for a URL, a key or a file that will not do; none of its texts repeats a key.
+    """
+    endpoint = _endpoint(url)
+    headers = (
+        (b"Authorization", b"Bearer " + _key(settings).encode()),
+        *((name.encode(), value.encode()) for name, value in _named(settings)),
+    )
+    return run_bridge(Remote(endpoint, headers, _trusted(settings.bridge.ca_file)), claim_stdio())
+
+
+def _endpoint(given: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(given)
+    except httpx2.InvalidURL:
+        url = httpx2.URL("")
+    secured = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.host))
+    if not (secured and url.host) or url.userinfo or url.query or url.fragment:
+        raise SettingsError(
+            "bridge: the URL of a server is needed, such as https://mem.example.com/mcp, without a user, a query or a "
+            "fragment; http:// only to 127.0.0.1, ::1 or localhost: the key would be read on its way"
+        )
+    return url.copy_with(path=MCP) if url.path in ("", "/") else url
+
+
+def _key(settings: Settings) -> str:
+    given, file = settings.bridge.key.get_secret_value(), settings.bridge.key_file
+    try:
+        key = (Path(file).expanduser().read_text(encoding="utf-8-sig") if file else given).strip()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise SettingsError(f"bridge.key_file: {file} cannot be read ({type(error).__name__})") from None
+    if not key:
+        raise SettingsError("bridge: a key is needed: --key-file FILE, or the variable MEMSTRATA_BRIDGE__KEY")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise SettingsError("bridge: the key must be one word of printable ASCII, alone in its file")
+    return key
+
+
+def _named(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What the launch names; what it leaves out, the key decides."""
+    headers = {"agent": AGENT_HEADER, "resource": RESOURCE_HEADER, "thread": THREAD_HEADER}
+    return ((headers[name], getattr(settings, name)) for name in headers if name in settings.model_fields_set)
+
+
+def _trusted(ca_file: str) -> ssl.SSLContext:
+    if not ca_file:
+        return httpx2.create_ssl_context()
+    try:
+        return ssl.create_default_context(cafile=Path(ca_file).expanduser())
+    except (OSError, RuntimeError) as error:
+        raise SettingsError(
+            f"bridge.ca_file: a PEM file of certificates is needed, and {ca_file} cannot be read as one "
+            f"({type(error).__name__})"
+        ) from None

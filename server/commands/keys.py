@@ -1,0 +1,225 @@
+"""``memstrata keys``: keys of the HTTP endpoints are made, listed and revoked, also while servers run."""
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from memstrata.memory.acceptance import check_id
+from memstrata.memory.ages import iso
+from memstrata.memory.limits import Limits
+from memstrata.server.access.keys import CACHED_SECONDS, digest_of, is_key_id, new_key
+from memstrata.server.access.principal import RIGHTS, Right
+from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.settings import Settings, SettingsError
+from memstrata.storage import api_keys
+from memstrata.storage.database import open_database, sqlite_path
+from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.records import ApiKey, Json, Tenant
+from memstrata.storage.sqlite_database import MEMORY
+from memstrata.storage.transaction import Database
+
+T = TypeVar("T")
+
+_LENGTH = re.compile(r"([0-9]{1,9})([mhd])")
+_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_MS = 36_500 * _UNIT_MS["d"]
+_NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What the command line says a new key may do. ``agents`` None: any; ``resource`` None: any."""
+
+    tenant: str
+    agents: tuple[str, ...] | None
+    resource: str | None
+    rights: str
+    expires: str
+
+
+def create(settings: Settings, grant: Grant, *, as_json: bool) -> int:
+    """Make a key and print it, which is the only time that it is shown. Makes the database, too, if there is none.
+    Returns the exit code.
+
+    Raises SettingsError for a grant that is refused, InvalidInput, StorageUnavailable or DatabaseTooNew.
+    """
+    _check_memory(settings)
+    if sqlite_path(settings.database.get_secret_value(), settings.database_file) == MEMORY:
+        raise InvalidInput("the database is in memory: a key in it would be gone with this command")
+    key_id, secret = new_key()
+    key = _granted(grant, key_id, time.time_ns() // 1_000_000)
+    asyncio.run(_in_database(settings, lambda opened: _create(opened, key, digest_of(secret))))
+    if as_json:
+        sys.stdout.write(_json({"key": secret, **_shown(key)}))
+        return 0
+    sys.stdout.write(secret + "\n")
+    sys.stdout.flush()
+    agents = "any agent" if key.agents is None else f"agent {' or '.join(map(repr, key.agents))}"
+    resource = "any resource" if key.resource_id is None else f"resource {key.resource_id!r}"
+    until = "until it is revoked" if key.expires_at is None else f"until {iso(key.expires_at)}"
+    sys.stderr.write(
+        f"key {key_id} of tenant {key.tenant_id!r}, for {agents} and {resource}: may {', '.join(key.rights)} {until}\n"
+        "it is shown this once; send it as Authorization: Bearer KEY\n"
+    )
+    return 0
+
+
+def show(settings: Settings, tenant: str | None, *, as_json: bool) -> int:
+    """Print the keys of all tenants, or of one, without what would let anybody use them. Returns the exit code.
+
+    Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
+    """
+    found = asyncio.run(_in_known_database(settings, _listed))
+    keys = [key for key in found if tenant is None or key.tenant_id == tenant]
+    now = time.time_ns() // 1_000_000
+    if as_json:
+        sys.stdout.write(_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]}))
+    elif keys:
+        _print_table(keys, now)
+    else:
+        sys.stdout.write("there are no keys\n" if tenant is None else f"there are no keys of tenant {tenant!r}\n")
+    return 0
+
+
+def revoke(settings: Settings, key_id: str) -> int:
+    """Have a key refused everywhere, for good. Returns the exit code.
+
+    Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
+    """
+    if not is_key_id(key_id):  # it may be a whole key, and is not repeated
+        raise InvalidInput("that is no key's id; `memstrata keys list` shows the ids: 8 letters and digits")
+    now = time.time_ns() // 1_000_000
+    before = asyncio.run(_in_known_database(settings, lambda opened: _revoke(opened, key_id, now)))
+    if before.revoked_at is not None:
+        sys.stdout.write(f"key {key_id} is revoked since {iso(before.revoked_at)}\n")
+    else:
+        sys.stdout.write(
+            f"revoked key {key_id} of tenant {before.tenant_id!r}; servers refuse it within {CACHED_SECONDS:g} s\n"
+        )
+    return 0
+
+
+def _check_memory(settings: Settings) -> None:
+    if settings.memory == "off":
+        raise InvalidInput("memory is off: nothing is stored, and so there are no keys")
+
+
+async def _in_known_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
+    state = await look_at_database(settings)
+    _check_memory(settings)
+    if not state.exists:
+        raise NotFound(f"there are no keys: there is no database at {state.where}")
+    return await _in_database(settings, act)
+
+
+async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
+    database = await open_database(settings.database.get_secret_value(), settings.database_file)
+    try:
+        return await act(database)
+    finally:
+        await database.close()
+
+
+async def _create(database: Database, key: ApiKey, digest: str) -> None:
+    await database.write(api_keys.create, Tenant(key.tenant_id), key, digest)
+
+
+async def _listed(database: Database) -> list[ApiKey]:
+    return await database.read_installation(api_keys.listed)
+
+
+async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
+    """The key as it was before."""
+    key = next((key for key in await _listed(database) if key.key_id == key_id), None)
+    if key is None:
+        raise NotFound(f"there is no key {key_id!r}; `memstrata keys list` shows those there are")
+    await database.write(api_keys.revoke, Tenant(key.tenant_id), key_id, now)
+    return key
+
+
+def _granted(grant: Grant, key_id: str, now: int) -> ApiKey:
+    longest = Limits().id_chars
+    try:
+        return ApiKey(
+            key_id=key_id,
+            tenant_id=check_id(grant.tenant, "--tenant", longest),
+            agents=None
+            if grant.agents is None
+            else tuple(dict.fromkeys(check_id(agent, "--agent", longest) for agent in grant.agents)),
+            resource_id=None if grant.resource is None else check_id(grant.resource, "--resource", longest),
+            rights=_rights(grant.rights),
+            created_at=now,
+            expires_at=_expiry(grant.expires, now),
+        )
+    except InvalidInput as error:
+        raise SettingsError(str(error)) from None
+
+
+def _rights(given: str) -> tuple[Right, ...]:
+    named = {name.strip() for name in given.split(",")}
+    if unknown := sorted(named - set(RIGHTS)):
+        raise InvalidInput(f"--rights: {unknown[0]!r} is no right; allowed are {', '.join(RIGHTS)}, with commas")
+    return tuple(right for right in RIGHTS if right in named)
+
+
+def _expiry(given: str, now: int) -> int | None:
+    if given == "never":
+        return None
+    length = _LENGTH.fullmatch(given)
+    lasts = int(length[1]) * _UNIT_MS[length[2]] if length else 0
+    if not 0 < lasts <= _LONGEST_MS:
+        raise InvalidInput(
+            f"--expires: {given!r} is no length of time; allowed are minutes, hours or days such as 30m, 12h, 90d, up "
+            "to 36500d, or never"
+        )
+    return now + lasts
+
+
+def _state(key: ApiKey, now: int) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    return "active" if key.expires_at is None or key.expires_at > now else "expired"
+
+
+def _shown(key: ApiKey) -> Json:
+    """Null for any agent, any resource, and never."""
+    times = {"created": key.created_at, "expires": key.expires_at, "revoked": key.revoked_at}
+    return {
+        "id": key.key_id,
+        "tenant": key.tenant_id,
+        "agents": key.agents,
+        "resource": key.resource_id,
+        "rights": key.rights,
+        **{name: None if time is None else iso(time) for name, time in times.items()},
+    }
+
+
+def _json(shown: Json) -> str:
+    return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
+
+
+def _print_table(keys: list[ApiKey], now: int) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("id", "tenant", "agents", "resource", "rights", "created", "expires", "state"):
+        table.add_column(heading, overflow="fold")
+    for key in keys:
+        table.add_row(
+            key.key_id,
+            key.tenant_id,
+            "(any)" if key.agents is None else ", ".join(key.agents),
+            "(any)" if key.resource_id is None else key.resource_id,
+            ",".join(key.rights),
+            iso(key.created_at),
+            "never" if key.expires_at is None else iso(key.expires_at),
+            _state(key, now),
+        )
+    Console(width=_NEVER_CUT, highlight=False, markup=False).print(table)

@@ -1,0 +1,36 @@
+"""What a database says of who may be served: looked up once, before the server listens."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from memstrata.server.access.principal import LOCAL_TENANT
+from memstrata.server.settings import Settings
+from memstrata.server.several_tenants import one_tenant_only
+from memstrata.storage import api_keys
+from memstrata.storage.database import open_database
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """``any_key``: there is an API key that is neither revoked nor expired. ``unfit``: why tenants other than this
+    machine's may not be served from the database, though there are credentials of such; "": they may."""
+
+    any_key: bool
+    unfit: str = ""
+
+
+def look(settings: Settings) -> Served:
+    """Opens the database, and makes it if need be. Raises StorageUnavailable, DatabaseTooNew or InvalidInput."""
+    return asyncio.run(_look(settings)) if settings.memory == "on" else Served(False)
+
+
+async def _look(settings: Settings) -> Served:
+    database = await open_database(settings.database.get_secret_value(), settings.database_file)
+    try:
+        now = time.time_ns() // 1_000_000
+        any_key = await database.read_installation(api_keys.any_usable, now)
+        others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
+        return Served(any_key, one_tenant_only(database) if others else "")
+    finally:
+        await database.close()

@@ -1,0 +1,91 @@
+"""Who can reach ``memstrata serve``, by which names, and whether it may start so."""
+
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from memstrata.server.host_guard import ANY_PORT, Allowed
+from memstrata.server.settings import Settings
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_EVERY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - to be recognized
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host in _LOOPBACK
+
+
+class Served(Protocol):
+    """What the database says: whether there is an API key that may be used, and why tenants other than this machine's
+    may not be served from it, if there are credentials of such."""
+
+    @property
+    def any_key(self) -> bool: ...
+
+    @property
+    def unfit(self) -> str: ...
+
+
+def refusal(settings: Settings, look: Callable[[], Served]) -> str:
+    """Why the server may not start so, in one line with what to do about it; "" if it may. ``look`` opens the database,
+    and is asked only if that matters."""
+    http = settings.http
+    if not http.auth:
+        others = [name for name in _public_names(settings) if not _is_own(name)]
+        if not is_loopback(http.host):
+            return f"--no-auth: {http.host or 'every address'} can be reached from other machines; {_KEEP_OR_ASK}"
+        if others:
+            return f"--no-auth: {others[0]} is a name that others can reach this server by; {_KEEP_OR_ASK}"
+        return ""
+    if settings.on_postgres and (unfit := look().unfit):
+        return (
+            f"{unfit}, so that row-level security does not hold it, and there are credentials of several tenants: serve "
+            "them as a role that owns nothing (memstrata migrate --owner-url makes the tables for it)"
+        )
+    if is_loopback(http.host) or settings.jwt.issuer or look().any_key:
+        return ""
+    return (
+        f"http.host: {http.host or 'every address'} can be reached from other machines, which need credentials, and "
+        "there are none: make a key with `memstrata keys create`, or configure [jwt] "
+        f"(without either, allowed are {', '.join(_LOOPBACK)})"
+    )
+
+
+_KEEP_OR_ASK = (
+    "without credentials only this machine may be served: leave out --no-auth (http.auth = false), or "
+    "http.host, http.public_url and http.allowed_hosts"
+)
+
+
+def warning(settings: Settings) -> str:
+    """What will not work, in one line; "" if nothing: other machines must name this one by a name that is allowed."""
+    if settings.http.host not in _EVERY_ADDRESS or any(not _is_own(name) for name in _public_names(settings)):
+        return ""
+    return (
+        "requests to other names than 127.0.0.1 and localhost get 421 until http.public_url or http.allowed_hosts "
+        "names this machine"
+    )
+
+
+def allowed(settings: Settings) -> Allowed:
+    """Which Host and Origin headers are served: this machine's names, the address, and those that the settings add."""
+    host = settings.http.host
+    address = [] if host in _EVERY_ADDRESS else [(f"[{host}]" if ":" in host else host) + ANY_PORT]
+    return Allowed(
+        hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
+        origins=[*(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES), *settings.http.allowed_origins],
+    )
+
+
+def _public_names(settings: Settings) -> list[str]:
+    """What the settings say that others call this machine. A proxy may pass the port on, or leave it out."""
+    public = urlsplit(settings.http.public_url).hostname
+    named = [(f"[{public}]" if ":" in public else public) + ANY_PORT] if public else []
+    return [*named, *settings.http.allowed_hosts]
+
+
+def _is_own(entry: str) -> bool:
+    name, colon, port = entry.lower().rpartition(":")
+    return (name if colon and not port.endswith("]") else entry.lower()) in _OWN_NAMES

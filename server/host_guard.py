@@ -1,0 +1,55 @@
+"""Which names the server answers to, and which web pages may ask it: against DNS rebinding, on every route."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+ANY_PORT = ":*"
+
+_NAME = r"\[[0-9a-f:.]+\]|[a-z0-9._-]+"
+_AUTHORITY = re.compile(rf"(?P<name>{_NAME})(?::(?P<port>[0-9]{{1,5}}))?")
+_ORIGIN = re.compile(rf"(?P<name>[a-z][a-z0-9+.-]*://(?:{_NAME}))(?::(?P<port>[0-9]{{1,5}}))?")
+_LAST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Host headers and Origin headers that are served. An entry that ends in ``:*`` is a name with any port or none;
+    any other one is exact. The case of letters makes no difference; a dot at the end of a name does."""
+
+    hosts: Collection[str] = ()
+    origins: Collection[str] = ()
+
+
+class HostGuard:
+    """Refuses a Host that is not allowed, and a request without one, with 421, and an Origin that is not with 403,
+    whatever the route and the method. A request without Origin comes from no web page."""
+
+    def __init__(self, app: ASGIApp, allowed: Allowed) -> None:
+        self._app = app
+        self._hosts = frozenset(entry.lower() for entry in allowed.hosts)
+        self._origins = frozenset(entry.lower() for entry in allowed.origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = self._refusal(scope["headers"]) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> PlainTextResponse | None:
+        sent = [(name, value.decode("latin-1").lower()) for name, value in headers if name in (b"host", b"origin")]
+        hosts = [value for name, value in sent if name == b"host"]
+        origins = [value for name, value in sent if name == b"origin"]
+        if len(hosts) != 1 or not _matches(hosts[0], self._hosts, _AUTHORITY):
+            return PlainTextResponse("Invalid Host header: http.allowed_hosts lists those that are served", 421)
+        if len(origins) > 1 or (origins and not _matches(origins[0], self._origins, _ORIGIN)):
+            return PlainTextResponse("Invalid Origin header: http.allowed_origins lists those that are served", 403)
+        return None
+
+
+def _matches(value: str, entries: frozenset[str], form: re.Pattern[str]) -> bool:
+    found = form.fullmatch(value)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return False
+    return value in entries or found["name"] + ANY_PORT in entries

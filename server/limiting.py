@@ -1,0 +1,30 @@
+"""Holds a server's callers over HTTP to the rates that the settings name."""
+
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver import MCPServer
+
+from memstrata.server.access.credentials import Credentials
+from memstrata.server.access.flood import Flood, PatientGate
+from memstrata.server.access.throttle import Throttle
+from memstrata.server.access.too_much import TooMuch
+from memstrata.server.caller import principal_of
+from memstrata.server.permitting import note_refusal
+from memstrata.server.rate_settings import RateSettings
+from memstrata.server.sdk_private import add_middleware
+from memstrata.server.toolsets import DECLARATIONS, writing
+
+_TOOLS = frozenset(each.signature.__name__ for each in DECLARATIONS)
+
+
+async def _note(ctx: ServerRequestContext[Any, Any], refused: TooMuch) -> None:
+    name = (ctx.params or {}).get("name")
+    await note_refusal(ctx, name if name in _TOOLS else ctx.method, refused)
+
+
+def limited(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, **options: Any) -> PatientGate:
+    """The gate to serve ``mcp`` behind; ``options`` are a gate's. To be asked for once a server."""
+    throttle = Throttle(rates, principal_of, writing(), refused=_note)
+    add_middleware(mcp, throttle)
+    return PatientGate(credentials, Flood(throttle), **options)

@@ -1,0 +1,51 @@
+"""Whether a principal may do what it asks for: the one place where a right is missed."""
+
+import contextlib
+from collections.abc import Collection
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from memstrata.server.access.principal import RIGHTS, Right
+from memstrata.server.caller import Caller, caller_of, client_of, principal_of
+from memstrata.server.process import Process
+from memstrata.storage.errors import MemstrataError, NotFound
+
+
+class NotPermitted(MemstrataError):
+    """The credential lacks a right; the text says which, and which it has."""
+
+
+async def admitted(ctx: ServerRequestContext[Process, Any], needed: Right, what: str) -> Caller:
+    """Who calls, and whose memory it means, once it may; ``what`` is a tool's or a method's name.
+
+    Raises NotPermitted, InvalidInput, LimitExceeded, or NotFound for what is outside its grant.
+    """
+    await permit(ctx, needed, what)
+    try:
+        return caller_of(ctx)
+    except NotFound as error:
+        await note_refusal(ctx, what, error)
+        raise
+
+
+async def permit(ctx: ServerRequestContext[Process, Any], needed: Right, what: str) -> None:
+    """Return if whoever sent the request has the right. Raises NotPermitted."""
+    rights = principal_of(ctx).rights
+    if needed not in rights:
+        error = NotPermitted(f"{what} needs the right {needed}; this credential has {told(rights)}")
+        await note_refusal(ctx, what, error)
+        raise error
+
+
+async def note_refusal(ctx: ServerRequestContext[Process, Any], what: str, error: Exception) -> None:
+    """Have the journal say that a call was refused. Raises nothing."""
+    with contextlib.suppress(MemstrataError):
+        runtime = await ctx.lifespan_context.runtime()
+        await runtime.denied(principal_of(ctx), tool=what, client=client_of(ctx), error=error)
+
+
+def told(rights: Collection[Right]) -> str:
+    """``read, write and forget``."""
+    *most, last = [str(right) for right in RIGHTS if right in rights] or ["none"]
+    return f"{', '.join(most)} and {last}" if most else last

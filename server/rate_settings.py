@@ -1,0 +1,29 @@
+"""How much callers over HTTP may ask for, each and all of a tenant together."""
+
+from pydantic import Field
+
+from memstrata.server.settings_section import Section
+
+
+class RateSettings(Section):
+    """Amounts a second, of which two seconds' worth may come at once, from each server process; 0 is no limit. The person
+    at this machine has none."""
+
+    principal_calls_per_second: int = Field(default=50, ge=0, description="Calls of one credential.")
+    tenant_calls_per_second: int = Field(default=100, ge=0, description="Calls of all of a tenant's credentials.")
+    principal_bytes_per_second: int = Field(default=1024 * 1024, ge=0, description="Bytes that one credential sends.")
+    tenant_bytes_per_second: int = Field(default=4 * 1024 * 1024, ge=0, description="Bytes that a tenant sends.")
+    principal_rows_per_second: int = Field(
+        default=500, ge=0, description="Messages, steps and the like that one credential writes."
+    )
+    tenant_rows_per_second: int = Field(default=2000, ge=0, description="The same of a tenant.")
+    tenant_calls_at_once: int = Field(default=8, ge=0, description="Calls of a tenant that run at the same time.")
+    tenant_jobs: int = Field(
+        default=10_000, ge=0, description="Jobs of a tenant that are due; beyond, add_messages is refused."
+    )
+    tenant_model_tokens_per_day: int = Field(
+        default=0, ge=0, description="Tokens of models in a UTC day, for a tenant's background work."
+    )
+    wait_ms: int = Field(
+        default=500, ge=0, le=30_000, description="A call that is too early by no more than this waits its turn."
+    )

@@ -1,0 +1,323 @@
+"""URIs that name no resource: each of them is to be refused, whoever sends it and in whatever request."""
+
+from itertools import product
+
+_UP = (
+    *(
+        "..",
+        "%2e%2e",
+        "%2E%2E",
+        "%252e%252e",
+        "%25252e%25252e",
+        "..;",
+        ".%2e",
+        "%2e.",
+        "....//",
+        "..%00",
+        "..%5c",
+        "%c0%ae%c0%ae",
+    ),
+    *("%e0%80%ae%e0%80%ae", "%u002e%u002e", "．．", "%ef%bc%8e%ef%bc%8e", "..%ef%bc%8f", "‥", "%e2%80%a5"),
+)
+_PLACES = (
+    "memory://{}/etc/passwd",
+    "memory://threads/{}/profile",
+    "memory://threads/{}/{}/{}",
+    "memory://profile/{}/threads",
+)
+_SCHEMES = (
+    *(
+        "file:///etc/passwd",
+        "file://localhost/etc/passwd",
+        "http://169.254.169.254/latest/meta-data",
+        "https://example.com/",
+    ),
+    *(
+        "ftp://example.com/x",
+        "gopher://127.0.0.1:6379/_INFO",
+        "data:text/plain,hello",
+        "javascript:alert(1)",
+        "jar:file:///x!/y",
+    ),
+    *(
+        "dict://127.0.0.1:11211/stats",
+        "ldap://127.0.0.1/",
+        "sqlite:///memory.db",
+        "postgresql://localhost/memory",
+        "s3://bucket/key",
+    ),
+    *(
+        "memory:",
+        "memory:/",
+        "memory:profile",
+        "memory:/profile",
+        "memory:///profile",
+        "memory:////profile",
+        "MEMORY://profile",
+    ),
+    *(
+        "Memory://profile",
+        "mem ory://profile",
+        " memory://profile",
+        "memory ://profile",
+        "\tmemory://profile",
+        "memory\n://profile",
+    ),
+    *(
+        "memory:\\\\profile",
+        "memory%3A%2F%2Fprofile",
+        "urn:memory:profile",
+        "file:memory://profile",
+        "memory://memory://profile",
+    ),
+    *(
+        "view-source:memory://profile",
+        "//profile",
+        "/profile",
+        "profile",
+        "",
+        " ",
+        "?",
+        "#",
+        "memory",
+        "memory://",
+        "memory://?",
+        "memory://#",
+    ),
+)
+_AUTHORITIES = (
+    *("memory://@profile", "memory://bob@profile", "memory://bob:secret@profile", "memory://profile@evil.example"),
+    *("memory://profile:80", "memory://localhost/profile", "memory://127.0.0.1/profile", "memory://[::1]/profile"),
+    *(
+        "memory://other-resource/profile",
+        "memory://other-agent/other-resource/profile",
+        "memory://profile.evil.example",
+    ),
+    *(
+        "memory://profile\\@evil.example",
+        "memory://evil.example\\profile",
+        "memory://profile%40evil.example",
+        "memory://%70rofile",
+    ),
+    *(
+        "memory://xn--profile",
+        "memory://PROFILE",
+        "memory://Profile",
+        "memory://ｐrofile",
+        "memory://рrofile",
+        "memory://profi1e",
+    ),
+)
+_SHAPES = (
+    *(
+        "memory://profile/",
+        "memory://profile//",
+        "memory:// profile",
+        "memory://profile ",
+        "memory://profile\x00",
+        "memory://profile%00",
+    ),
+    *(
+        "memory://profile\n",
+        "memory://profile\r\nx: y",
+        "memory://profile%0d%0a",
+        "memory://profile\t",
+        "memory://profile.json",
+    ),
+    *(
+        "memory://profile;",
+        "memory://profile;v=1",
+        "memory://profile,threads",
+        "memory://profile/threads",
+        "memory://threads/",
+        "memory://threads//",
+    ),
+    *(
+        "memory://threads//plan",
+        "memory://threads/main/",
+        "memory://threads/main//plan",
+        "memory://threads/main/plan/",
+        "memory://threads/main/plan/x",
+    ),
+    *(
+        "memory://threads/main/PLAN",
+        "memory://threads/main/plan.json",
+        "memory://threads/main/plan%00",
+        "memory://threads/main/%70lan",
+    ),
+    *(
+        "memory://threads/main/messages/1",
+        "memory://threads/main/session_memory",
+        "memory://threads/main/..",
+        "memory://threads/main/../other",
+    ),
+    *(
+        "memory://threads/*",
+        "memory://threads/%",
+        "memory://threads/%zz",
+        "memory://threads/%ff",
+        "memory://threads/%c0%80",
+        "memory://threads/%ed%a0%80",
+    ),
+    *(
+        "memory://threads/%00",
+        "memory://threads/a%00b",
+        "memory://threads/%0a",
+        "memory://threads/%1b%5b31m",
+        "memory://threads/%7f",
+    ),
+    *(
+        "memory://threads/*/messages",
+        "memory://threads/%25/messages",
+        "memory://threads/_/messages",
+        "memory://threads/'%20OR%201=1--/messages",
+    ),
+    *(
+        "memory://threads/{thread_id}",
+        "memory://threads/{thread_id}/plan",
+        "memory://{kind}",
+        "memory://{+path}",
+        "memory://{/path*}",
+    ),
+    *(
+        "memory://threads/{{7*7}}",
+        "memory://threads/${7*7}",
+        "memory://threads/{0.__class__}",
+        "memory://runs/{run_id}",
+        "memory://recall{?query}",
+    ),
+    *(
+        "memory://runs",
+        "memory://runs/",
+        "memory://runs//",
+        "memory://runs/..",
+        "memory://runs/%00",
+        "memory://runs/%ff",
+        "memory://runs/a/b",
+    ),
+    *(
+        "memory://status/..",
+        "memory://status/jobs",
+        "memory://jobs",
+        "memory://api_keys",
+        "memory://tenants",
+        "memory://local/profile",
+        "memory://*",
+    ),
+    *(
+        "memory://sqlite_master",
+        "memory://entries",
+        "memory://messages",
+        "memory://plan",
+        "memory://events",
+        "memory://observations",
+    ),
+    *(
+        "\ufeffmemory://profile",
+        "memory://\u202eeliforp",
+        "memory://pro\u200bfile",
+        "memory://profile\U000e0041",
+        "memory://prof\u0131le",
+    ),
+    *(
+        "memory:/\u2044profile",
+        "memory\u2236//profile",
+        "memory:\uff0f\uff0fprofile",
+        "memory://threads\u2215main",
+        "memory://ﬁle",
+    ),
+)
+_QUERIES = (
+    *(
+        "memory://profile??",
+        "memory://profile?x",
+        "memory://profile?x=1",
+        "memory://profile#",
+        "memory://profile#x",
+        "memory://profile?#",
+        "memory://profile%3fx=1",
+    ),
+    *(
+        "memory://status?verbose=1",
+        "memory://threads?limit=5",
+        "memory://threads/main/plan?x=1",
+        "memory://recall",
+        "memory://recall?",
+    ),
+    *(
+        "memory://recall?limit=5",
+        "memory://recall?query=",
+        "memory://recall?query=a&query=b",
+        "memory://recall?query=tea&limit=-1",
+    ),
+    *(
+        "memory://recall?query=tea&limit=1e3",
+        "memory://recall?query=tea&limit=٣",
+        "memory://recall?query=tea&limit=99999999999999999999",
+    ),
+    *(
+        "memory://recall?query=tea&limit=0",
+        "memory://recall?query=tea&limit=51",
+        "memory://recall?query=tea&resource=other-resource",
+    ),
+    *(
+        "memory://recall?query=tea&agent=other-agent",
+        "memory://recall?query=tea;limit=1&tenant=x",
+        "memory://recall?query=%ff",
+        "memory://recall?query=%00",
+    ),
+    *(
+        "memory://recall?%71uery=tea&x=1",
+        "memory://recall?query=tea&limit=5#x",
+        "memory://recall/?query=tea",
+        "memory://recall?QUERY=tea",
+    ),
+    *(
+        "memory://threads/main/messages?limit=201",
+        "memory://threads/main/messages?limit=0",
+        "memory://threads/main/messages?before=-1",
+    ),
+    *(
+        "memory://threads/main/messages?limit=5&limit=6",
+        "memory://threads/main/messages?limit=",
+        "memory://threads/main/messages?limit=0x10",
+    ),
+    *(
+        "memory://threads/main/messages?before=1;drop",
+        "memory://threads/main/messages?thread_id=other",
+        "memory://threads/main/events?after=x",
+    ),
+    *(
+        "memory://threads/main/events?before=1",
+        "memory://threads/main/events?after=1&after=2",
+        "memory://threads/main?x",
+        "memory://runs/r1?state=1",
+    ),
+)
+_HUGE = (
+    "memory://" + "x" * 100_000,
+    "memory://threads/" + "x" * 100_000,
+    "memory://threads/" + "%2e%2e%2f" * 20_000,
+    "memory://" + "../" * 50_000,
+    "memory://threads" + "/" * 100_000,
+    "memory://threads/main/messages?" + "limit=1&" * 20_000,
+    "memory://recall?query=" + "x" * 100_000,
+    "memory://recall?query=" + "%41" * 50_000,
+    "memory://" + "{" * 50_000 + "}" * 50_000,
+    "memory://threads/" + "é" * 50_000,
+    "x" * 200_000,
+    "memory://threads/" + "%" * 50_000,
+)
+
+URIS: tuple[str, ...] = tuple(
+    dict.fromkeys(
+        (
+            *(place.replace("{}", up) for place, up in product(_PLACES, _UP)),
+            *_SCHEMES,
+            *_AUTHORITIES,
+            *_SHAPES,
+            *_QUERIES,
+            *_HUGE,
+        )
+    )
+)

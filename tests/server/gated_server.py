@@ -1,0 +1,151 @@
+"""A server on a socket with credentials of a test's own, and clients of it that come as somebody."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from memstrata.server.access.gate import Gate
+from memstrata.server.access.principal import RIGHTS, Principal
+from memstrata.server.access.streams import AGAIN_SECONDS
+from memstrata.server.building import build_server
+from memstrata.server.exposure import allowed
+from memstrata.server.http_transport import DrainingServer, build_app
+from memstrata.server.settings import Settings, load_settings
+from memstrata.server.stopping import StopRequest
+
+PATIENCE = 20.0
+ACCEPT = {"accept": "application/json, text/event-stream"}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+INITIALIZE = {
+    **PING,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+LISTEN = {
+    **PING,
+    "method": "subscriptions/listen",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+        "notifications": {"resourceSubscriptions": ["memory://profile"]},
+    },
+}
+MODERN = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+
+ANA = Principal("key:ana", "acme", frozenset({"helper"}), "ana", frozenset(RIGHTS))
+BEN = replace(ANA, name="key:ben", resource="ben")
+EVE = replace(ANA, name="key:eve", tenant="globex")
+
+
+class Told:
+    """Credentials as the test says they are: by token, and changed at any time."""
+
+    def __init__(self, **principals: Principal) -> None:
+        self.principals = principals
+        self.failure: Exception | None = None
+        self.asked: list[str] = []
+
+    async def principal(self, token: str) -> Principal | None:
+        self.asked.append(token)
+        if self.failure is not None:
+            raise self.failure
+        return self.principals.get(token)
+
+
+def settings_in(folder: Path, **given: Any) -> Settings:
+    made = {"database": f"sqlite:///{folder}/memory.db", "embedding": {"embedder": "none"}, "toolsets": "all"}
+    return load_settings({**made, **given}, environ={})
+
+
+async def _health(_: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+@contextlib.asynccontextmanager
+async def served(
+    settings: Settings, credentials: Any, *, again_seconds: float = AGAIN_SECONDS, metadata_url: str = ""
+) -> AsyncIterator[str]:
+    """The URL of a server with those credentials, and with `/health`, which needs none."""
+    mcp, stop, listening = build_server(settings), StopRequest(), anyio.Event()
+    mcp.custom_route("/health", methods=["GET"])(_health)
+    gate = Gate(credentials, metadata_url=metadata_url, again_seconds=again_seconds)
+    app = build_app(mcp, allowed=allowed(settings), gate=gate)
+    server = DrainingServer(app, mcp, stop=stop, on_listening=listening.set, drain_seconds=0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            with anyio.fail_after(PATIENCE):
+                await listening.wait()
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                stop.ask(0)
+
+
+def http_client(**options: Any) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(timeout=PATIENCE, **options)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    url: str, token: str, mode: str = "auto", endpoint: str = "mcp", *, hearing: Any = None, **headers: str
+) -> AsyncIterator[Client]:
+    """The official client, of the modern era (auto) or of the older (legacy); ``hearing`` takes what it is told."""
+    sent = {"Authorization": f"Bearer {token}", **headers}
+    async with http_client(headers=sent) as http:
+        transport = (
+            streamable_http_client(f"{url}/mcp", http_client=http)
+            if endpoint == "mcp"
+            else sse_client(f"{url}/sse", headers=sent)
+        )
+        async with Client(transport, mode=mode, message_handler=hearing) as client:
+            yield client
+
+
+async def answer(client: Client, tool: str, /, *, meta: Any = None, **arguments: Any) -> Any:
+    """The structure that a call must answer with."""
+    with anyio.fail_after(PATIENCE):
+        result = await client.call_tool(tool, arguments, meta=meta)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def refused(client: Client, tool: str, /, *, meta: Any = None, **arguments: Any) -> str:
+    """The text of a call that must fail."""
+    with anyio.fail_after(PATIENCE):
+        result = await client.call_tool(tool, arguments, meta=meta)
+    assert result.is_error, result.content
+    text: str = result.content[0].text  # type: ignore[union-attr]
+    return text
+
+
+@contextlib.contextmanager
+def everything_logged() -> Any:
+    """All log records, of all levels, while it is entered."""
+    records: list[logging.LogRecord] = []
+    catching = logging.Handler()
+    catching.emit = records.append  # type: ignore[method-assign]
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(catching)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield records
+    finally:
+        root.removeHandler(catching)
+        root.setLevel(level)

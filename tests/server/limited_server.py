@@ -1,0 +1,105 @@
+"""A server whose callers are held to rates: in memory, where a test says who calls, or on a socket, by tokens."""
+
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import anyio
+from mcp.server.context import CallNext, ServerRequestContext
+
+from memstrata.server.access.principal import Principal
+from memstrata.server.access.throttle import Throttle
+from memstrata.server.building import build_server
+from memstrata.server.exposure import allowed
+from memstrata.server.http_transport import DrainingServer, build_app
+from memstrata.server.limiting import limited
+from memstrata.server.rate_settings import RateSettings
+from memstrata.server.sdk_private import add_middleware
+from memstrata.server.settings import Settings
+from memstrata.server.stopping import StopRequest
+from memstrata.server.tool_server import ToolServer
+from memstrata.server.toolsets import writing
+
+from .gated_server import ANA, PATIENCE
+
+UNLIMITED = dict.fromkeys(RateSettings.model_fields, 0)
+
+
+def only(**rates: Any) -> RateSettings:
+    """These limits and no others; nobody waits unless ``wait_ms`` says so."""
+    return RateSettings(**{**UNLIMITED, **rates})
+
+
+class Stopped:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Held:
+    """Keeps calls of a tool from being answered until it is let go."""
+
+    def __init__(self, tool: str) -> None:
+        self._tool = tool
+        self.begun = 0
+        self.let_go = anyio.Event()
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Any:
+        if ctx.method == "tools/call" and (ctx.params or {}).get("name") == self._tool:
+            self.begun += 1
+            await self.let_go.wait()
+        return await call_next(ctx)
+
+    async def until_begun(self, count: int) -> None:
+        with anyio.fail_after(PATIENCE):
+            while self.begun < count:
+                await anyio.sleep(0.005)
+
+
+class Callers:
+    """Who calls next, as the test says."""
+
+    def __init__(self) -> None:
+        self.principal = ANA
+
+    def __call__(self, _: ServerRequestContext[Any, Any]) -> Principal:
+        return self.principal
+
+    def become(self, **changed: Any) -> None:
+        self.principal = replace(ANA, **changed)
+
+
+def limited_in_memory(
+    settings: Settings, rates: RateSettings, callers: Callers, clock: Callable[[], float], *behind: Any
+) -> ToolServer:
+    """For a client in memory. ``behind`` is middleware that a call comes to after the limits."""
+    server = build_server(settings)
+    for middleware in (Throttle(rates, callers, writing(), clock=clock), *behind):
+        add_middleware(server, middleware)
+    return server
+
+
+@contextlib.asynccontextmanager
+async def limited_over_http(settings: Settings, credentials: Any, *behind: Any) -> AsyncIterator[str]:
+    """The URL of a server that holds to ``settings.rates``."""
+    mcp, stop, listening = build_server(settings), StopRequest(), anyio.Event()
+    gate = limited(mcp, settings.rates, credentials)
+    for middleware in behind:
+        add_middleware(mcp, middleware)
+    app = build_app(mcp, allowed=allowed(settings), gate=gate)
+    server = DrainingServer(app, mcp, stop=stop, on_listening=listening.set, drain_seconds=0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            with anyio.fail_after(PATIENCE):
+                await listening.wait()
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                stop.ask(0)

@@ -1,0 +1,200 @@
+"""Limits over HTTP, and what becomes of callers that go on beyond them."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, MCPError
+
+from memstrata.server.access import flood
+from memstrata.server.access.credentials import PRINCIPAL_CLAIM, LocalKey, local_principal
+from memstrata.server.access.flood import Flood
+from memstrata.server.access.throttle import Throttle
+from memstrata.server.toolsets import writing
+
+from .gated_server import ACCEPT, ANA, BEN, EVE, PATIENCE, Told, answer, connected, refused, settings_in
+from .limited_server import Stopped, limited_over_http, only
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+
+LIST = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
+
+
+@pytest.fixture(autouse=True)
+def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is held back is held for a moment only."""
+    monkeypatch.setattr(flood, "HELD_SECONDS", (0.02, 0.05))
+
+
+@pytest.mark.parametrize("endpoint", ["mcp", "sse"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_gets_a_refusal_as_an_answer_on_both_endpoints(tmp_path: Path, endpoint: str, mode: str) -> None:
+    settings = settings_in(tmp_path, rates=only(principal_calls_per_second=3).model_dump())
+    async with limited_over_http(settings, Told(ana=ANA, eve=EVE)) as url:
+        async with connected(url, "ana", mode, endpoint) as client:
+            while not (result := await client.call_tool("memory_status", {})).is_error:
+                pass
+            assert "too many calls: 3 a second are allowed; try again in 0." in result.content[0].text  # type: ignore[union-attr]
+            assert 0 < (result.meta or {})["memstrata/retry_after_seconds"] <= 0.4
+        async with connected(url, "eve", mode, endpoint) as client:
+            await answer(client, "memory_status")
+
+
+async def test_the_local_key_is_not_limited(tmp_path: Path) -> None:
+    rates = dict.fromkeys(("principal_calls_per_second", "tenant_calls_per_second", "tenant_calls_at_once"), 1)
+    settings = settings_in(tmp_path, rates=only(**rates).model_dump())
+    async with (
+        limited_over_http(settings, LocalKey("key", local_principal("a", "r"))) as url,
+        connected(url, "key") as client,
+    ):
+        for _ in range(5):
+            await answer(client, "memory_status")
+
+
+async def test_bytes_are_those_of_the_request(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, rates=only(principal_bytes_per_second=10_000).model_dump())
+    async with limited_over_http(settings, Told(ana=ANA)) as url, connected(url, "ana") as client:
+        await client.list_tools()  # which a client reads after its first call otherwise
+        messages = [{"role": "user", "content": "x" * 200_000}]
+        await answer(client, "add_messages", thread_id="t", messages=messages)
+        assert "too many bytes: 10,000 a second are allowed" in await refused(client, "memory_status")
+
+
+class Asked:
+    """A server behind a flood's guard, which notes the requests that come to it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.count += 1
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def guarded(app: Any, clock: Stopped, **rates: Any) -> tuple[Throttle, Any]:
+    throttle = Throttle(only(**rates), lambda _: ANA, writing(), clock=clock)
+    return throttle, Flood(throttle, lambda: 0.0).around(app)
+
+
+def request(principal: Any = ANA, method: str = "POST", length: int = 10) -> dict[str, Any]:
+    token = type("Token", (), {"claims": {PRINCIPAL_CLAIM: principal}})
+    headers = [(b"content-length", str(length).encode())]
+    return {"type": "http", "method": method, "headers": headers, "user": type("User", (), {"access_token": token})}
+
+
+async def send(app: Any, scope: dict[str, Any]) -> tuple[int, dict[bytes, bytes], bytes]:
+    """Status, headers and body of the response."""
+    sent: list[Any] = []
+
+    async def put(message: Any) -> None:
+        sent.append(message)
+
+    async def nothing() -> Any:
+        raise AssertionError("a request that is held back is not read")
+
+    await app(scope, nothing, put)
+    return sent[0]["status"], dict(sent[0]["headers"]), sent[1]["body"]
+
+
+def spend(throttle: Throttle, principal: Any, calls: int) -> None:
+    throttle.beyond(principal, 0)  # so that there is an account
+    throttle._principals.of(principal.name).buckets["calls"].spend(calls, 0.0)
+
+
+async def test_who_is_within_the_limits_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flood, "HELD_SECONDS", (1000.0, 1000.0))
+    app = Asked()
+    throttle, guard = guarded(app, Stopped(), principal_calls_per_second=1)
+    spend(throttle, ANA, 1)
+    with anyio.fail_after(PATIENCE):
+        assert (await send(guard, request()))[0] == 200
+        spend(throttle, ANA, 1)
+        assert (await send(guard, request(BEN)))[0] == 200
+        assert (await send(guard, request(method="GET")))[0] == 200
+        assert (await send(guard, request(local_principal("a", "r"))))[0] == 200
+    assert app.count == 4
+
+
+async def test_who_is_beyond_them_is_held_back_unread_and_then_answered() -> None:
+    app = Asked()
+    throttle, guard = guarded(app, Stopped(), principal_calls_per_second=1)
+    spend(throttle, ANA, 2)
+    began = time.monotonic()
+    assert (await send(guard, request()))[0] == 200
+    assert time.monotonic() - began >= 0.02
+
+
+async def test_of_very_many_at_once_most_are_answered_with_429(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flood, "MOST_ANSWERED", 3)
+    monkeypatch.setattr(flood, "MOST_HELD", 5)
+    monkeypatch.setattr(flood, "HELD_SECONDS", (0.3, 0.3))
+    app, statuses, quick = Asked(), [], []
+    throttle, guard = guarded(app, Stopped(), principal_calls_per_second=1)
+    spend(throttle, ANA, 12)
+
+    async def one() -> None:
+        began = time.monotonic()
+        status, headers, body = await send(guard, request())
+        statuses.append(status)
+        quick.append(time.monotonic() - began < 0.25)
+        if status == 429:
+            assert headers[b"retry-after"] == b"11"
+            error = json.loads(body)
+            assert error["id"] is None
+            assert error["error"]["data"] == {"retry_after_seconds": 11.0}
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(10):
+            tasks.start_soon(one)
+    assert sorted(statuses) == [200] * 3 + [429] * 7
+    assert quick.count(True) == 5
+    assert app.count == 3
+    throttle._principals.of(ANA.name).buckets["calls"].spend(-12, 0.0)
+    assert (await send(guard, request()))[0] == 200
+
+
+async def test_what_is_refused_unread_counts(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, rates=only(principal_calls_per_second=2).model_dump())
+    async with (
+        limited_over_http(settings, Told(ana=ANA)) as url,
+        httpx2.AsyncClient(headers={"X-API-Key": "ana", **ACCEPT}) as http,
+        connected(url, "ana", "legacy") as client,
+    ):
+        for _ in range(30):
+            answered = await http.post(f"{url}/mcp", content=b"{", headers={"content-type": "application/json"})
+            assert answered.status_code == 400
+        assert "too many calls" in await refused(client, "memory_status")
+
+
+async def test_too_many_bytes_hold_back_too() -> None:
+    throttle, _ = guarded(Asked(), Stopped(), principal_bytes_per_second=100)
+    assert throttle.beyond(ANA, 150) is None
+    throttle._principals.of(ANA.name).buckets["bytes"].spend(150, 0.0)
+    assert throttle.beyond(ANA, 50) is None
+    assert str(throttle.beyond(ANA, 51)) == "too many bytes: 100 a second are allowed; try again in 0.1 s"
+
+
+async def test_a_429_reaches_a_client_as_the_answer_to_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flood, "MOST_ANSWERED", 0)
+    settings = settings_in(tmp_path, rates=only(principal_calls_per_second=2).model_dump())
+
+    async def call_on(client: Client) -> None:
+        while True:
+            await client.call_tool("memory_status", {})
+
+    async with limited_over_http(settings, Told(ana=ANA)) as url, connected(url, "ana") as client:
+        with anyio.fail_after(PATIENCE), pytest.raises(MCPError, match="too many calls: 2 a second") as caught:
+            await call_on(client)
+        assert caught.value.error.data["retry_after_seconds"] > 0
+        async with httpx2.AsyncClient(headers={"X-API-Key": "ana", **ACCEPT}) as http:
+            with anyio.fail_after(PATIENCE):
+                while (response := await http.post(f"{url}/mcp", json=LIST)).status_code != 429:
+                    pass
+            assert response.headers["retry-after"] == "1"
