@@ -19,12 +19,14 @@ FROM python:3.13-slim
 COPY --from=build /opt/memstrata /opt/memstrata
 COPY --from=build --chown=10001:10001 /var/lib/memstrata /var/lib/memstrata
 ENV PATH=/opt/memstrata/bin:$PATH \
-    MEMSTRATA_DATA_DIR=/var/lib/memstrata
+    MEMSTRATA_DATA_DIR=/var/lib/memstrata \
+    MEMSTRATA_HTTP__HOST=0.0.0.0
 USER 10001:10001
 VOLUME /var/lib/memstrata
 EXPOSE 8765
 HEALTHCHECK --interval=30s --timeout=5s --start-period=10s \
     CMD ["python3", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8765/ready', timeout=4)"]
-# It listens on loopback: run the container with --network=host, or beside its client in one network namespace.
+# It does not start without a key: run the image with `keys create --tenant NAME` and the same volume first, or configure
+# JWT. MEMSTRATA_HTTP__PUBLIC_URL is the name that others call it by; TLS is the work of a proxy (docs/http.md).
 ENTRYPOINT ["memstrata"]
 CMD ["serve"]

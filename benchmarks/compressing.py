@@ -19,7 +19,7 @@ from memstrata.memory.engine import Engine, Sent
 from memstrata.memory.observations_text import block_of
 from memstrata.memory.observing import activate
 from memstrata.memory.parts import part_texts
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import load_settings
 from memstrata.storage import jobs, messages_behind, observations, threads
@@ -174,19 +174,19 @@ class _Thread:
 
     async def messages(self) -> list[Message]:
         """All but what was said to end it."""
-        found = await self.engine.database.read(self._all)
+        found = await self.engine.database.read(self._all, self._scope)
         return found[:-1]
 
     async def _work(self, *kinds: Kind) -> None:
         """Do what is due, and what will be, until nothing is. A model's work comes first, as it does in time."""
         wanted = kinds or (("digest",) if self._chat is None else ("observe", "reflect", "digest"))
         for kind in wanted:
-            while (at := await self.engine.database.read(jobs.soonest, [kind], now=self._now)) is not None:
+            while (at := await self.engine.database.read_installation(jobs.soonest, [kind], now=self._now)) is not None:
                 self._now = max(self._now, at)
                 await self._do_one(kind)
 
     async def _do_one(self, kind: Kind) -> None:
-        claim = await self.engine.database.write(
+        claim = await self.engine.database.write_installation(
             jobs.claim, [kind], holder="benchmark", now=self._now, lease_ms=_LEASE_MS
         )
         if claim is None:
@@ -206,9 +206,9 @@ class _Thread:
         thread = await self._found()
         return await self.engine.database.read(observations.listed, self._scope, thread.thread_uid, "active")
 
-    async def _all(self, tx: Tx) -> list[Message]:
-        thread = await threads.find(tx, self._scope, THREAD)
-        return await messages_behind.between(tx, self._scope, thread, after=0, upto=thread.next_seq, most=100_000)
+    async def _all(self, tx: Tx, scope: Scope) -> list[Message]:
+        thread = await threads.find(tx, scope, THREAD)
+        return await messages_behind.between(tx, scope, thread, after=0, upto=thread.next_seq, most=100_000)
 
 
 def _read(engine: Engine, message: Message) -> tuple[str, int]:

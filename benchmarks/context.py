@@ -18,7 +18,7 @@ from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.turns import converse
 from memstrata.memory.context.context import get_context
 from memstrata.memory.context.gathering import Asked, gather
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Row, Tx
 
@@ -158,13 +158,13 @@ async def _own(store: Store, resource: str, calls: int) -> tuple[float, float]:
     scope, engine = Scope(LOCAL_TENANT, "default", resource), store.engine
     statements, whole = [], []
 
-    async def read(tx: Any) -> float:
+    async def read(tx: Any, scope: Scope) -> float:
         timed = _TimedTx(tx)
-        await gather(timed, engine, scope, Asked(THREAD, 8000, False, engine.now()))  # type: ignore[arg-type]
+        await gather(timed, scope, engine, Asked(THREAD, 8000, False, engine.now()))  # type: ignore[arg-type]
         return timed.seconds
 
     for _ in range(calls):
-        statements.append(await engine.database.read(read))
+        statements.append(await engine.database.read(read, scope))
         began = time.perf_counter()
         await get_context(engine, scope, THREAD, query="", max_tokens=8000, format="text", may_be_new=False)
         whole.append(time.perf_counter() - began)

@@ -19,7 +19,7 @@ from benchmarks.sample_text import SPEAKERS, SampleText
 from memstrata.memory.adding import add_messages
 from memstrata.memory.embedding.port import Embedder
 from memstrata.memory.engine import Engine, Sent
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.server.runtime import open_engine
 from memstrata.server.settings import load_settings
 from memstrata.storage import vectors
@@ -90,16 +90,18 @@ class Store:
             answer = await add_messages(self.engine, scope, thread, raw, replace=False, sent=_SENT)
             if self._embedder is not None:
                 seqs = [stored["seq"] for stored in answer["messages"]]
-                await self._put(dict(zip(seqs, part, strict=True)))
+                await self._put(scope, dict(zip(seqs, part, strict=True)))
 
-    async def _put(self, by_seq: dict[int, Filled]) -> None:
+    async def _put(self, scope: Scope, by_seq: dict[int, Filled]) -> None:
         assert self._embedder is not None
         name = self._embedder.name
-        rows = await self.engine.database.read(vectors.pending, name, after=self._last_row, most=len(by_seq) + 1)
+        rows = await self.engine.database.read_installation(
+            vectors.pending, name, after=self._last_row, most=len(by_seq) + 1
+        )
         if [row.seq for row in rows] != sorted(by_seq):
             raise NotFilled(f"{len(by_seq)} messages became {len(rows)} rows of the index; one each was expected")
         new = [new_vector(row.row_id, by_seq[row.seq].vector) for row in rows]
-        await self.engine.database.write(vectors.put, name, self._embedder.dimension, new)
+        await self.engine.database.write(vectors.put, scope, name, self._embedder.dimension, new)
         self._last_row = rows[-1].row_id
 
 
@@ -124,6 +126,6 @@ async def opened(folder: Path, database: str, embedder: Embedder | None) -> Asyn
     settings = load_settings(environ={f"MEMSTRATA_{name}": value for name, value in variables.items()})
     engine = await open_engine(settings)
     try:
-        yield Store(engine, embedder, await engine.database.read(vectors.last_row))
+        yield Store(engine, embedder, await engine.database.read_installation(vectors.last_row))
     finally:
         await engine.database.close()

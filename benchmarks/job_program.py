@@ -55,7 +55,7 @@ class Counting:
     name: jobs.Kind = "observe"
     source: str = "observe"
 
-    async def prepare(self, tx: Tx, engine: Engine, claim: Claim) -> Material:
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material:
         row = await tx.one(text("SELECT upto FROM effect_limit"))
         assert row is not None
         return Material("", "", {"type": "object"}, "count/1", (claim.done_seq + 1, claim.seq, row[0], engine.now()))
@@ -63,7 +63,7 @@ class Counting:
     def read(self, answer: Json, material: Material) -> Json:
         return answer
 
-    async def commit(self, tx: Tx, engine: Engine, claim: Claim, material: Material, result: Json, by: Thinker) -> None:
+    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Thinker) -> None:
         first, last, upto, now = material.basis
         rows = [{"thread": _name(claim.scope, claim.thread_uid), "seq": seq} for seq in range(first, last + 1)]
         await tx.many(text("INSERT INTO effects (thread, seq) VALUES (:thread, :seq)"), rows)
@@ -104,7 +104,7 @@ async def prepare(url: str) -> None:
             "CREATE TABLE effect_limit (upto BIGINT NOT NULL)",
             "INSERT INTO effect_limit VALUES (0)",
         ):
-            await database.write(_run, statement)
+            await database.write_installation(_run, statement)
     finally:
         await database.close()
 
@@ -113,7 +113,7 @@ async def raise_limit(url: str, threads: int, upto: int) -> None:
     """Let every thread go on to that seq."""
     database = await open_database(url, Path())
     try:
-        await database.write(_raise_limit, threads, upto, _now())
+        await database.write_installation(_raise_limit, threads, upto, _now())
     finally:
         await database.close()
 
@@ -124,6 +124,7 @@ async def _raise_limit(tx: Tx, threads: int, upto: int, now: int) -> None:
         # One more than was done, whatever that is: its commit asks for the rest.
         row = await tx.one(text("SELECT max(seq) FROM effects WHERE thread = :thread"), thread=_name(scope, thread_uid))
         first = min((row[0] or 0) + STEP if row else STEP, upto)
+        await tx.enter(scope)
         await jobs.request(tx, scope, thread_uid, "observe", first, due_at=now, now=now)
 
 
@@ -131,12 +132,14 @@ async def tally(url: str, threads: int, upto: int) -> Tally:
     """Count what is there."""
     database = await open_database(url, Path())
     try:
-        return await database.read(_tally, threads, upto)
+        return await database.read_installation(_tally, threads, upto)
     finally:
         await database.close()
 
 
 async def _tally(tx: Tx, threads: int, upto: int) -> Tally:
+    if tx.dialect == "postgres":  # whose role owns the tables
+        await tx.all(text("SELECT set_config('memstrata.across', 'yes', true)"))
     counts = [
         (await tx.all(text(sql)))[0][0] or 0
         for sql in (

@@ -25,7 +25,7 @@ from benchmarks.metrics import mean, percentile
 from benchmarks.tables import figure, table, verdict, write_json
 from memstrata.memory.embedding.port import Embedder
 from memstrata.memory.recall_rules import RecallRules
-from memstrata.server.caller import LOCAL_TENANT
+from memstrata.server.access.principal import LOCAL_TENANT
 from memstrata.storage import vectors
 from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Tx

@@ -109,6 +109,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
         "calls": start(folder, "calls", "--sizes", "20", *few, *million, "--folder", str(folder)),
         "compression": start(folder, "compression", sets, "--steps", "10", "--message-tokens", "5000"),
         "context": start(folder, "context", "--sizes", "20", "60", "--rounds", "1", "--calls", "2", "--turns", "5"),
+        "noisy_tenant": start(
+            folder, "noisy_tenant", "--rounds", "1", "--seconds", "1", "--lead", "0.5", "--rate", "6", "--allowed", "20"
+        ),
         "durability": start(
             folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "0.5"
         ),

@@ -56,6 +56,19 @@ def test_context_prints_its_cost_by_length_and_what_a_cache_could_reuse(runs: Ru
     assert "What a prompt cache could reuse, 5 turns" in printed
 
 
+def test_noisy_tenant_prints_what_quiet_ones_notice_and_that_the_noise_was_refused(runs: Runs) -> None:
+    printed, figures = runs["noisy_tenant"].result()
+    rounds = ["nobody", "the noisy one, closed", "the noisy one, open"]
+    assert [row[0] for row in runs["noisy_tenant"].rows() if row[0] in rounds] == rounds
+    assert [each["calls"] for each in figures["quiet"].values()] == [18] * 3
+    assert all(each["p50_ms"] > 0 < each["times"] for each in figures["quiet"].values())
+    assert "calls 20 times as often as it may" in printed
+    for counts in figures["noisy"].values():
+        assert counts.get("refused", 0) + counts.get("429", 0) + counts.get("answered", 0) > 0
+        assert counts.get("failed", 0) == 0
+    assert figures["noisy"]["open"]["dropped"] > 0
+
+
 def test_durability_counts_kills_and_finds_every_acknowledged_message_again(runs: Runs) -> None:
     printed, figures = runs["durability"].result()
     kills = figures["kill -9"]
