@@ -15,17 +15,20 @@ from rich.table import Table
 
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import iso
+from memstrata.memory.journaling import line_of
 from memstrata.memory.limits import Limits
 from memstrata.server.access.keys import CACHED_SECONDS, digest_of, is_key_id, new_key
 from memstrata.server.access.principal import RIGHTS, Right
 from memstrata.server.commands.database_check import look_at_database
 from memstrata.server.settings import Settings, SettingsError
-from memstrata.storage import api_keys
+from memstrata.storage import api_keys, journal
 from memstrata.storage.database import open_database, sqlite_path
 from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import ApiKey, Json, Tenant
+from memstrata.storage.installation import hmac_key
+from memstrata.storage.journal import Line
+from memstrata.storage.records import ApiKey, Json, Origin, Scope, Tenant
 from memstrata.storage.sqlite_database import MEMORY
-from memstrata.storage.transaction import Database
+from memstrata.storage.transaction import Database, Tx
 
 T = TypeVar("T")
 
@@ -130,7 +133,12 @@ async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T
 
 
 async def _create(database: Database, key: ApiKey, digest: str) -> None:
-    await database.write(api_keys.create, Tenant(key.tenant_id), key, digest)
+    async def write(tx: Tx, tenant: Tenant) -> None:
+        await api_keys.create(tx, tenant, key, digest)
+        await journal.append(tx, _scope(key), line)
+
+    line = await _line(database, key, "keys create", key.created_at)
+    await database.write(write, Tenant(key.tenant_id))
 
 
 async def _listed(database: Database) -> list[ApiKey]:
@@ -142,8 +150,26 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
     key = next((key for key in await _listed(database) if key.key_id == key_id), None)
     if key is None:
         raise NotFound(f"there is no key {key_id!r}; `memstrata keys list` shows those there are")
-    await database.write(api_keys.revoke, Tenant(key.tenant_id), key_id, now)
+
+    async def write(tx: Tx, tenant: Tenant) -> None:
+        if await api_keys.revoke(tx, tenant, key_id, now):
+            await journal.append(tx, _scope(key), line)
+
+    line = await _line(database, key, "keys revoke", now)
+    await database.write(write, Tenant(key.tenant_id))
     return key
+
+
+async def _line(database: Database, key: ApiKey, tool: str, now: int) -> Line:
+    """What the journal says of it."""
+    by = Origin("command line", tool, "command:keys")
+    return line_of(await database.read_installation(hmac_key), _scope(key), by, "done", now, counts={"keys": 1})
+
+
+def _scope(key: ApiKey) -> Scope:
+    """Whose the key is, as far as it is one agent's and one resource's."""
+    agent = key.agents[0] if key.agents is not None and len(key.agents) == 1 else ""
+    return Scope(key.tenant_id, agent, key.resource_id or "")
 
 
 def _granted(grant: Grant, key_id: str, now: int) -> ApiKey:

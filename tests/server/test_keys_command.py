@@ -247,3 +247,17 @@ async def test_keys_are_made_and_revoked_on_both_databases_while_a_server_has_it
         assert listed_key["state"] == "revoked"
     finally:
         await server.close()
+
+
+def test_the_journal_tells_of_keys_that_are_made_and_revoked_once(keys: Cli, cli: Cli, tmp_path: Path) -> None:
+    key = made(keys, "--tenant", "acme", "--resource", "ana")
+    for _ in range(2):
+        assert keys("revoke", key["id"])[0] == 0
+    code, out, _ = cli("journal", "--data-dir", str(tmp_path), "--format", "json")
+    assert code == 0
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [(line["tool"], line["tenant"], line["counts"]) for line in lines] == [
+        ("keys create", "acme", {"keys": 1}),
+        ("keys revoke", "acme", {"keys": 1}),
+    ]
+    assert key["key"] not in out
