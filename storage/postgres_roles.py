@@ -18,14 +18,26 @@ _FUNCTIONS = (
 )
 _STANDING = """
 SELECT current_user, rolsuper, rolbypassrls,
-       EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('threads') AND pg_has_role(current_user, relowner, 'MEMBER'))
+       EXISTS (SELECT FROM pg_class
+               WHERE relnamespace = current_schema()::regnamespace AND pg_has_role(current_user, relowner, 'MEMBER'))
+       OR EXISTS (SELECT FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid
+                  CROSS JOIN unnest(polroles) AS opens_to
+                  WHERE relnamespace = current_schema()::regnamespace AND polname = 'across'
+                    AND pg_has_role(current_user, opens_to, 'MEMBER'))
 FROM pg_roles WHERE rolname = current_user
 """
 
 
+_WHOSE = """
+SELECT current_user, (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads'))
+"""
+# They open to the owner's functions, and name whoever made the tables: after these changed hands that is another.
+_OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'across'"
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a role is to the tables."""
+    """What a role is to the tables. ``owner``: of any of them, or held to be by their policies."""
 
     role: str
     superuser: bool
@@ -47,16 +59,17 @@ async def standing(connection: Any) -> Standing:
     return Standing(*await connection.fetchrow(_STANDING))
 
 
-async def role_of(url: str) -> str:
-    """The role that a URL connects as. Raises StorageUnavailable, whose text repeats nothing of the URL."""
+async def role_of(url: str) -> tuple[str, str]:
+    """The role that a URL connects as, and who owns the tables there ("": there are none yet). Raises
+    StorageUnavailable, whose text repeats nothing of the URL."""
     try:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise StorageUnavailable(
-            f"cannot connect to Postgres as the role that serves ({type(error).__name__})"
-        ) from None
+        raise StorageUnavailable(f"cannot connect to Postgres ({type(error).__name__})") from None
     try:
-        return str(await connection.fetchval("SELECT current_user"))
+        found = await connection.fetchrow(_WHOSE)
+        assert found is not None
+        return str(found[0]), str(found[1] or "")
     finally:
         await connection.close()
 
@@ -67,6 +80,9 @@ async def grant(connection: Any, role: str) -> None:
     quoted = await connection.fetchval("SELECT quote_ident($1)", role)
     schema = await connection.fetchval("SELECT quote_ident(current_schema())")
     await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}")
+    for (name,) in await connection.fetch(_OPENING):
+        table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
+        await connection.execute(f"ALTER POLICY across ON {table} TO CURRENT_USER")
     for (name,) in await connection.fetch(_TABLES):
         rights = _LESS.get(name, "SELECT, INSERT, UPDATE, DELETE")
         table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)

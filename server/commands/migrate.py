@@ -29,11 +29,17 @@ async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
         check(owner_url)
     except ValueError as error:
         raise InvalidInput(f"--owner-url: {error}") from None
-    role = await role_of(url)
+    role, _ = await role_of(url)
+    own, owner = await role_of(owner_url)
+    if own == role:
+        raise InvalidInput(f"--owner-url: {role} is the role that serves; the owner is to be another")
+    if owner and owner != own:
+        raise InvalidInput(
+            f"--owner-url: the tables belong to {owner}, not to {own}; as a superuser, in this database: "
+            f"REASSIGN OWNED BY {owner} TO {own}, and then this command again"
+        )
     database = await PostgresDatabase.open(owner_url, pool_size=1)
     try:
-        if database.standing.role == role:
-            raise InvalidInput(f"--owner-url: {role} is the role that serves; the owner is to be another")
         await database.grant(role)
     finally:
         await database.close()

@@ -117,3 +117,16 @@ async def test_the_owner_s_url_makes_the_tables_for_the_role_that_serves(
         await admin.execute(f"DROP OWNED BY {role}")
         await admin.execute(f"DROP ROLE {role}")
         await admin.close()
+
+
+async def test_tables_of_another_role_are_left_as_they_are_and_it_is_said_how_to_hand_them_over(
+    cli: Cli, postgres_url: str, serving_url: str
+) -> None:
+    owner = urlsplit(postgres_url).username
+    code, _, err = await to_thread.run_sync(
+        lambda: cli("migrate", "--database", postgres_url, "--owner-url", serving_url)
+    )
+    assert code == 1
+    assert f"the tables belong to {owner}" in err
+    assert f"REASSIGN OWNED BY {owner} TO " in err
+    assert await refused(postgres_url) == ""

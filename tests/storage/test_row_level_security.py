@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -209,3 +210,45 @@ async def test_an_unbound_look_finds_no_thread(serving: PostgresDatabase) -> Non
 
     with pytest.raises(NotFound):
         await serving.read_installation(find)
+
+
+async def test_tables_that_change_hands_open_to_their_new_owner_alone(
+    postgres_admin_url: str, postgres_url: str, serving_url: str
+) -> None:
+    """From a role that made the tables and served, to one that owns them and one that serves."""
+    first = await PostgresDatabase.open(postgres_url)
+    await say(first, "main", draft(), scope=ABROAD)
+    former = first.standing.role
+    await first.close()
+    second = urlsplit(serving_url).username
+    admin = await asyncpg.connect(postgres_admin_url, database=urlsplit(postgres_url).path.removeprefix("/"))
+    schema = urlsplit(postgres_url).query.partition("search_path=")[2]
+    tables = await admin.fetch("SELECT tablename FROM pg_tables WHERE schemaname = $1", schema)
+    functions = await admin.fetch(
+        "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = $1::text::regnamespace AND prosecdef", schema
+    )
+    await admin.execute(f"GRANT USAGE, CREATE ON SCHEMA {schema} TO {second}")
+    for (table,) in tables:
+        await admin.execute(f"ALTER TABLE {schema}.{table} OWNER TO {second}")
+    for (function,) in functions:
+        await admin.execute(f"ALTER FUNCTION {function} OWNER TO {second}")
+
+    still = await PostgresDatabase.open(serving_url)
+    assert still.standing.unfit.endswith("owns the tables")
+    await still.grant(former)
+    await still.close()
+
+    served = await PostgresDatabase.open(postgres_url)
+    assert served.standing.unfit == ""
+    assert await served.read_installation(places.count_messages) == 1
+    await served.close()
+    connection = await asyncpg.connect(postgres_url)
+    async with connection.transaction():
+        await connection.execute("SELECT set_config('memstrata.across', 'yes', true)")
+        assert await connection.fetchval("SELECT count(*) FROM threads") == 0
+    await connection.close()
+    for (table,) in tables:
+        await admin.execute(f"ALTER TABLE {schema}.{table} OWNER TO {former}")
+    for (function,) in functions:
+        await admin.execute(f"ALTER FUNCTION {function} OWNER TO {former}")
+    await admin.close()
