@@ -211,6 +211,7 @@ class DrainingServer(uvicorn.Server):
         await anyio.sleep(0.05)  # an answer on its way to an SSE stream
         AppStatus.should_exit = True
         await super().shutdown(sockets)
+        AppStatus.should_exit = False  # one flag for the process, which may serve again
         self._captured_signals.clear()
 
     async def _drain(self, seconds: float) -> None:

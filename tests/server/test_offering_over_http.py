@@ -19,6 +19,8 @@ from memstrata.server.http_transport import build_app
 from memstrata.server.memory_uri import OF_A_THREAD, uri_of
 from memstrata.server.settings import load_settings
 
+from .gated_server import ANA, Told, connected, served, settings_in
+
 pytestmark = pytest.mark.anyio
 
 HOST = "http://127.0.0.1:8765"
@@ -78,3 +80,11 @@ async def test_a_session_has_a_conversation_of_its_own(connect: Connect) -> None
         assert found == await uris(client)
         for uri in found:
             await client.read_resource(uri)
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+async def test_a_server_that_has_ended_leaves_the_answers_of_the_next_whole(connect: Connect, tmp_path: Path) -> None:
+    async with served(settings_in(tmp_path), Told(ana=ANA)) as url, connected(url, "ana", "legacy") as client:
+        await uris(client)
+    async with connect("legacy") as client:
+        assert len(await uris(client)) == len(FIXED) + len(OF_A_THREAD)
