@@ -1,8 +1,6 @@
 """Erasing for good: everything that is kept of a resource, or of its threads of one name. A receipt tells how much that
 was, and holds nothing of it."""
 
-import hashlib
-import hmac
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,7 @@ from typing import Literal
 from memstrata.memory.acceptance import check_id
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine
-from memstrata.memory.journaling import line_of, resource_mark
+from memstrata.memory.journaling import line_of, mark, resource_mark
 from memstrata.storage import erasable, erasing, events, installation, journal
 from memstrata.storage.erasable import Counts
 from memstrata.storage.errors import StorageUnavailable
@@ -27,8 +25,6 @@ Bytes = Literal["erased", "owed", "vacuum"]
 """What became of the bytes. ``erased``: the SQLite file was rewritten and its log emptied. ``owed``: another process is
 at the file; a running server, or the next one to start, rewrites it within a minute. ``vacuum``: Postgres reuses the
 space by itself; its old log files and backups are the operator's."""
-
-_MARK_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +105,11 @@ async def erase(
         tenant.tenant_id,
         agent_id,
         resource_mark(engine.hmac_key, resource_id),
-        _mark(engine, thread_id) if thread_id else "",
+        mark(engine.hmac_key, "thread", thread_id) if thread_id else "",
         counts,
         rest,
         dry_run,
     )
-
-
-def _mark(engine: Engine, thread_id: str) -> str:
-    body = b"thread\x00" + thread_id.encode()
-    return hmac.new(engine.hmac_key, body, hashlib.sha256).hexdigest()[:_MARK_CHARS]
 
 
 async def _count(tx: Tx, _: Tenant, scopes: Sequence[Scope], thread_id: str) -> Counts:

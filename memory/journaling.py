@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from memstrata.storage import journal
 from memstrata.storage.errors import MemstrataError, StorageUnavailable
@@ -50,10 +50,15 @@ def _number(value: Any) -> int:
     return len(value) if isinstance(value, list) else value if type(value) is int else 0
 
 
-@lru_cache(maxsize=4096)
 def resource_mark(hmac_key: bytes, resource_id: str) -> str:
     """What stands for a resource in the journal: the same for the same id, and it tells nobody the id."""
-    body = b"resource\x00" + resource_id.encode(errors="surrogatepass")
+    return mark(hmac_key, "resource", resource_id)
+
+
+@lru_cache(maxsize=4096)
+def mark(hmac_key: bytes, what: Literal["resource", "thread"], id_: str) -> str:
+    """The same of a resource or a thread."""
+    body = f"{what}\0{id_}".encode(errors="surrogatepass")
     return hmac.new(hmac_key, body, hashlib.sha256).hexdigest()[:_MARK_CHARS]
 
 

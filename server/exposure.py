@@ -1,7 +1,7 @@
 """Who can reach ``memstrata serve``, by which names, and whether it may start so."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from memstrata.server.host_guard import ANY_PORT, Allowed
@@ -17,15 +17,13 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
-class Served(Protocol):
-    """What the database says: whether there is an API key that may be used, and why tenants other than this machine's
-    may not be served from it, if there are credentials of such."""
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the database says. ``any_key``: there is an API key that is neither revoked nor expired. ``unfit``: why
+    tenants other than this machine's may not be served from it, though there are credentials of such; "": they may."""
 
-    @property
-    def any_key(self) -> bool: ...
-
-    @property
-    def unfit(self) -> str: ...
+    any_key: bool
+    unfit: str = ""
 
 
 def refusal(settings: Settings, look: Callable[[], Served]) -> str:

@@ -10,17 +10,18 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Table,
-    Text,
     bindparam,
     select,
     text,
-    tuple_,
     union_all,
 )
 
+from memstrata.storage import paging
 from memstrata.storage.across import Look
+from memstrata.storage.paging import behind
 from memstrata.storage.records import Scope
 from memstrata.storage.run_listing import EXPIRED
+from memstrata.storage.scoping import of_scope
 from memstrata.storage.tables import (
     SCOPE,
     deletions,
@@ -53,11 +54,10 @@ def _of(table: Table, *past: ColumnElement[bool]) -> Select[Any]:
 def _page(found: Any) -> Select[Any]:
     """The next scopes behind one, each once."""
     columns = [found.c[name] for name in SCOPE]
-    after = tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in SCOPE))
     return (
         select(*columns)
         .distinct()
-        .where(tuple_(*columns) > after)
+        .where(behind(columns))
         .order_by(*columns)
         .limit(bindparam("most", type_=BigInteger()))
     )
@@ -89,17 +89,11 @@ _WITH_EXPIRED_RUNS = Look(
 async def erasable(tx: Tx, times: Times, *, after: Scope, most: int = 100) -> list[Scope]:
     """The next scopes behind ``after`` of which something is to be erased."""
     given = {"deleted_before": times.deleted_before, "answered_before": times.answered_before}
-    return [Scope(*row) for row in await _ERASABLE.rows(tx, **_behind(after), **given, most=most)]
+    return [Scope(*row) for row in await _ERASABLE.rows(tx, **paging.after(of_scope(after)), **given, most=most)]
 
 
 async def with_expired_runs(tx: Tx, now: int, *, after: Scope, most: int = 100) -> list[Scope]:
     """The next scopes behind ``after`` that have runs whose checkpoint has expired and that nobody holds."""
-    return [Scope(*row) for row in await _WITH_EXPIRED_RUNS.rows(tx, **_behind(after), now=now, most=most)]
-
-
-def _behind(scope: Scope) -> dict[str, str]:
-    return {
-        "after_tenant_id": scope.tenant_id,
-        "after_agent_id": scope.agent_id,
-        "after_resource_id": scope.resource_id,
-    }
+    return [
+        Scope(*row) for row in await _WITH_EXPIRED_RUNS.rows(tx, **paging.after(of_scope(after)), now=now, most=most)
+    ]

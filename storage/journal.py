@@ -10,6 +10,7 @@ from sqlalchemy import Select, bindparam, delete, func, insert, select, text
 
 from memstrata.storage.journal_table import journal
 from memstrata.storage.records import Scope
+from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Tx
 
 Outcome = Literal["done", "repeated", "denied", "failed"]
@@ -57,7 +58,6 @@ class Wanted:
     resource_mark: str | None = None
 
 
-_in_json = json.JSONEncoder(separators=(",", ":")).encode
 _given = [column.name for column in journal.c if column.name != "row_id"]
 # Inline: without RETURNING. Who may only append may not read the number of what it appended.
 _APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
@@ -75,7 +75,7 @@ async def append(tx: Tx, scope: Scope, line: Line) -> None:
         principal=line.principal,
         client=line.client,
         tool=line.tool,
-        counts=_in_json(dict(line.counts)),
+        counts=to_json(dict(line.counts)),
         outcome=line.outcome,
         reason=line.reason,
     )

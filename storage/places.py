@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, Table, Text, bindparam, cast, func, select, tuple_, union
+from sqlalchemy import BigInteger, Select, Table, bindparam, cast, func, select, union
 
 from memstrata.storage import entries as kept
+from memstrata.storage import paging
 from memstrata.storage.across import Look
+from memstrata.storage.paging import behind
 from memstrata.storage.records import Scope
 from memstrata.storage.scoping import in_thread, of_scope, of_thread
 from memstrata.storage.tables import SCOPE, THREAD, entries, messages, resources, threads
@@ -30,7 +32,7 @@ _THREADS = Look(
     "memstrata_threads_after",
     select(*_columns)
     .where(
-        tuple_(*_columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in THREAD)),
+        behind(_columns),
         threads.c.deletion_uid.is_(None),
     )
     .order_by(*_columns)
@@ -42,7 +44,7 @@ _ENTRIES = Look(
     "memstrata_entries_after",
     select(*_entry_columns)
     .where(
-        tuple_(*_entry_columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in (*SCOPE, "entry_id"))),
+        behind(_entry_columns),
         entries.c.status == "active",
     )
     .order_by(*_entry_columns)
@@ -67,15 +69,20 @@ _COUNT = Look(
 
 async def entries_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next active entries behind ``after``, all scopes in one order: each is the thread that it is in the index."""
-    values = {f"after_{name}": value for name, value in of_scope(after.scope).items()}
-    rows = await _ENTRIES.rows(tx, **values, after_entry_id=after.thread_uid.removeprefix(kept.PLACE), most=most)
+    of = {**of_scope(after.scope), "entry_id": after.thread_uid.removeprefix(kept.PLACE)}
+    rows = await _ENTRIES.rows(tx, **paging.after(of), most=most)
     return [ThreadPlace(Scope(*row[:3]), kept.place_of(row[3])) for row in rows]
 
 
 def _scopes_of(table: Table) -> Select[Any]:
     columns = [table.c[name] for name in SCOPE]
-    behind = tuple_(*columns) > tuple_(*(bindparam(f"after_{name}", type_=Text()) for name in SCOPE))
-    some = select(*columns).distinct().where(behind).order_by(*columns).limit(bindparam("most", type_=BigInteger()))
+    some = (
+        select(*columns)
+        .distinct()
+        .where(behind(columns))
+        .order_by(*columns)
+        .limit(bindparam("most", type_=BigInteger()))
+    )
     return select(*some.subquery().c)
 
 
@@ -89,14 +96,13 @@ _SCOPES = Look(
 
 async def scopes_after(tx: Tx, after: Scope, most: int) -> list[Scope]:
     """The next scopes behind ``after`` of which anything is kept, those of a tenant one after the other."""
-    values = {f"after_{name}": value for name, value in of_scope(after).items()}
-    return [Scope(*row) for row in await _SCOPES.rows(tx, **values, most=most)]
+    return [Scope(*row) for row in await _SCOPES.rows(tx, **paging.after(of_scope(after)), most=most)]
 
 
 async def threads_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPlace]:
     """The next threads behind ``after``, all scopes in one order."""
-    values = {f"after_{name}": value for name, value in of_thread(after.scope, after.thread_uid).items()}
-    return [ThreadPlace(Scope(*row[:3]), row[3]) for row in await _THREADS.rows(tx, **values, most=most)]
+    of = of_thread(after.scope, after.thread_uid)
+    return [ThreadPlace(Scope(*row[:3]), row[3]) for row in await _THREADS.rows(tx, **paging.after(of), most=most)]
 
 
 async def seqs_after(tx: Tx, place: ThreadPlace, after: int, most: int) -> list[int]:

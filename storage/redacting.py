@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, insert, select, tuple_, update
+from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, insert, select, update
 
 from memstrata.storage import entries as kept
-from memstrata.storage import installation, job_setbacks, reindexing, resources, search, search_rows, threads
+from memstrata.storage import installation, job_setbacks, paging, reindexing, resources, search, search_rows, threads
 from memstrata.storage.content_columns import CONTENT
+from memstrata.storage.paging import behind
 from memstrata.storage.records import Scope, SearchText, Thread
 from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from memstrata.storage.statements import any_of
@@ -83,7 +84,7 @@ def _page(table: Table, continued: bool) -> Select[Any]:
     key = _columns(table, _key_of(table))
     query = select(*_columns(table, _read(table))).where(in_scope(table))
     if continued:
-        query = query.where(tuple_(*key) > tuple_(*(bindparam(f"after_{each.name}", type_=each.type) for each in key)))
+        query = query.where(behind(key))
     return query.order_by(*key).limit(bindparam("most"))
 
 
@@ -91,7 +92,7 @@ async def page(tx: Tx, scope: Scope, of: str, *, after: Key | None, most: int) -
     """The next rows of a table with content behind a key, in the order of keys, deleted ones included."""
     table = metadata.tables[of]
     names = _key_of(table)
-    values = {f"after_{name}": value for name, value in zip(names, after or (), strict=False)}
+    values = paging.after(dict(zip(names, after or (), strict=False)))
     rows = await tx.all(_page(table, after is not None), **of_scope(scope), **values, most=most)
     found = [dict(zip(_read(table), row, strict=True)) for row in rows]
     return [Kept(tuple(row[name] for name in names), row) for row in found]

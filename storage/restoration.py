@@ -160,8 +160,8 @@ _ERASE_ANSWERS = delete(idempotency).where(in_scope(idempotency), idempotency.c.
 
 
 async def erase_expired(tx: Tx, scope: Scope, *, deleted_before: int, answered_before: int, most: int = 100) -> int:
-    """Erase at most ``most`` deletes older than ``deleted_before``, and answers kept for repeated
-    requests older than ``answered_before`` (both milliseconds since 1970). Returns how many deletes were erased."""
+    """Erase at most ``most`` deletes older than ``deleted_before``, and answers kept for repeated requests older than
+    ``answered_before`` (both milliseconds since 1970). Returns how many deletes were erased."""
     expired = await tx.all(_EXPIRED, **of_scope(scope), before=deleted_before, most=most)
     for thread_uid, deletion_uid, kind in expired:
         of = of_thread(scope, thread_uid)

@@ -79,6 +79,7 @@ _NAMES = ("version", "change", "actor", "tool", "created_at")
 def _of(table: Table) -> _Statements:
     own = in_thread(table) if "thread_uid" in table.c else in_scope(table)
     key = [column.name for column in table.primary_key if column.name != "version"]
+    owner = [table.c.thread_uid] if "thread_uid" in table.c else []
     told = [table.c[name] for name in _NAMES]
     there = sources_there.version_there(table)
     full = select(*told, table.c.content).where(own, there)
@@ -90,7 +91,7 @@ def _of(table: Table) -> _Statements:
         all=select(*told).where(own, there).order_by(table.c.version.desc()),
         put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
-        cleared=select(*(table.c[name] for name in key), table.c.version)
+        cleared=select(*owner, table.c.version)
         # Written out, since an index on some of the rows serves no statement that has a parameter there.
         .where(in_scope(table), text("change = 'clear'"), table.c.created_at < bindparam("before"))
         .order_by(table.c.created_at)
@@ -194,13 +195,13 @@ async def newest(tx: Tx, scope: Scope, thread: Thread | None) -> Version | None:
 
 
 async def erase_cleared(tx: Tx, scope: Scope, *, cleared_before: int, most: int = 100) -> int:
-    """Erase what was in at most ``most`` documents of each kind before they were cleared, where that
-    was before the time (milliseconds since 1970). Returns how many documents that were."""
+    """Erase what was in at most ``most`` documents of each kind before they were cleared, where that was before the
+    time (milliseconds since 1970). Returns how many documents that were."""
     erased = 0
     for table in (session_memories, user_profiles):
         statements = _of(table)
         for *owner, version in await tx.all(statements.cleared, **of_scope(scope), before=cleared_before, most=most):
-            of = dict(zip(("tenant_id", "agent_id", "resource_id", "thread_uid"), owner, strict=False))
+            of = of_thread(scope, *owner) if owner else of_scope(scope)
             await tx.run(statements.forget, **of, first_kept=version)
             await tx.run(statements.mark, **of, which=version)
             erased += 1

@@ -2,17 +2,16 @@
 
 import json
 import logging
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 import jwt
 
+from memstrata.server.certificates import trusted
 from memstrata.server.jwt_settings import JwtSettings
 from memstrata.server.settings import SettingsError
 from memstrata.storage.errors import StorageUnavailable
@@ -60,7 +59,7 @@ class KeySet:
             self._url = httpx2.URL(settings.keys_url)
         except httpx2.InvalidURL:
             raise SettingsError("jwt.jwks_url: https://HOST/PATH is needed") from None
-        self._tls = _trusted(settings.ca_file)
+        self._tls = trusted(settings.ca_file, "jwt.ca_file")
         self._algorithms = settings.algorithms
         self._cache_seconds = settings.jwks_cache_seconds
         self._fetch_seconds = fetch_seconds
@@ -133,18 +132,6 @@ class KeySet:
                 if len(document) > MAX_BYTES:
                     raise _Unusable(f"it is larger than {MAX_BYTES:,} bytes")
             return bytes(document)
-
-
-def _trusted(ca_file: str) -> ssl.SSLContext:
-    if not ca_file:
-        return httpx2.create_ssl_context()
-    try:
-        return ssl.create_default_context(cafile=Path(ca_file).expanduser())
-    except (OSError, RuntimeError) as error:
-        raise SettingsError(
-            f"jwt.ca_file: a PEM file of certificates is needed, and {ca_file} cannot be read as one "
-            f"({type(error).__name__})"
-        ) from None
 
 
 def _usable(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:

@@ -1,6 +1,5 @@
 """``memstrata bridge``: a memory that is served elsewhere, for hosts that launch a command and can set no headers."""
 
-import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import httpx2
 
 from memstrata.server.bridging import run_bridge
 from memstrata.server.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from memstrata.server.certificates import trusted
 from memstrata.server.exposure import is_loopback
 from memstrata.server.remote_server import Remote
 from memstrata.server.settings import Settings, SettingsError
@@ -27,7 +27,7 @@ def bridge(settings: Settings, url: str) -> int:
         (b"Authorization", b"Bearer " + _key(settings).encode()),
         *((name.encode(), value.encode()) for name, value in _named(settings)),
     )
-    return run_bridge(Remote(endpoint, headers, _trusted(settings.bridge.ca_file)), claim_stdio())
+    return run_bridge(Remote(endpoint, headers, trusted(settings.bridge.ca_file, "bridge.ca_file")), claim_stdio())
 
 
 def _endpoint(given: str) -> httpx2.URL:
@@ -61,15 +61,3 @@ def _named(settings: Settings) -> Iterator[tuple[str, str]]:
     """What the launch names; what it leaves out, the key decides."""
     headers = {"agent": AGENT_HEADER, "resource": RESOURCE_HEADER, "thread": THREAD_HEADER}
     return ((headers[name], getattr(settings, name)) for name in headers if name in settings.model_fields_set)
-
-
-def _trusted(ca_file: str) -> ssl.SSLContext:
-    if not ca_file:
-        return httpx2.create_ssl_context()
-    try:
-        return ssl.create_default_context(cafile=Path(ca_file).expanduser())
-    except (OSError, RuntimeError) as error:
-        raise SettingsError(
-            f"bridge.ca_file: a PEM file of certificates is needed, and {ca_file} cannot be read as one "
-            f"({type(error).__name__})"
-        ) from None

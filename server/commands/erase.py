@@ -9,10 +9,8 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.erasing import Receipt, shown
 from memstrata.memory.erasing import erase as erase_for_good
 from memstrata.memory.quoting import one_line
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import close_engine, open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings, SettingsError
-from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.records import Json, Origin, Tenant
 
 _BYTES = {
@@ -59,20 +57,12 @@ def erase(settings: Settings, asked: Asked, *, dry_run: bool, sure: bool, as_jso
 
 async def _erase(settings: Settings, asked: Asked, *, dry_run: bool, sure: bool) -> Receipt | None:
     """None: whoever was asked did not want it."""
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so there is nothing to erase")
-    if not state.exists:
-        raise NotFound(f"there is nothing to erase: there is no database at {state.where}")
-    engine = await open_engine(settings)
-    try:
+    async with stored_memory(settings, off="there is nothing to erase", absent="there is nothing to erase") as engine:
         if not (dry_run or sure):
             expected = await _act(engine, asked, dry_run=True)
             if expected.rows and not await asyncio.to_thread(_agreed, asked, expected):
                 return None
         return await _act(engine, asked, dry_run=dry_run)
-    finally:
-        await close_engine(engine)
 
 
 async def _act(engine: Engine, asked: Asked, *, dry_run: bool) -> Receipt:

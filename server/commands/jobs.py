@@ -11,12 +11,10 @@ from memstrata.memory.engine import Engine
 from memstrata.memory.journaling import Wrote
 from memstrata.memory.quoting import one_line
 from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
 from memstrata.server.thinking import chosen_models
 from memstrata.storage import jobs as stored
-from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.jobs import JobRow
 from memstrata.storage.records import Json, Origin, Scope
 from memstrata.storage.transaction import Tx
@@ -56,19 +54,11 @@ def jobs(settings: Settings, *, resume: bool, as_json: bool) -> int:
 
 
 async def _looked(settings: Settings, resume: bool) -> tuple[int, list[JobRow]]:
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so there are no jobs")
-    if not state.exists:
-        raise NotFound(f"there are no jobs: there is no database at {state.where}")
-    engine = await open_engine(settings)
     scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
-    try:
+    async with stored_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
         resumed = await _resume(engine, scope, now) if resume else 0
         return resumed, await engine.database.read(stored.waiting, scope, now)
-    finally:
-        await engine.database.close()
 
 
 async def _resume(engine: Engine, scope: Scope, now: int) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -17,11 +16,12 @@ from memstrata.memory.acceptance import parse_time
 from memstrata.memory.ages import iso
 from memstrata.memory.journaling import line_of, resource_mark
 from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.commands.lengths import length_ms
+from memstrata.server.commands.stored import expect_database
 from memstrata.server.settings import Settings, SettingsError
 from memstrata.storage import journal as stored
 from memstrata.storage.database import open_database, sqlite_path
-from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.errors import InvalidInput
 from memstrata.storage.installation import hmac_key
 from memstrata.storage.journal import Act, Journaled, Outcome, Wanted
 from memstrata.storage.records import Json, Origin, Scope
@@ -29,8 +29,6 @@ from memstrata.storage.transaction import Database, Tx
 
 T = TypeVar("T")
 
-_LENGTH = re.compile(r"([0-9]{1,6})([mhd])")
-_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MARK_SHOWN = 12
 _NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
 _BY = Origin("command line", "journal", "command:journal")
@@ -105,14 +103,10 @@ async def _pruned(database: Database, settings: Settings, before: int, now: int)
 
 async def _in_database(settings: Settings, act: Act, use: Callable[[Database], Awaitable[T]]) -> T:
     """Open it as the owner of the tables, as far as that is another role than the server's."""
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so there is no journal")
     if sqlite_path(settings.database.get_secret_value(), settings.database_file) is None:
         owner = settings.postgres.owner_url
         settings = settings.model_copy(update={"database": owner}) if owner.get_secret_value() else settings
-    state = await look_at_database(settings)
-    if not state.exists:
-        raise NotFound(f"there is no journal: there is no database at {state.where}")
+    await expect_database(settings, off="there is no journal", absent="there is no journal")
     database = await open_database(settings.database.get_secret_value(), settings.database_file)
     try:
         if not await database.read_installation(stored.may, act):
@@ -126,8 +120,8 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
 
 
 def _ago(given: str, now: int) -> int | None:
-    length = _LENGTH.fullmatch(given)
-    return now - int(length[1]) * _UNIT_MS[length[2]] if length else None
+    length = length_ms(given, digits=6)
+    return None if length is None else now - length
 
 
 def _time(given: str | None, flag: str, now: int) -> int | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -19,7 +18,8 @@ from memstrata.memory.journaling import line_of
 from memstrata.memory.limits import Limits
 from memstrata.server.access.keys import CACHED_SECONDS, digest_of, is_key_id, new_key
 from memstrata.server.access.principal import RIGHTS, Right
-from memstrata.server.commands.database_check import look_at_database
+from memstrata.server.commands.lengths import DAY_MS, length_ms
+from memstrata.server.commands.stored import expect_database
 from memstrata.server.settings import Settings, SettingsError
 from memstrata.storage import api_keys, journal
 from memstrata.storage.database import open_database, sqlite_path
@@ -32,9 +32,8 @@ from memstrata.storage.transaction import Database, Tx
 
 T = TypeVar("T")
 
-_LENGTH = re.compile(r"([0-9]{1,9})([mhd])")
-_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_MS = 36_500 * _UNIT_MS["d"]
+_NO_KEYS = "there are no keys"
+_LONGEST_MS = 36_500 * DAY_MS
 _NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
 
 
@@ -55,7 +54,8 @@ def create(settings: Settings, grant: Grant, *, as_json: bool) -> int:
 
     Raises SettingsError for a grant that is refused, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
-    _check_memory(settings)
+    if settings.memory == "off":
+        raise InvalidInput(f"memory is off: nothing is stored, and so {_NO_KEYS}")
     if sqlite_path(settings.database.get_secret_value(), settings.database_file) == MEMORY:
         raise InvalidInput("the database is in memory: a key in it would be gone with this command")
     key_id, secret = new_key()
@@ -111,16 +111,8 @@ def revoke(settings: Settings, key_id: str) -> int:
     return 0
 
 
-def _check_memory(settings: Settings) -> None:
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so there are no keys")
-
-
 async def _in_known_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
-    state = await look_at_database(settings)
-    _check_memory(settings)
-    if not state.exists:
-        raise NotFound(f"there are no keys: there is no database at {state.where}")
+    await expect_database(settings, off=_NO_KEYS, absent=_NO_KEYS)
     return await _in_database(settings, act)
 
 
@@ -200,8 +192,7 @@ def _rights(given: str) -> tuple[Right, ...]:
 def _expiry(given: str, now: int) -> int | None:
     if given == "never":
         return None
-    length = _LENGTH.fullmatch(given)
-    lasts = int(length[1]) * _UNIT_MS[length[2]] if length else 0
+    lasts = length_ms(given, digits=9) or 0
     if not 0 < lasts <= _LONGEST_MS:
         raise InvalidInput(
             f"--expires: {given!r} is no length of time; allowed are minutes, hours or days such as 30m, 12h, 90d, up "

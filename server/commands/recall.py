@@ -14,12 +14,10 @@ from memstrata.server.access.credentials import local_principal
 from memstrata.server.actions.call import Call
 from memstrata.server.actions.recall import recall_memory
 from memstrata.server.caller import Caller, scope_of
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import close_engine, open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
 from memstrata.server.tool_server import checked
 from memstrata.server.tools.recall import TOOLS
-from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.records import Json
 
 PATIENCE_MS = 20_000
@@ -52,14 +50,9 @@ def recall(settings: Settings, question: str, *, limit: int, thread_id: str, exp
 
 async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
     """The tool's answers, one for each call's arguments."""
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so nothing can be recalled")
-    if not state.exists:
-        raise NotFound(f"nothing is remembered: there is no database at {state.where}")
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS})
-    engine = await open_engine(settings.model_copy(update={"embedding": patient}))
-    try:
+    settings = settings.model_copy(update={"embedding": patient})
+    async with stored_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
         person = local_principal(settings.agent, settings.resource)
         caller = Caller(person, scope_of(person, "", ""), settings.thread, "", "command line")
         (declared,) = TOOLS
@@ -70,8 +63,6 @@ async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
             )
             for arguments in asked
         ]
-    finally:
-        await close_engine(engine)
 
 
 def _show(console: Console, hits: list[Json]) -> None:

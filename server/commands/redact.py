@@ -10,10 +10,8 @@ from memstrata.memory.acceptance import check_id
 from memstrata.memory.quoting import one_line
 from memstrata.memory.redacting import Redacted
 from memstrata.memory.redacting import redact as mask_stored
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import close_engine, open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
-from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.records import Json, Origin, Tenant
 
 LINE_SECONDS = 5.0
@@ -43,19 +41,11 @@ def redact(settings: Settings, tenant: str | None, *, everything: bool, dry_run:
 
 
 async def _redact(settings: Settings, tenant: str | None, everything: bool, dry_run: bool) -> Redacted:
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so there is nothing to mask")
-    if not state.exists:
-        raise NotFound(f"there is nothing to mask: there is no database at {state.where}")
-    engine = await open_engine(settings)
-    try:
+    async with stored_memory(settings, off="there is nothing to mask", absent="there is nothing to mask") as engine:
         whose = None if tenant is None else Tenant(check_id(tenant, "--tenant", engine.limits.id_chars))
         return await mask_stored(
             engine, whose, everything=everything, dry_run=dry_run, origin=_ORIGIN, told=_progress()
         )
-    finally:
-        await close_engine(engine)
 
 
 def _progress() -> Callable[[int], None]:

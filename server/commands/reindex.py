@@ -14,11 +14,10 @@ from memstrata.memory.embedding.service import Embedding
 from memstrata.memory.engine import Engine
 from memstrata.memory.reindexing import rebuild_all, rebuild_old
 from memstrata.memory.vector_writing import VectorWriter
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import close_engine, open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
 from memstrata.storage import places, vectors
-from memstrata.storage.errors import Conflict, InvalidInput, NotFound
+from memstrata.storage.errors import Conflict
 
 LINE_SECONDS = 5.0
 """Where there is no terminal, how often a line says how far it is."""
@@ -37,20 +36,12 @@ def reindex(settings: Settings, *, rebuild: bool) -> int:
 
 
 async def _reindex(settings: Settings, rebuild: bool) -> int:
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so nothing can be indexed")
-    if not state.exists:
-        raise NotFound(f"nothing is stored: there is no database at {state.where}")
-    engine = await open_engine(settings)
-    try:
+    async with stored_memory(settings, off="nothing can be indexed", absent="nothing is stored") as engine:
         await _words(engine, rebuild)
         if engine.embedding is None:
             _say("vectors: none, since there is no embedder (embedding.embedder = none)")
         else:
             await _vectors(engine, engine.embedding)
-    finally:
-        await close_engine(engine)
     return 0
 
 

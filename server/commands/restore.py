@@ -8,10 +8,9 @@ from memstrata.memory.deleting import deletions_to_undo
 from memstrata.memory.deleting import restore as undo
 from memstrata.memory.engine import Engine
 from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
-from memstrata.storage.errors import InvalidInput, NotFound
+from memstrata.storage.errors import NotFound
 from memstrata.storage.records import Origin, Scope
 from memstrata.storage.restoration import Deletion
 
@@ -25,14 +24,8 @@ def restore(settings: Settings, deletion_uid: str | None, thread_id: str | None)
 
 
 async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str | None) -> int:
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so nothing can be restored")
-    if not state.exists:
-        raise NotFound(f"nothing was deleted: there is no database at {state.where}")
-    engine = await open_engine(settings)
     scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
-    try:
+    async with stored_memory(settings, off="nothing can be restored", absent="nothing was deleted") as engine:
         if deletion_uid is None:
             deletions = await deletions_to_undo(engine, scope)
             if thread_id is None:
@@ -40,8 +33,6 @@ async def _restore(settings: Settings, deletion_uid: str | None, thread_id: str 
                 return 0
             deletion_uid = _newest_of(thread_id, deletions)
         restored = await undo(engine, scope, deletion_uid, origin=Origin("command line", "restore", "command:restore"))
-    finally:
-        await engine.database.close()
     thread, count = f"the thread {restored.thread_id!r}", _messages(restored)
     sys.stdout.write(
         f"restored {thread}, with {count}\n" if restored.kind == "thread" else f"restored {count} of {thread}\n"

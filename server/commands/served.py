@@ -2,22 +2,13 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 
 from memstrata.server.access.principal import LOCAL_TENANT
+from memstrata.server.exposure import Served
 from memstrata.server.settings import Settings
 from memstrata.server.several_tenants import one_tenant_only
 from memstrata.storage import api_keys
 from memstrata.storage.database import open_database
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """``any_key``: there is an API key that is neither revoked nor expired. ``unfit``: why tenants other than this
-    machine's may not be served from the database, though there are credentials of such; "": they may."""
-
-    any_key: bool
-    unfit: str = ""
 
 
 def look(settings: Settings) -> Served:

@@ -12,11 +12,9 @@ from rich.table import Table
 from memstrata.memory.usage import shown_model, total
 from memstrata.memory.usage_shapes import NANO
 from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.runtime import open_engine
+from memstrata.server.commands.stored import stored_memory
 from memstrata.server.settings import Settings
 from memstrata.storage import usage as stored
-from memstrata.storage.errors import InvalidInput, NotFound
 from memstrata.storage.records import Json, Scope, Tenant
 from memstrata.storage.transaction import Database
 from memstrata.storage.usage import OfOwner, Spent
@@ -52,16 +50,8 @@ def _whose(settings: Settings, by: By) -> str:
 
 
 async def _rows(settings: Settings, by: By) -> list[OfOwner]:
-    state = await look_at_database(settings)
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so no usage either")
-    if not state.exists:
-        raise NotFound(f"nothing was spent: there is no database at {state.where}")
-    engine = await open_engine(settings)
-    try:
+    async with stored_memory(settings, off="no usage either", absent="nothing was spent") as engine:
         return await _read(engine.database, settings, by)
-    finally:
-        await engine.database.close()
 
 
 async def _read(database: Database, settings: Settings, by: By) -> list[OfOwner]:

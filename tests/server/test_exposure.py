@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from memstrata.server.commands.served import Served
-from memstrata.server.exposure import allowed, refusal, warning
+from memstrata.server.exposure import Served, allowed, refusal, warning
 from memstrata.server.settings import Settings
 
 from .conftest import Cli

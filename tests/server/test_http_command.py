@@ -23,7 +23,7 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from memstrata.server.commands import served as looked_up
+from memstrata.server import exposure
 from memstrata.server.exposure import is_loopback
 from memstrata.server.http_command import serve
 from memstrata.server.local_key import KeyUnusable, key_file, read_key, read_or_make_key
@@ -295,7 +295,7 @@ async def test_an_address_that_others_can_reach_is_refused_with_exit_code_2(tmp_
 
 @pytest.mark.parametrize("host", ["::", "127.9.9.9", "192.168.1.5", "example.com", "localhost.example.com", ""])
 async def test_no_other_name_passes_for_loopback(host: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert serve(Settings(http={"host": host}), lambda: looked_up.Served(False)) == 2
+    assert serve(Settings(http={"host": host}), lambda: exposure.Served(False)) == 2
     assert "allowed are" in capsys.readouterr().err
     assert all(is_loopback(own) for own in ("127.0.0.1", "::1", "localhost"))
 

@@ -10,8 +10,8 @@ import pytest
 from anyio import to_thread
 
 from memstrata.server.access.keys import digest_of, new_key
-from memstrata.server.commands.served import Served, look
-from memstrata.server.exposure import refusal
+from memstrata.server.commands.served import look
+from memstrata.server.exposure import Served, refusal
 from memstrata.server.runtime import Runtime, close_engine, open_engine
 from memstrata.server.settings import Settings, load_settings
 from memstrata.storage import api_keys
