@@ -17,6 +17,16 @@ def is_loopback(host: str) -> bool:
     return host in _LOOPBACK
 
 
+def reached_by_others(settings: Settings) -> str:
+    """Where other machines reach the server: its address, or a name that a proxy on this machine may have. "": they
+    do not."""
+    http = settings.http
+    if not is_loopback(http.host):
+        return f"{http.host or 'every address'} can be reached from other machines"
+    others = [name for name in _public_names(settings) if not _is_own(name)]
+    return f"{others[0]} is a name that others can reach this server by" if others else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Served:
     """What the database says. ``any_key``: there is an API key that is neither revoked nor expired. ``unfit``: why
@@ -29,25 +39,20 @@ class Served:
 def refusal(settings: Settings, look: Callable[[], Served]) -> str:
     """Why the server may not start so, in one line with what to do about it; "" if it may. ``look`` opens the database,
     and is asked only if that matters."""
-    http = settings.http
-    if not http.auth:
-        others = [name for name in _public_names(settings) if not _is_own(name)]
-        if not is_loopback(http.host):
-            return f"--no-auth: {http.host or 'every address'} can be reached from other machines; {_KEEP_OR_ASK}"
-        if others:
-            return f"--no-auth: {others[0]} is a name that others can reach this server by; {_KEEP_OR_ASK}"
-        return ""
+    reached = reached_by_others(settings)
+    if not settings.http.auth:
+        return f"--no-auth: {reached}; {_KEEP_OR_ASK}" if reached else ""
     if settings.on_postgres and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not hold it, and there are credentials of several tenants: serve "
             "them as a role that owns nothing (memstrata migrate --owner-url makes the tables for it)"
         )
-    if is_loopback(http.host) or settings.jwt.issuer or look().any_key:
+    if not reached or settings.jwt.issuer or look().any_key:
         return ""
     return (
-        f"http.host: {http.host or 'every address'} can be reached from other machines, which need credentials, and "
-        "there are none: make a key with `memstrata keys create`, or configure [jwt] "
-        f"(without either, allowed are {', '.join(_LOOPBACK)})"
+        f"{reached}, and others need credentials, of which there are none: make a key with `memstrata keys create`, or "
+        f"configure [jwt] (without either, http.host may be {', '.join(_LOOPBACK)}, with no other names in "
+        "http.public_url and http.allowed_hosts)"
     )
 
 

@@ -14,7 +14,7 @@ from memstrata.server.access.jwks import KeySet
 from memstrata.server.access.jwt_tokens import JwtTokens
 from memstrata.server.access.keys import ApiKeys
 from memstrata.server.building import build_server
-from memstrata.server.exposure import Served, allowed, is_loopback, refusal, warning
+from memstrata.server.exposure import Served, allowed, reached_by_others, refusal, warning
 from memstrata.server.http_transport import serve_http
 from memstrata.server.limiting import limited
 from memstrata.server.local_key import key_file, read_or_make_key
@@ -40,7 +40,7 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
     if refused := refusal(settings, cache(look)):
         sys.stderr.write(f"memstrata: {refused}\n")
         return 2
-    key = read_or_make_key(settings.data_dir) if http.auth and is_loopback(http.host) else None
+    key = read_or_make_key(settings.data_dir) if http.auth and not reached_by_others(settings) else None
     stop = StopRequest()
     server = build_server(settings, stop=stop)
     _add_open_routes(server, settings)

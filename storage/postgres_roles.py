@@ -26,11 +26,7 @@ SELECT current_user, rolsuper, rolbypassrls,
                     AND pg_has_role(current_user, opens_to, 'MEMBER'))
 FROM pg_roles WHERE rolname = current_user
 """
-
-
-_WHOSE = """
-SELECT current_user, (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads'))
-"""
+_OWNER = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads')"
 # They open to the owner's functions, and name whoever made the tables: after these changed hands that is another.
 _OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'across'"
 
@@ -45,13 +41,16 @@ class Standing:
     owner: bool
 
     @property
-    def unfit(self) -> str:
-        """Why row-level security does not hold the role; empty: it does."""
+    def above(self) -> str:
+        """Why row-level security can hold the role nowhere, even forced on an owner; empty: it can."""
         if self.superuser:
             return f"the role {self.role} is a superuser"
-        if self.bypasses:
-            return f"the role {self.role} has BYPASSRLS"
-        return f"the role {self.role} owns the tables" if self.owner else ""
+        return f"the role {self.role} has BYPASSRLS" if self.bypasses else ""
+
+    @property
+    def unfit(self) -> str:
+        """Why row-level security does not hold the role; empty: it does."""
+        return self.above or (f"the role {self.role} owns the tables" if self.owner else "")
 
 
 async def standing(connection: Any) -> Standing:
@@ -59,17 +58,14 @@ async def standing(connection: Any) -> Standing:
     return Standing(*await connection.fetchrow(_STANDING))
 
 
-async def role_of(url: str) -> tuple[str, str]:
-    """The role that a URL connects as, and who owns the tables there ("": there are none yet). Raises
-    StorageUnavailable, whose text repeats nothing of the URL."""
+async def role_of(url: str) -> tuple[Standing, str]:
+    """What a URL connects as, and who owns the tables there ("": there are none yet). Raises StorageUnavailable, whose text repeats nothing of the URL."""
     try:
         connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS)
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise StorageUnavailable(f"cannot connect to Postgres ({type(error).__name__})") from None
     try:
-        found = await connection.fetchrow(_WHOSE)
-        assert found is not None
-        return str(found[0]), str(found[1] or "")
+        return await standing(connection), str(await connection.fetchval(_OWNER) or "")
     finally:
         await connection.close()
 

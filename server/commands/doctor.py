@@ -18,6 +18,7 @@ from memstrata.memory.embedding.port import EmbeddingFailed
 from memstrata.memory.tokens import ESTIMATE, load_counter, shipped_encodings
 from memstrata.server.commands.database_check import DatabaseState, look_at_database
 from memstrata.server.commands.findings import Finding, on_disk, wanted
+from memstrata.server.exposure import reached_by_others
 from memstrata.server.local_key import KeyUnusable, key_file, read_key
 from memstrata.server.settings import Settings
 from memstrata.server.thinking import chosen_models
@@ -193,6 +194,8 @@ def _http(settings: Settings) -> Iterator[Finding]:
         return
     if not http.auth:
         yield Finding("HTTP", "key", "none is asked for (http.auth = false)")
+    elif reached_by_others(settings):
+        yield Finding("HTTP", "key", "those that `memstrata keys` makes, and [jwt]")
     elif key is None:
         yield Finding("HTTP", "key", f"written to {file} by the first `memstrata serve`")
     else:

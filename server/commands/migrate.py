@@ -29,10 +29,16 @@ async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
         check(owner_url)
     except ValueError as error:
         raise InvalidInput(f"--owner-url: {error}") from None
-    role, _ = await role_of(url)
-    own, owner = await role_of(owner_url)
+    role = (await role_of(url))[0].role
+    standing, owner = await role_of(owner_url)
+    own = standing.role
     if own == role:
         raise InvalidInput(f"--owner-url: {role} is the role that serves; the owner is to be another")
+    if standing.above:
+        raise InvalidInput(
+            f"--owner-url: {standing.above}, and what its functions look up would be held by no policy; "
+            f"as a superuser: CREATE ROLE memstrata_owner LOGIN NOSUPERUSER NOBYPASSRLS, to own the tables"
+        )
     if owner and owner != own:
         raise InvalidInput(
             f"--owner-url: the tables belong to {owner}, not to {own}; as a superuser, in this database: "

@@ -76,6 +76,14 @@ def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, 
     assert not (tmp_path / "none").exists()
 
 
+def test_where_others_reach_the_server_there_is_no_local_key_to_show(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "http-key").write_text("ms_of_an_earlier_start\n")
+    for http in ({"public_url": "https://mem.example.com"}, {"host": "0.0.0.0"}):
+        _, found = report(Settings(data_dir=tmp_path, http=http), capsys)
+        assert "memstrata keys" in found["HTTP", "key"]["value"]
+        assert "ms_of" not in found["HTTP", "key"]["value"]
+
+
 def test_what_sqlite_can_do_is_told_as_it_is(tmp_path: Path, capsys: Any) -> None:
     able = sqlite_driver.abilities()
     _, found = report(Settings(data_dir=tmp_path), capsys)

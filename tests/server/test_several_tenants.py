@@ -113,6 +113,17 @@ async def test_the_owner_s_url_makes_the_tables_for_the_role_that_serves(
         )
         assert code == 1
         assert "SQLite" in err
+        above = f"above_{role}"
+        for attribute, why in (("SUPERUSER", "is a superuser"), ("BYPASSRLS", "has BYPASSRLS")):
+            await admin.execute(f"CREATE ROLE {above} LOGIN {attribute} PASSWORD '{above}'")
+            owner_url = url.replace(f"{role}:{role}@", f"{above}:{above}@")
+            code, _, err = await to_thread.run_sync(
+                lambda wrong=owner_url: cli("migrate", "--database", url, "--owner-url", wrong)
+            )
+            await admin.execute(f"DROP ROLE {above}")
+            assert code == 1
+            assert f"the role {above} {why}" in err
+            assert "NOSUPERUSER NOBYPASSRLS" in err
     finally:
         await admin.execute(f"DROP OWNED BY {role}")
         await admin.execute(f"DROP ROLE {role}")
