@@ -30,7 +30,7 @@ def main() -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     server = build_server(settings)
-    gate = limited(server, settings.rates, TenantTokens())
+    gate = limited(server, settings.rates_to_hold, TenantTokens())
     sys.exit(serve_http(server, "127.0.0.1", int(sys.argv[1]), allowed(settings), gate))
 
 

@@ -59,7 +59,9 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
         http.host,
         http.port,
         allowed(settings),
-        limited(server, settings.rates, _credentials(server, settings, key), metadata_url=_metadata_url(settings)),
+        limited(
+            server, settings.rates_to_hold, _credentials(server, settings, key), metadata_url=_metadata_url(settings)
+        ),
         on_listening=told,
         stop=stop,
         max_sessions=http.max_sessions,

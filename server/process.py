@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from memstrata.server.interpreter import keep_what_is_loaded, shorten_pauses
 from memstrata.server.settings import Settings
 from memstrata.server.stopping import StopRequest
 from memstrata.storage.errors import MemstrataError, StorageUnavailable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ERASE_EVERY_SECONDS = 60.0
+LOADED_SECONDS = 10.0
+"""After so long everything is loaded that a server ever loads, an embedder included."""
 
 
 class Process:
@@ -58,6 +61,7 @@ class Process:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Process"]:
         """Load and open in the background; close at the end."""
+        shorten_pauses()
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._open)
@@ -94,6 +98,8 @@ class Process:
             tasks.start_soon(runtime.keep_index)
             tasks.start_soon(runtime.do_jobs)
             tasks.start_soon(runtime.tell_denials)
+            await anyio.sleep(LOADED_SECONDS)
+            keep_what_is_loaded()
 
 
 async def _erase_now_and_then(runtime: "Runtime") -> None:

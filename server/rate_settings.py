@@ -4,20 +4,25 @@ from pydantic import Field
 
 from memstrata.server.settings_section import Section
 
+WAITING_AT_ONCE = 8
+"""Calls of a tenant at the same time where they wait for a remote model more than they take of this machine."""
+
 
 class RateSettings(Section):
     """Amounts a second, of which two seconds' worth may come at once, from each server process; 0 is no limit. The person
     at this machine has none."""
 
-    principal_calls_per_second: int = Field(default=50, ge=0, description="Calls of one credential.")
-    tenant_calls_per_second: int = Field(default=100, ge=0, description="Calls of all of a tenant's credentials.")
+    principal_calls_per_second: int = Field(default=20, ge=0, description="Calls of one credential.")
+    tenant_calls_per_second: int = Field(default=40, ge=0, description="Calls of all of a tenant's credentials.")
     principal_bytes_per_second: int = Field(default=1024 * 1024, ge=0, description="Bytes that one credential sends.")
     tenant_bytes_per_second: int = Field(default=4 * 1024 * 1024, ge=0, description="Bytes that a tenant sends.")
     principal_rows_per_second: int = Field(
         default=500, ge=0, description="Messages, steps and the like that one credential writes."
     )
     tenant_rows_per_second: int = Field(default=2000, ge=0, description="The same of a tenant.")
-    tenant_calls_at_once: int = Field(default=8, ge=0, description="Calls of a tenant that run at the same time.")
+    tenant_calls_at_once: int = Field(
+        default=2, ge=0, description="Calls of a tenant that run at the same time; 8 with a remote embedder."
+    )
     tenant_jobs: int = Field(
         default=10_000, ge=0, description="Jobs of a tenant that are due; beyond, add_messages is refused."
     )

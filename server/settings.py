@@ -33,7 +33,7 @@ from memstrata.server.http_settings import HttpSettings
 from memstrata.server.jwt_settings import JwtSettings
 from memstrata.server.llm_settings import LlmSettings, spelled_out
 from memstrata.server.observation_settings import ObservationSettings
-from memstrata.server.rate_settings import RateSettings
+from memstrata.server.rate_settings import WAITING_AT_ONCE, RateSettings
 from memstrata.server.recall_settings import RecallSettings
 from memstrata.server.settings_section import Name, distinct, list_of, one_line
 from memstrata.server.settings_section import Section as _Section
@@ -153,6 +153,11 @@ class EmbeddingSettings(_Section):
         default=300, ge=1, le=60_000, description="Milliseconds for a query's vector; then words alone serve."
     )
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether texts leave this machine for their vectors."""
+        return self.embedder not in ("use", "english", "none")
+
 
 class LimitSettings(_Section):
     """How much a caller may send: bytes of UTF-8, characters, counts."""
@@ -241,6 +246,14 @@ class Settings(BaseSettings):
     def on_postgres(self) -> bool:
         """Whether the database is Postgres."""
         return self.database.get_secret_value().startswith("postgres")
+
+    @property
+    def rates_to_hold(self) -> RateSettings:
+        """[rates], with more calls at once where a remote model makes the vectors, if nobody chose: they wait, mostly."""
+        chosen = "tenant_calls_at_once" in self.rates.model_fields_set
+        if chosen or not self.embedding.is_remote:
+            return self.rates
+        return self.rates.model_copy(update={"tenant_calls_at_once": WAITING_AT_ONCE})
 
     @property
     def database_file(self) -> Path:

@@ -217,7 +217,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
         limits += [f"${settings.llm.daily_usd:g}"] if settings.llm.daily_usd else []
         yield Finding("models", "daily budget", " and ".join(limits) or "none is set")
     present = [name for name in MODEL_KEYS if os.environ.get(name)]
-    local = settings.embedding.embedder in ("use", "english", "none")
+    local = not settings.embedding.is_remote
     needed = [
         *(["the background model's provider may need one"] if chosen.distinct else []),
         *([] if local else ["the embedder's provider may need one"]),

@@ -87,9 +87,9 @@ def limited_in_memory(
 
 @contextlib.asynccontextmanager
 async def limited_over_http(settings: Settings, credentials: Any, *behind: Any) -> AsyncIterator[str]:
-    """The URL of a server that holds to ``settings.rates``."""
+    """The URL of a server that holds to the settings' rates."""
     mcp, stop, listening = build_server(settings), StopRequest(), anyio.Event()
-    gate = limited(mcp, settings.rates, credentials)
+    gate = limited(mcp, settings.rates_to_hold, credentials)
     for middleware in behind:
         add_middleware(mcp, middleware)
     app = build_app(mcp, allowed=allowed(settings), gate=gate)
