@@ -19,6 +19,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INTERNAL_ERROR
 from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
@@ -37,6 +38,7 @@ SESSION_IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 2000
 DRAIN_SECONDS = 1.0
 CANCEL_SECONDS = 0.2
+EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After")
 EXIT_SECONDS = 0.9
 """How long the end may take beyond draining, the lifespan's clean-up included."""
 
@@ -79,6 +81,15 @@ def build_app(
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
     ]
     app.router.lifespan_context = _with(gate.open.watch, app.router.lifespan_context)
+    # What an allowed page may read; others do not come as far. Credentials are headers, never a browser's cookies.
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origin_regex=".*",
+        allow_methods=("GET", "POST", "DELETE"),
+        allow_headers="*",
+        expose_headers=EXPOSED_HEADERS,
+        allow_private_network=True,
+    )
     app.add_middleware(HostGuard, allowed=allowed)
     return app
 
