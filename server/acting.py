@@ -42,7 +42,7 @@ async def act_beside(ctx: ServerRequestContext[Process, Any], name: str, argumen
 
 @cache
 def _declared(name: str) -> Tool:
-    return {each.signature.__name__: each for each in DECLARATIONS}[name].build()
+    return {each.signature.__name__: each for each in DECLARATIONS}[name].tool
 
 
 def telling(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _ResultT]:

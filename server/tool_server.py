@@ -35,7 +35,7 @@ class ToolServer(MCPServer[Process]):
     """
 
     def __init__(self, name: str, declarations: Sequence[Declaration], **options: Any) -> None:
-        self._declared: dict[str, Tool] = {tool.name: tool for tool in (each.build() for each in declarations)}
+        self._declared: dict[str, Tool] = {each.tool.name: each.tool for each in declarations}
         self._declarations = {each.signature.__name__: each for each in declarations}
         super().__init__(name, tools=list(self._declared.values()), **options)
 

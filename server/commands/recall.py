@@ -56,7 +56,7 @@ async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
         person = local_principal(settings.agent, settings.resource)
         caller = Caller(person, scope_of(person, "", ""), settings.thread, "", "command line")
         (declared,) = TOOLS
-        tool = declared.build()
+        tool = declared.tool
         return [
             await recall_memory(
                 Call(tool.name, engine, settings, caller, frozenset(arguments)), **checked(tool, arguments)

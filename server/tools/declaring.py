@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, NotRequired
 
 from mcp.server.mcpserver.tools import Tool
@@ -28,7 +29,7 @@ class Usage(TypedDict):
     unpriced_calls: NotRequired[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Declaration:
     """A tool, its toolset, and whether its answer is text for a model to read.
 
@@ -49,8 +50,9 @@ class Declaration:
         """The right that a call takes."""
         return self.right if self.right_of is None else self.right_of(arguments)
 
-    def build(self) -> Tool:
-        """The tool as the SDK lists it, its schemas without what costs tokens and says nothing."""
+    @cached_property
+    def tool(self) -> Tool:
+        """As the SDK lists it, its schemas without what costs tokens and says nothing. Servers share it."""
         meta = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else None
         tool = Tool.from_function(
             self.signature,

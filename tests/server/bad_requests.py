@@ -360,7 +360,7 @@ def _of_the_wrong_type() -> tuple[Bad, ...]:
     """For every tool two calls: each argument as something that no argument is, and as a list of it."""
     found = []
     for declaration in DECLARATIONS:
-        tool = declaration.build()
+        tool = declaration.tool
         for odd in ({"odd": [None]}, [{"odd": 1}]):
             arguments = dict.fromkeys(tool.parameters.get("properties", {}), odd) or {"odd": odd}
             found.append(_call(f"{tool.name} with {json.dumps(odd)}", tool.name, arguments))

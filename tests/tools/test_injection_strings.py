@@ -100,7 +100,7 @@ def placed(base: Any, path: Path, string: str) -> Any:
 
 def places() -> Iterator[tuple[str, Path]]:
     for declaration in DECLARATIONS:
-        tool = declaration.build()
+        tool = declaration.tool
         schema = tool.parameters
         found = (*in_schema(schema, schema.get("$defs", {})), *LOOSE.get(tool.name, ()))
         yield from ((tool.name, path) for path in dict.fromkeys(found) if path)
