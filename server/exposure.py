@@ -24,7 +24,7 @@ def reached_by_others(settings: Settings) -> str:
     if not is_loopback(http.host):
         return f"{http.host or 'every address'} can be reached from other machines"
     others = [name for name in _public_names(settings) if not _is_own(name)]
-    return f"{others[0]} is a name that others can reach this server by" if others else ""
+    return f"{others[0].removesuffix(ANY_PORT)} is a name that others can reach this server by" if others else ""
 
 
 @dataclass(frozen=True, slots=True)
