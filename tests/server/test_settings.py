@@ -308,3 +308,21 @@ async def test_only_the_chosen_toolsets_are_listed() -> None:
         listed = {tool.name for tool in (await client.list_tools()).tools}
         assert listed == {"list_threads", "update_thread", "delete_thread"}
         assert (await client.call_tool("list_threads", {})).structured_content == {"threads": []}
+
+
+@pytest.mark.parametrize(
+    ("environ", "at_once"),
+    [
+        ({}, 2),
+        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}, 2),
+        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/text-embedding-3-small"}, 8),
+        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/x", "MEMSTRATA_RATES__TENANT_CALLS_AT_ONCE": "2"}, 2),
+        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/x", "MEMSTRATA_RATES__TENANT_CALLS_AT_ONCE": "0"}, 0),
+    ],
+)
+def test_more_calls_at_once_are_held_where_they_wait_for_a_remote_embedder_unless_a_number_was_chosen(
+    environ: dict[str, str], at_once: int
+) -> None:
+    settings = load_settings({}, environ=environ)
+    assert settings.rates_to_hold.tenant_calls_at_once == at_once
+    assert settings.rates_to_hold.tenant_calls_per_second == settings.rates.tenant_calls_per_second
