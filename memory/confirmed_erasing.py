@@ -7,6 +7,7 @@ and until when it holds: what was said since is never erased unseen. (What backg
 import base64
 import hashlib
 import hmac
+from typing import Any
 
 from memstrata.memory.ages import iso
 from memstrata.memory.engine import Engine, Sent
@@ -14,6 +15,7 @@ from memstrata.memory.erasing import Receipt, erase, shown
 from memstrata.storage.errors import InvalidInput
 from memstrata.storage.records import Json, Origin, Scope, Tenant
 from memstrata.storage.statements import to_json
+from memstrata.storage.transaction import Tx
 
 TOKEN_MINUTES = 10
 _MAC_BYTES = 15
@@ -24,7 +26,7 @@ async def preview(engine: Engine, scope: Scope, thread_id: str, origin: Origin) 
 
     Raises InvalidInput, LimitExceeded, StorageUnavailable.
     """
-    receipt = await _erased(engine, scope, thread_id, origin, dry_run=True)
+    receipt = await erase(engine, **_whose(scope, thread_id), origin=origin, dry_run=True)
     until = engine.now() // 1000 + TOKEN_MINUTES * 60
     token = _token(engine, scope, thread_id, receipt, until)
     return {**shown(receipt), "confirm": token, "confirm_before": iso(until * 1000)}
@@ -39,23 +41,28 @@ async def confirmed(engine: Engine, scope: Scope, thread_id: str, token: str, se
     arguments = [thread_id, token]
     if (answered := await engine.kept_answer(scope, sent, arguments)) is not None:
         return answered
-    seen = await _erased(engine, scope, thread_id, sent.origin, dry_run=True)
+    seen = await erase(engine, **_whose(scope, thread_id), origin=sent.origin, dry_run=True)
     _check(engine, scope, thread_id, seen, token)
-    answer = shown(await _erased(engine, scope, thread_id, sent.origin, dry_run=False))
-    await engine.keep_answer(scope, sent, arguments, answer)
+
+    async def hidden(tx: Tx, receipt: Receipt) -> None:
+        # Again, since a message may have come meanwhile. The receipt is kept with what it tells of, so that who was
+        # interrupted has one.
+        _check(engine, scope, thread_id, receipt, token)
+        await engine.keep_answer(tx, scope, sent, arguments, shown(receipt))
+
+    receipt = await erase(engine, **_whose(scope, thread_id), origin=sent.origin, hidden=hidden)
+    answer = shown(receipt)
+    await engine.database.write(engine.keep_answer, scope, sent, arguments, answer)
     return answer
 
 
-async def _erased(engine: Engine, scope: Scope, thread_id: str, origin: Origin, *, dry_run: bool) -> Receipt:
-    return await erase(
-        engine,
-        Tenant(scope.tenant_id),
-        scope.resource_id,
-        agent_id=scope.agent_id,
-        thread_id=thread_id,
-        dry_run=dry_run,
-        origin=origin,
-    )
+def _whose(scope: Scope, thread_id: str) -> dict[str, Any]:
+    return {
+        "tenant": Tenant(scope.tenant_id),
+        "resource_id": scope.resource_id,
+        "agent_id": scope.agent_id,
+        "thread_id": thread_id,
+    }
 
 
 def _token(engine: Engine, scope: Scope, thread_id: str, receipt: Receipt, until: int) -> str:
@@ -66,7 +73,7 @@ def _token(engine: Engine, scope: Scope, thread_id: str, receipt: Receipt, until
 
 
 def _check(engine: Engine, scope: Scope, thread_id: str, receipt: Receipt, token: str) -> None:
-    again = "nothing was erased: call it with dry_run=true, and again with the token that it gives"
+    again = "this call erased nothing: call it with dry_run=true, and again with the token that it gives"
     try:
         until = int(token.partition("-")[0][:16], 16)
     except ValueError:

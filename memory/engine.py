@@ -23,7 +23,7 @@ from memstrata.memory.redaction import Redactor
 from memstrata.memory.tokens import TokenCounter
 from memstrata.memory.window.choosing import WindowRules
 from memstrata.memory.written import Wake, Written
-from memstrata.storage.idempotency import Request, kept, once
+from memstrata.storage.idempotency import Request, keep, kept, once
 from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
 from memstrata.storage.statements import to_json
 from memstrata.storage.transaction import Database, Tx
@@ -138,18 +138,15 @@ class Engine:
         return answer
 
     async def kept_answer(self, scope: Scope, sent: Sent, arguments: list[Any]) -> Json | None:
-        """The answer of the same request, if it was sent before, for a write of more than one transaction. Raises InvalidInput, Conflict as that does."""
+        """The answer of the same request, if it was sent before, for a write of more than one transaction. Raises
+        InvalidInput, Conflict as that does."""
         return await self.database.read(kept, scope, self._request(sent, arguments))
 
-    async def keep_answer(self, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
-        """Keep the answer of such a write, if it has a key."""
-        request, now = self._request(sent, arguments), self.now()
-
-        async def answered(_: Tx) -> Json:
-            return answer
-
+    async def keep_answer(self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
+        """Keep the answer of such a write, if it has a key, in place of an earlier one."""
+        request = self._request(sent, arguments)
         if request is not None:
-            await self.database.write(once, scope, request, now, answered)
+            await keep(tx, scope, request, self.now(), answer)
 
     def forget_made(self, scope: Scope) -> None:
         """Forget what this process remembers of a scope's texts, which are erased. Of other processes nobody is given

@@ -3,8 +3,8 @@ was, and holds nothing of it."""
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from memstrata.memory.acceptance import check_id
@@ -51,6 +51,14 @@ class Receipt:
         return sum(self.counts.values())
 
 
+Hidden = Callable[[Tx, Receipt], Awaitable[None]]
+"""Hears what was hidden, before that is committed; raises what keeps it from being."""
+
+
+async def _accepted(tx: Tx, receipt: Receipt) -> None:
+    """Whatever it was."""
+
+
 def shown(receipt: Receipt) -> Json:
     """A receipt as an answer has it."""
     return {
@@ -76,10 +84,12 @@ async def erase(
     thread_id: str = "",
     dry_run: bool = False,
     origin: Origin,
+    hidden: Hidden = _accepted,
 ) -> Receipt:
     """Erase everything of a tenant's resource, of all agents or of one; or its threads of a name, live and deleted, with
     what was made from them. It is hidden in one transaction, then erased in small ones, and SQLite's file is rewritten.
     What is written meanwhile is new and stays. A dry run counts the same and changes nothing.
+    ``hidden`` is called in the first transaction, bound to the last agent; if it raises, nothing is erased.
 
     Nothing kept: a receipt without rows. Raises InvalidInput, LimitExceeded, StorageUnavailable (what was hidden by then
     stays so, and is erased by whoever comes next).
@@ -92,24 +102,33 @@ async def erase(
     now, id_ = engine.now(), engine.new_id()
     agents = [agent_id] if agent_id is not None else await engine.database.read(erasable.agents_of, tenant, resource_id)
     scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents]
-    if dry_run:
-        counts, rest = await engine.database.read(_count, tenant, scopes, thread_id), None
-    else:
-        counts = await _hide(engine, tenant, scopes, thread_id, origin, now)
-        for scope in scopes:
-            await _purge(engine, scope)
-        rest = await rewrite_if_owed(engine)
-    return Receipt(
+    receipt = Receipt(
         id_,
         now,
         tenant.tenant_id,
         agent_id,
         resource_mark(engine.hmac_key, resource_id),
         mark(engine.hmac_key, "thread", thread_id) if thread_id else "",
-        counts,
-        rest,
+        Counter(),
+        None,
         dry_run,
     )
+    if dry_run:
+        return replace(receipt, counts=await engine.database.read(_count, tenant, scopes, thread_id))
+
+    async def write(tx: Tx, _: Tenant) -> Receipt:
+        counts = await _hide(engine, tx, scopes, thread_id, origin, now)
+        if not scopes:
+            await _tell_of_nothing(engine, tx, Scope(tenant.tenant_id, "", resource_id), origin, now)
+        first = replace(receipt, counts=counts, bytes="owed")
+        await hidden(tx, first)
+        return first
+
+    receipt = await engine.database.write(write, tenant)
+    engine.wake.tell()  # what fell back is to be made again
+    for scope in scopes:
+        await _purge(engine, scope)
+    return replace(receipt, bytes=await rewrite_if_owed(engine))
 
 
 async def _count(tx: Tx, _: Tenant, scopes: Sequence[Scope], thread_id: str) -> Counts:
@@ -123,25 +142,21 @@ async def _count(tx: Tx, _: Tenant, scopes: Sequence[Scope], thread_id: str) -> 
     return counts
 
 
-async def _hide(
-    engine: Engine, tenant: Tenant, scopes: Sequence[Scope], thread_id: str, origin: Origin, now: int
-) -> Counts:
-    """All of it in one transaction, with a line in the journal for each agent."""
-
-    async def write(tx: Tx, _: Tenant) -> Counts:
-        counts: Counts = Counter()
-        for scope in scopes:
-            await tx.enter(scope)
-            hidden = (
-                await _hide_threads(tx, scope, thread_id, origin, now) if thread_id else await erasing.hide(tx, scope)
-            )
-            await journal.append(tx, scope, line_of(engine.hmac_key, scope, origin, "done", now, counts=hidden))
-            counts += hidden
-        return counts
-
-    counts = await engine.database.write(write, tenant)
-    engine.wake.tell()  # what fell back is to be made again
+async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str, origin: Origin, now: int) -> Counts:
+    """With a line in the journal for each agent."""
+    counts: Counts = Counter()
+    for scope in scopes:
+        await tx.enter(scope)
+        hidden = await _hide_threads(tx, scope, thread_id, origin, now) if thread_id else await erasing.hide(tx, scope)
+        await journal.append(tx, scope, line_of(engine.hmac_key, scope, origin, "done", now, counts=hidden))
+        counts += hidden
     return counts
+
+
+async def _tell_of_nothing(engine: Engine, tx: Tx, scope: Scope, origin: Origin, now: int) -> None:
+    """No agent keeps anything: that it was asked for has a line all the same."""
+    await tx.enter(scope)
+    await journal.append(tx, scope, line_of(engine.hmac_key, scope, origin, "done", now))
 
 
 async def _hide_threads(tx: Tx, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:

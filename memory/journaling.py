@@ -75,8 +75,11 @@ def line_of(
     """The line of a write, or of a refusal. ``error`` is the class of what went wrong. A job, which uses no tool, is
     named by its kind."""
     mark = resource_mark(hmac_key, scope.resource_id)
+    principal, own = origin.principal, f"jwt:{scope.resource_id}@"
+    if principal.startswith(own):  # whose token it is, is whose memory it is
+        principal = f"jwt:{mark}@{principal.removeprefix(own)}"
     tool = origin.tool or origin.actor
-    return Line(now, origin.principal, origin.actor, tool, outcome, mark, counts or {}, error)
+    return Line(now, principal, origin.actor, tool, outcome, mark, counts or {}, error)
 
 
 async def write(

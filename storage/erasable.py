@@ -3,8 +3,9 @@
 The list is made from the tables themselves, so that a new one is in it.
 """
 
+import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, func, or_, select
@@ -14,7 +15,7 @@ from memstrata.storage.records import Scope, Tenant
 from memstrata.storage.scoping import in_scope, of_scope
 from memstrata.storage.search import KINDS, scope_token
 from memstrata.storage.sources_there import ERASED
-from memstrata.storage.statements import any_of, to_json
+from memstrata.storage.statements import any_of
 from memstrata.storage.tables import (
     SCOPE,
     THREAD,
@@ -170,6 +171,7 @@ async def count_threads(tx: Tx, scope: Scope, thread_id: str, uids: Sequence[str
 
 
 _RUNS = select(runs.c.run_id).where(of_threads(runs))
+_NAMING = {"thread_id", "thread_uid", "run_id"}
 _ANSWERS = select(idempotency.c.key, idempotency.c.answer).where(in_scope(idempotency))
 
 
@@ -178,6 +180,18 @@ async def answers_naming(tx: Tx, scope: Scope, thread_id: str, uids: Collection[
     if not uids:
         return []
     run_ids = [row[0] for row in await tx.all(_RUNS, **of_scope(scope), uids=list(uids))]
-    names = [to_json(name) for name in (thread_id, *uids, *run_ids)]
+    names = {thread_id, *uids, *run_ids}
     answers = await tx.all(_ANSWERS, **of_scope(scope))
-    return [key for key, answer in answers if any(name in answer for name in names)]
+    return [key for key, answer in answers if answer and not names.isdisjoint(_named_in(json.loads(answer)))]
+
+
+def _named_in(value: Any, field: str = "") -> Iterator[str]:
+    """The threads and runs that an answer names."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _named_in(each, name)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _named_in(each, field)
+    elif isinstance(value, str) and field in _NAMING:
+        yield value

@@ -22,6 +22,7 @@ _CLAIM = (
 )
 _FIND = select(idempotency.c.body_hmac, idempotency.c.answer).where(in_scope(idempotency), _key)
 _KEEP = update(idempotency).where(in_scope(idempotency), _key).values(answer=bindparam("new_answer"))
+_KEEP_OF_BODY = _KEEP.where(idempotency.c.body_hmac == bindparam("of_body"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ async def once(
     first = await kept(tx, scope, request)
     assert first is not None
     return first, True
+
+
+async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Json) -> None:
+    """Keep an answer for a request, in place of an earlier one; not if its key was used for another request."""
+    of = {**of_scope(scope), "key": request.key}
+    await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now)
+    await tx.run(_KEEP_OF_BODY, **of, of_body=request.body_hmac, new_answer=to_json(answer))
 
 
 async def kept(tx: Tx, scope: Scope, request: Request | None) -> Json | None:

@@ -52,3 +52,11 @@ def test_a_job_is_named_by_its_kind_and_a_tool_by_its_name() -> None:
     call = line_of(KEY, scope, Origin("claude 1.0", "remember", "key:k"), "failed", 7, error="Conflict")
     assert (call.principal, call.client, call.tool, call.reason) == ("key:k", "claude 1.0", "remember", "Conflict")
     assert "ana" not in repr(call)
+
+
+def test_whose_token_names_the_resource_itself_is_told_by_its_mark() -> None:
+    scope = Scope("acme", "agent", "ana@example.com")
+    own = line_of(KEY, scope, Origin("claude", "remember", "jwt:ana@example.com@sso.example.com"), "done", 7)
+    assert own.principal == f"jwt:{resource_mark(KEY, 'ana@example.com')}@sso.example.com"
+    other = line_of(KEY, scope, Origin("claude", "remember", "jwt:service@sso.example.com"), "done", 7)
+    assert other.principal == "jwt:service@sso.example.com"

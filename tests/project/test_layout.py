@@ -101,7 +101,7 @@ def test_only_the_named_modules_load_others_late() -> None:
 
 
 def test_tool_declarations_import_only_the_sdk_and_pydantic() -> None:
-    allowed = {"mcp", "pydantic", "typing", "typing_extensions", "collections", "dataclasses", "memstrata"}
+    allowed = {"mcp", "pydantic", "typing", "typing_extensions", "collections", "dataclasses", "functools", "memstrata"}
     for name, path in sources().items():
         if (name + ".").startswith("server.tools."):
             assert {found.partition(".")[0] for found in imports(tree(path))} <= allowed, name

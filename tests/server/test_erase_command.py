@@ -102,6 +102,14 @@ async def test_everything_of_somebody_is_erased_with_a_receipt(run: Run, databas
     assert out == f"nothing was kept of it: resource '{ANA}' of tenant 'local' with all agents\n"
 
 
+async def test_that_it_was_asked_for_is_in_the_journal_also_if_nothing_was_kept(run: Run, database_url: str) -> None:
+    await run("migrate", "--database", database_url)
+    await run("erase", "--database", database_url, "--resource", ANA, "--yes")
+    journal = await run("journal", "--database", database_url, "--resource", ANA, "--format", "json")
+    line = json.loads(journal[1])
+    assert (line["tool"], line["outcome"], line["counts"], line["agent"]) == ("erase", "done", {}, "")
+
+
 async def test_only_an_agents_or_a_conversation_or_another_tenants(run: Run, database_url: str) -> None:
     await fill(database_url)
     await fill(database_url, agent="coach")

@@ -1,6 +1,7 @@
 """The connection that hints go over on Postgres: what it says to whom, and that losing it harms nobody."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -80,9 +81,16 @@ def channel_of(database: PostgresDatabase) -> str:
 
 
 async def settled(ear: Ear, writer: PostgresDatabase) -> None:
-    """Both sides are connected, and nothing is on its way any more."""
-    await say(writer, "main", draft())
-    await ear.until(lambda: any(concerns is not anybody and concerns(ANA) for concerns in ear.hints))
+    """Both sides are connected, and nothing is on its way any more. What is told before the listener is connected never
+    comes: it is said again."""
+    heard = False
+    async with asyncio.timeout(PATIENCE):
+        while not heard:
+            await say(writer, "main", draft())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE / 10):
+                    await ear.until(lambda: any(concerns is not anybody and concerns(ANA) for concerns in ear.hints))
+                    heard = True
     ear.forget()
 
 

@@ -32,6 +32,8 @@ def own_server() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None))
     server = get_server(folder / "data", cleanup_mode="stop")
     try:
+        for statement in ("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()"):  # it takes transaction ids
+            server.psql(statement)
         yield server
     finally:
         # The package itself would stop only the process that it started, and that one is gone.

@@ -143,6 +143,31 @@ async def test_words_are_matched_in_the_scope_that_the_transaction_is_bound_to(s
     assert await serving.read(look, ANA, ABROAD) == 0
 
 
+async def test_no_word_asks_beyond_its_scope(serving: PostgresDatabase) -> None:
+    await say(serving, "main", draft("a heron"), scope=ANA)
+    await say(serving, "main", draft("a secret heron"), scope=ABROAD)
+    words = [
+        "x' | 'secret",
+        "x'|'secret'|'",
+        "x\\' | 'secret",
+        "x' | !'y",
+        "'",
+        "\\",
+        "''",
+        "x\\",
+        "(",
+        "!",
+        "secret:*",
+    ]
+
+    async def look(tx: Tx, _: Scope) -> dict[str, Any]:
+        return dict(await search.postings(tx, ANA, [*words, "heron"], most=9))
+
+    found = await serving.read(look, ANA)
+    assert len(found.pop("heron")) == 1
+    assert not any(len(rows) for rows in found.values()), found
+
+
 async def test_a_job_is_found_among_all_tenants_and_worked_on_in_its_own(serving: PostgresDatabase) -> None:
     async def ask(tx: Tx, scope: Scope) -> None:
         await jobs.request(tx, scope, "", "profile", 1, due_at=NOW, now=NOW)

@@ -10,13 +10,14 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.memory import confirmed_erasing
+from memstrata.memory import confirmed_erasing, erasing
 from memstrata.memory.ages import DAY_MS
 from memstrata.memory.deleting import erase_expired
 from memstrata.memory.erasing import rewrite_if_owed
 from memstrata.server import runtime
 from memstrata.server.runtime import close_engine, open_engine
 from memstrata.server.settings import Settings
+from memstrata.storage.errors import StorageUnavailable
 from memstrata.storage.records import Scope
 from memstrata.storage.transaction import Tx
 
@@ -332,3 +333,53 @@ async def test_what_this_process_remembers_of_texts_is_forgotten(settings_for: S
         assert (engine.extracts._made, len(engine.embedding._cache)) == ({}, 0)
     finally:
         await close_engine(engine)
+
+
+async def test_what_is_said_between_the_look_and_the_erasure_keeps_it_from_happening(
+    all_tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await all_tools.say("main", "one")
+    preview = await all_tools("erase_memory", dry_run=True)
+    erase, late = confirmed_erasing.erase, []
+
+    async def slow(*given: Any, **named: Any) -> Any:
+        if not named.get("dry_run") and not late:
+            late.append(await all_tools.say("main", "and nobody was shown this"))
+        return await erase(*given, **named)
+
+    monkeypatch.setattr(confirmed_erasing, "erase", slow)
+    told = await all_tools.refused("erase_memory", dry_run=False, confirm=preview["confirm"])
+    assert late
+    assert "this call erased nothing" in told
+    assert (await all_tools("memory_status"))["counts"]["messages"] == 2
+
+
+async def test_who_was_interrupted_after_the_hiding_gets_the_receipt_by_asking_again(
+    all_tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await all_tools.say("main", "one")
+    token = (await all_tools("erase_memory", dry_run=True))["confirm"]
+
+    async def interrupted(_: Any) -> str:
+        raise StorageUnavailable("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(erasing, "rewrite_if_owed", interrupted)
+        assert "the disk is full" in await all_tools.refused(
+            "erase_memory", dry_run=False, confirm=token, meta={KEY: "k"}
+        )
+    again = await all_tools("erase_memory", dry_run=False, confirm=token, meta={KEY: "k"})
+    assert (again["counts"]["messages"], again["dry_run"]) == (1, False)
+    assert (await all_tools("memory_status"))["counts"]["messages"] == 0
+
+
+async def test_a_thread_named_like_a_field_takes_no_answer_of_another_along(all_tools: Tools) -> None:
+    hello = {"thread_id": "other", "messages": [{"role": "user", "content": "hello"}]}
+    await all_tools("add_messages", **hello, meta={KEY: "k"})
+    for name in ("messages", "id", "added", "totals"):
+        await all_tools.say(name, "one")
+        token = (await all_tools("erase_memory", thread_id=name, dry_run=True))["confirm"]
+        receipt = await all_tools("erase_memory", thread_id=name, dry_run=False, confirm=token)
+        assert "idempotency" not in receipt["counts"]
+    again = await all_tools("add_messages", **hello, meta={KEY: "k"})
+    assert again["totals"]["messages"] == 1

@@ -1,0 +1,2 @@
+-- Postgres' alone; the steps of both databases have the same numbers.
+SELECT 1;
