@@ -78,7 +78,11 @@ def allowed(settings: Settings) -> Allowed:
     address = [] if host in _EVERY_ADDRESS else [(f"[{host}]" if ":" in host else host) + ANY_PORT]
     return Allowed(
         hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
-        origins=[*(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES), *settings.http.allowed_origins],
+        # Without credentials whatever listens on a port of this machine would be let in by its pages.
+        origins=[
+            *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
+            *settings.http.allowed_origins,
+        ],
     )
 
 

@@ -74,8 +74,11 @@ def build_app(
         max_sessions=max_sessions,
     )
     sse = SseServerTransport(f"{MESSAGES}/", security_settings=unchecked, max_request_body_size=max_body_bytes)
+    # A redirect would send the credential on to whatever its URL names.
+    app.router.redirect_slashes = False
+    streamable = gate.around(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), limit=max_body_bytes))
     app.router.routes = [
-        Route(MCP, endpoint=gate.around(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), limit=max_body_bytes))),
+        *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
         Route(SSE, endpoint=gate.around(SseEndpoint(mcp, sse)), methods=["GET"]),
         Mount(MESSAGES, app=gate.around(BodyGuard(sse.handle_post_message, limit=max_body_bytes))),
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),

@@ -27,4 +27,4 @@ def limited(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, 
     """The gate to serve ``mcp`` behind; ``options`` are a gate's. To be asked for once a server."""
     throttle = Throttle(rates, principal_of, writing(), refused=_note)
     add_middleware(mcp, throttle)
-    return PatientGate(credentials, Flood(throttle), **options)
+    return PatientGate(credentials, Flood(throttle, most_streams=rates.tenant_streams), **options)

@@ -23,6 +23,9 @@ class RateSettings(Section):
     tenant_calls_at_once: int = Field(
         default=2, ge=0, description="Calls of a tenant that run at the same time; 8 with a remote embedder."
     )
+    tenant_streams: int = Field(
+        default=200, ge=0, description="Streams of a tenant that are open: those that listen, and /sse."
+    )
     tenant_jobs: int = Field(
         default=10_000, ge=0, description="Jobs of a tenant that are due; beyond, add_messages is refused."
     )

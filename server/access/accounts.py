@@ -15,14 +15,15 @@ MOST_ACCOUNTS = 10_000
 class Account:
     """What one principal, or one tenant, may still ask for. ``buckets`` has none for what is not limited, ``turns`` are
     the calls that may run at once (None: any number), ``under_way`` counts those that wait or run, ``waiting`` those that
-    wait."""
+    wait, ``listening`` those that are open for as long as somebody listens."""
 
-    __slots__ = ("buckets", "turns", "under_way", "waiting")
+    __slots__ = ("buckets", "listening", "turns", "under_way", "waiting")
 
     def __init__(self, rates: Mapping[str, float], at_once: int, at: float) -> None:
         self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
         self.turns = anyio.Semaphore(at_once) if at_once else None
         self.under_way = 0
+        self.listening = 0
         self.waiting = 0
 
     def idle(self, at: float) -> bool:

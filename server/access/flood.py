@@ -29,33 +29,94 @@ MOST_ANSWERED = 64
 """Requests of one tenant that wait here and are then answered inside the protocol."""
 MOST_HELD = 1000
 """Requests of one tenant that wait here at all."""
+MOST_READING_BYTES = 16 * 1024 * 1024
+"""Of bodies of one tenant that have not arrived as a whole; one of any size is read."""
+UNTOLD_BYTES = 1024 * 1024
+"""What a body counts as that does not tell its size before."""
+BODY_SECONDS = 1.0
+_BODIES = "bodies that are on their way"
+STREAM_SECONDS = 5.0
+"""When to try again who has too many streams open."""
+_STREAMS = "open streams"
 UNREAD = (400, 408, 413, 415)
 """The HTTP statuses of what is no message, or none that is served."""
 
 
 class Flood:
-    """Asks ``throttle`` who is beyond a limit. ``chance`` gives numbers from 0 to 1."""
+    """Asks ``throttle`` who is beyond a limit. ``chance`` gives numbers from 0 to 1, ``most_streams`` how many streams a
+    tenant may have open (0: any number)."""
 
-    def __init__(self, throttle: Throttle, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, throttle: Throttle, chance: Callable[[], float] = random.random, *, most_streams: int = 0
+    ) -> None:
         self._throttle = throttle
         self._chance = chance
+        self._most_streams = most_streams
         self._held: Counter[str] = Counter()
+        self._streams: Counter[str] = Counter()
+        self._reading: Counter[str] = Counter()
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """``app`` stands behind a gate: every request has its principal."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and scope["method"] == "POST":
-                principal: Principal = scope["user"].access_token.claims[PRINCIPAL_CLAIM]
-                refused = None if principal.local else await self._hold(principal, scope)
-                if refused is not None:
-                    await _too_many(refused)(scope, receive, send)
-                    return
-                if not principal.local:
-                    send = self._counting(principal, _length(scope), send)
-            await app(scope, receive, send)
+            principal: Principal = scope["user"].access_token.claims[PRINCIPAL_CLAIM]
+            if principal.local:
+                await app(scope, receive, send)
+                return
+            refused = await self._hold(principal, scope)
+            if refused is not None:
+                await _too_many(refused)(scope, receive, send)
+            elif scope["method"] == "POST":
+                await self._body(principal, app, scope, receive, self._counting(principal, _length(scope), send))
+            else:
+                self._throttle.count(principal, 0)
+                await self._stream(principal, app, scope, receive, send)
 
         return guarded
+
+    async def _body(self, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request with a body, which its sender may keep waiting for: a tenant has so many bytes of them at a time."""
+        size, tenant = _length(scope) or UNTOLD_BYTES, principal.tenant
+        if self._reading[tenant] and self._reading[tenant] + size > MOST_READING_BYTES:
+            told = TooMuch(_BODIES, f"{MOST_READING_BYTES:,} bytes of a tenant are allowed", BODY_SECONDS)
+            await _too_many(told)(scope, receive, send)
+            return
+        left = size
+        self._reading[tenant] += size
+
+        def whole() -> None:
+            nonlocal left
+            self._reading[tenant] -= left
+            left = 0
+            if not self._reading[tenant]:
+                del self._reading[tenant]
+
+        async def received() -> Message:
+            message = await receive()
+            if left and not message.get("more_body", False):
+                whole()
+            return message
+
+        try:
+            await app(scope, received, send)
+        finally:
+            if left:
+                whole()
+
+    async def _stream(self, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request that may stay open: a tenant has so many at a time."""
+        if self._streams[principal.tenant] >= self._most_streams > 0:
+            told = TooMuch(_STREAMS, f"{self._most_streams:,} of a tenant are allowed", STREAM_SECONDS)
+            await _too_many(told)(scope, receive, send)
+            return
+        self._streams[principal.tenant] += 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            self._streams[principal.tenant] -= 1
+            if not self._streams[principal.tenant]:
+                del self._streams[principal.tenant]
 
     def _counting(self, principal: Principal, size: int, send: Send) -> Send:
         """The same, and what is refused unread counts, too: the limits inside the protocol never hear of it."""

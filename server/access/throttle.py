@@ -65,6 +65,7 @@ class Throttle:
         self._clock = clock
         self._patience = rates.wait_ms / 1000
         self._at_once = rates.tenant_calls_at_once
+        self._most_streams = rates.tenant_streams
         self._rates: dict[str, dict[str, float]] = {
             whose: {what: getattr(rates, f"{whose}_{what}_per_second") for what in _WORDS}
             for whose in ("principal", "tenant")
@@ -79,10 +80,12 @@ class Throttle:
         if ctx.request_id is None or ctx.method in _NEVER_REFUSED:
             self.count(principal, bytes_of(ctx.params, ctx.request))
             return await call_next(ctx)
-        one, tenant = self._principals.of(principal.name), self._tenants.of(principal.tenant)
+        one, tenant = self._accounts(principal)
         for account in (one, tenant):
             account.under_way += 1
         try:
+            if ctx.method in _LONG:
+                return await self._listening(ctx, call_next, one, tenant)
             turns = await self._admitted(ctx, one, tenant)
             try:
                 return await call_next(ctx)
@@ -96,9 +99,19 @@ class Throttle:
             for account in (one, tenant):
                 account.under_way -= 1
 
+    async def _listening(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
+        if tenant.listening >= self._most_streams > 0:
+            raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._patience)
+        tenant.listening += 1
+        try:
+            await self._admitted(ctx, one, tenant)
+            return await call_next(ctx)
+        finally:
+            tenant.listening -= 1
+
     def beyond(self, principal: Principal, size: int) -> TooMuch | None:
         """What a request of so many bytes would be refused with, by what is known before it is read. Nothing is taken."""
-        one, tenant = self._principals.of(principal.name), self._tenants.of(principal.tenant)
+        one, tenant = self._accounts(principal)
         try:
             self._wait(self._charges({"calls": 1, "bytes": size}, one, tenant), one.waiting, self._clock())
         except TooMuch as refused:
@@ -109,10 +122,14 @@ class Throttle:
 
     def count(self, principal: Principal, size: int) -> None:
         """Take what a request of so many bytes takes that is not refused: a notification, or what cannot be read."""
-        one, tenant, at = self._principals.of(principal.name), self._tenants.of(principal.tenant), self._clock()
+        (one, tenant), at = self._accounts(principal), self._clock()
         for charge in self._charges({"calls": 1, "bytes": size}, one, tenant):
             if charge.bucket.wait(charge.amount, at) < _MOST_DEBT:
                 charge.bucket.spend(charge.amount, at)
+
+    def _accounts(self, principal: Principal) -> tuple[Account, Account]:
+        """Its own (a name may be one in several tenants), and its tenant's."""
+        return self._principals.of(f"{principal.tenant}\n{principal.name}"), self._tenants.of(principal.tenant)
 
     async def _admitted(self, ctx: Ctx, one: Account, tenant: Account) -> anyio.Semaphore | None:
         """Wait until the call may begin. Returns where its turn is to be given back. Raises TooMuch."""

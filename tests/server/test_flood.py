@@ -1,7 +1,10 @@
 """Limits over HTTP, and what becomes of callers that go on beyond them."""
 
+import contextlib
 import json
 import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from memstrata.server.access.flood import Flood
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.toolsets import writing
 
-from .gated_server import ACCEPT, ANA, BEN, EVE, PATIENCE, Told, answer, connected, refused, settings_in
+from .gated_server import ACCEPT, ANA, BEN, EVE, LISTEN, MODERN, PATIENCE, Told, answer, connected, refused, settings_in
 from .limited_server import Stopped, limited_over_http, only
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -103,7 +106,7 @@ async def send(app: Any, scope: dict[str, Any]) -> tuple[int, dict[bytes, bytes]
 
 def spend(throttle: Throttle, principal: Any, calls: int) -> None:
     throttle.beyond(principal, 0)  # so that there is an account
-    throttle._principals.of(principal.name).buckets["calls"].spend(calls, 0.0)
+    throttle._accounts(principal)[0].buckets["calls"].spend(calls, 0.0)
 
 
 async def test_who_is_within_the_limits_is_not_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +118,7 @@ async def test_who_is_within_the_limits_is_not_held_back(monkeypatch: pytest.Mon
         assert (await send(guard, request()))[0] == 200
         spend(throttle, ANA, 1)
         assert (await send(guard, request(BEN)))[0] == 200
-        assert (await send(guard, request(method="GET")))[0] == 200
+        assert (await send(guard, request(replace(ANA, tenant="globex"))))[0] == 200
         assert (await send(guard, request(local_principal("a", "r"))))[0] == 200
     assert app.count == 4
 
@@ -127,6 +130,83 @@ async def test_who_is_beyond_them_is_held_back_unread_and_then_answered() -> Non
     began = time.monotonic()
     assert (await send(guard, request()))[0] == 200
     assert time.monotonic() - began >= 0.02
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+async def test_requests_without_a_body_count_and_are_held_back_too(method: str) -> None:
+    app = Asked()
+    throttle, guard = guarded(app, Stopped(), principal_calls_per_second=1)
+    for _ in range(2):
+        assert (await send(guard, request(method=method)))[0] == 200
+    assert throttle.beyond(ANA, 0) is not None
+    began = time.monotonic()
+    assert (await send(guard, request(method=method)))[0] == 200
+    assert time.monotonic() - began >= 0.02
+
+
+class Open:
+    """A server whose answers stay open until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun = anyio.Semaphore(0)
+        self.let_go = anyio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.begun.release()
+        await self.let_go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def test_a_tenant_has_so_many_streams_open_and_others_have_theirs() -> None:
+    app = Open()
+    throttle = Throttle(only(), lambda _: ANA, writing(), clock=Stopped())
+    guard = Flood(throttle, most_streams=2).around(app)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for each in (ANA, BEN, EVE):
+                tasks.start_soon(send, guard, request(each, method="GET"))
+                await app.begun.acquire()
+            status, headers, body = await send(guard, request(ANA, method="GET"))
+            assert (status, headers[b"retry-after"]) == (429, b"5")
+            assert "too many open streams: 2 of a tenant are allowed" in json.loads(body)["error"]["message"]
+            app.let_go.set()
+        assert (await send(guard, request(ANA, method="GET")))[0] == 200
+
+
+async def test_bodies_that_are_kept_waiting_for_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flood, "MOST_READING_BYTES", 100)
+    arrives, begun = anyio.Event(), anyio.Semaphore(0)
+
+    async def reading(scope: Any, receive: Any, send: Any) -> None:
+        begun.release()
+        await receive()
+        await Asked()(scope, receive, send)
+
+    _, guard = guarded(reading, Stopped())
+
+    async def post(principal: Any, length: int) -> int:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            await arrives.wait()
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def put(message: Any) -> None:
+            sent.append(message)
+
+        await guard(request(principal, length=length), receive, put)
+        return int(sent[0]["status"])
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            for each, length in ((ANA, 60), (BEN, 40), (EVE, 1000)):  # one of any size is read
+                tasks.start_soon(post, each, length)
+                await begun.acquire()
+            assert await post(ANA, 1) == 429
+            assert await post(EVE, 1) == 429
+            arrives.set()
+        assert await post(ANA, 60) == 200
 
 
 async def test_of_very_many_at_once_most_are_answered_with_429(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +234,7 @@ async def test_of_very_many_at_once_most_are_answered_with_429(monkeypatch: pyte
     assert sorted(statuses) == [200] * 3 + [429] * 7
     assert quick.count(True) == 5
     assert app.count == 3
-    throttle._principals.of(ANA.name).buckets["calls"].spend(-12, 0.0)
+    throttle._accounts(ANA)[0].buckets["calls"].spend(-12, 0.0)
     assert (await send(guard, request()))[0] == 200
 
 
@@ -174,7 +254,7 @@ async def test_what_is_refused_unread_counts(tmp_path: Path) -> None:
 async def test_too_many_bytes_hold_back_too() -> None:
     throttle, _ = guarded(Asked(), Stopped(), principal_bytes_per_second=100)
     assert throttle.beyond(ANA, 150) is None
-    throttle._principals.of(ANA.name).buckets["bytes"].spend(150, 0.0)
+    throttle._accounts(ANA)[0].buckets["bytes"].spend(150, 0.0)
     assert throttle.beyond(ANA, 50) is None
     assert str(throttle.beyond(ANA, 51)) == "too many bytes: 100 a second are allowed; try again in 0.1 s"
 
@@ -198,3 +278,27 @@ async def test_a_429_reaches_a_client_as_the_answer_to_its_call(
                 while (response := await http.post(f"{url}/mcp", json=LIST)).status_code != 429:
                     pass
             assert response.headers["retry-after"] == "1"
+
+
+async def test_a_tenant_listens_on_so_many_streams_and_others_on_theirs(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, rates=only(tenant_streams=2).model_dump())
+    async with (
+        limited_over_http(settings, Told(ana=ANA, ben=BEN, eve=EVE)) as url,
+        httpx2.AsyncClient(headers={**ACCEPT, **MODERN}, timeout=PATIENCE) as http,
+    ):
+
+        @contextlib.asynccontextmanager
+        async def listening(key: str) -> AsyncIterator[str]:
+            async with http.stream("POST", f"{url}/mcp", json=LISTEN, headers={"X-API-Key": key}) as stream:
+                lines = stream.aiter_lines()
+                yield await anext(line async for line in lines if "jsonrpc" in line)
+
+        async with listening("ana") as one, listening("ben") as other, listening("eve") as foreign:
+            assert not [told for told in (one, other, foreign) if '"error"' in told]
+            async with listening("ana") as refusal:
+                assert "too many open streams: 2 of a tenant are allowed" in refusal
+        with anyio.fail_after(PATIENCE):
+            again = "too many"
+            while "too many" in again:  # until the server has seen that the others have gone
+                async with listening("ana") as again:
+                    pass

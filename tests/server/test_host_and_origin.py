@@ -11,7 +11,7 @@ from memstrata.server.exposure import allowed
 from memstrata.server.host_guard import Allowed, HostGuard
 from memstrata.server.settings import Settings
 
-from .gated_server import ANA, PATIENCE, Told, served, settings_in
+from .gated_server import ACCEPT, ANA, INITIALIZE, PATIENCE, Told, http_client, served, settings_in
 
 pytestmark = pytest.mark.anyio
 
@@ -159,6 +159,19 @@ async def test_only_named_hosts_and_origins_are_served(tmp_path: Path) -> None:
             headers = [f"{name}: {value}" for name, value in named if value is not None]
             found.append((host, origin, await status(url, request("GET", "/health", *headers))))
     assert found == CASES
+
+
+async def test_nobody_is_sent_on_to_another_url_with_what_they_carry(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as url, http_client(base_url=url, headers={"X-API-Key": "ana", **ACCEPT}) as client:
+        for path, expected in (("/mcp/", 200), ("/sse/", 404), ("/messages", 404), ("/health/", 404)):
+            answer = await client.post(path, json=INITIALIZE)
+            assert (answer.status_code, "location" in answer.headers) == (expected, False), path
+
+
+def test_without_credentials_no_page_of_this_machine_is_served_unless_it_is_named() -> None:
+    assert not allowed(Settings(http={"auth": False})).origins
+    named = allowed(Settings(http={"auth": False, "allowed_origins": ["http://localhost:6274"]}))
+    assert list(named.origins) == ["http://localhost:6274"]
 
 
 async def test_no_route_and_no_method_is_left_out(tmp_path: Path) -> None:
