@@ -7,12 +7,13 @@ from mcp.server.mcpserver import MCPServer
 
 from memstrata.server.access.credentials import Credentials
 from memstrata.server.access.flood import Flood, PatientGate
+from memstrata.server.access.gate import subject_of_tenant
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.access.too_much import TooMuch
 from memstrata.server.caller import principal_of
 from memstrata.server.permitting import note_refusal
 from memstrata.server.rate_settings import RateSettings
-from memstrata.server.sdk_private import add_middleware
+from memstrata.server.sdk_private import add_middleware, session_subjects
 from memstrata.server.toolsets import DECLARATIONS, writing
 
 _TOOLS = frozenset(each.signature.__name__ for each in DECLARATIONS)
@@ -27,4 +28,11 @@ def limited(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, 
     """The gate to serve ``mcp`` behind; ``options`` are a gate's. To be asked for once a server."""
     throttle = Throttle(rates, principal_of, writing(), refused=_note)
     add_middleware(mcp, throttle)
-    return PatientGate(credentials, Flood(throttle, most_streams=rates.tenant_streams), **options)
+
+    def sessions_of(tenant: str) -> int:
+        return sum(subject.startswith(subject_of_tenant(tenant)) for subject in session_subjects(mcp))
+
+    flood = Flood(
+        throttle, most_streams=rates.tenant_streams, most_sessions=rates.tenant_sessions, sessions_of=sessions_of
+    )
+    return PatientGate(credentials, flood, **options)

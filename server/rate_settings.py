@@ -26,6 +26,9 @@ class RateSettings(Section):
     tenant_streams: int = Field(
         default=200, ge=0, description="Streams of a tenant that are open: those that listen, and /sse."
     )
+    tenant_sessions: int = Field(
+        default=500, ge=0, description="Sessions of a tenant's older clients; http.max_sessions is for all together."
+    )
     tenant_jobs: int = Field(
         default=10_000, ge=0, description="Jobs of a tenant that are due; beyond, add_messages is refused."
     )

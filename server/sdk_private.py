@@ -50,6 +50,11 @@ def add_middleware(mcp: MCPServer[Any], middleware: ServerMiddleware[Any]) -> No
     mcp.middleware.append(middleware)
 
 
+def session_subjects(mcp: MCPServer[Any]) -> list[str]:
+    """Of whose credentials the open sessions of the handshake era over Streamable HTTP are."""
+    return [owner["subject"] or "" for owner in mcp.session_manager._session_owners.values()]
+
+
 def announce_list_changes(mcp: MCPServer[Any]) -> None:
     """Announce `listChanged` to clients of the handshake era; the modern era announces it by itself.
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -44,14 +45,23 @@ UNREAD = (400, 408, 413, 415)
 
 class Flood:
     """Asks ``throttle`` who is beyond a limit. ``chance`` gives numbers from 0 to 1, ``most_streams`` how many streams a
-    tenant may have open (0: any number)."""
+    tenant may have open, ``most_sessions`` how many sessions of the older protocol, of which it has ``sessions_of`` (0:
+    any number)."""
 
     def __init__(
-        self, throttle: Throttle, chance: Callable[[], float] = random.random, *, most_streams: int = 0
+        self,
+        throttle: Throttle,
+        chance: Callable[[], float] = random.random,
+        *,
+        most_streams: int = 0,
+        most_sessions: int = 0,
+        sessions_of: Callable[[str], int] = lambda tenant: 0,
     ) -> None:
         self._throttle = throttle
         self._chance = chance
         self._most_streams = most_streams
+        self._most_sessions = most_sessions
+        self._sessions_of = sessions_of
         self._held: Counter[str] = Counter()
         self._streams: Counter[str] = Counter()
         self._reading: Counter[str] = Counter()
@@ -64,7 +74,7 @@ class Flood:
             if principal.local:
                 await app(scope, receive, send)
                 return
-            refused = await self._hold(principal, scope)
+            refused = await self._hold(principal, scope) or self._no_session(principal, scope)
             if refused is not None:
                 await _too_many(refused)(scope, receive, send)
             elif scope["method"] == "POST":
@@ -74,6 +84,15 @@ class Flood:
                 await self._stream(principal, app, scope, receive, send)
 
         return guarded
+
+    def _no_session(self, principal: Principal, scope: Scope) -> TooMuch | None:
+        """The refusal of one session more than a tenant may have. A session that was refused inside the protocol would
+        stay open."""
+        if not self._most_sessions or not _begins_session(scope):
+            return None
+        if self._sessions_of(principal.tenant) < self._most_sessions:
+            return None
+        return TooMuch("open sessions", f"{self._most_sessions:,} of a tenant are allowed", STREAM_SECONDS)
 
     async def _body(self, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """A request with a body, which its sender may keep waiting for: a tenant has so many bytes of them at a time."""
@@ -155,6 +174,13 @@ class PatientGate(Gate):
 
     def around(self, app: ASGIApp) -> Gated:
         return super().around(self._flood.around(app))
+
+
+def _begins_session(scope: Scope) -> bool:
+    """Whether a request is one to Streamable HTTP that names neither a session nor a protocol without sessions."""
+    sent = dict(scope["headers"])
+    modern = sent.get(b"mcp-protocol-version", b"").decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+    return scope.get("path", "").rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
 
 
 def _length(scope: Scope) -> int:

@@ -35,7 +35,7 @@ class Gate:
     def __init__(
         self, credentials: Credentials, *, metadata_url: str = "", again_seconds: float = AGAIN_SECONDS
     ) -> None:
-        self.open = OpenRequests(credentials, again_seconds)
+        self.open = OpenRequests(credentials, again_seconds, metadata_url=metadata_url)
         self._credentials = credentials
         self._metadata_url = metadata_url
 
@@ -82,6 +82,11 @@ class Gated:
         await self._gate.open.serve(token or "", found, self._app, known, receive, send)
 
 
+def subject_of_tenant(tenant: str) -> str:
+    """How the subjects of a tenant's credentials begin, and no other's."""
+    return f"({tenant!r}, "
+
+
 def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The token of a request; "" if it has none, None for what can be none: several, or too long a one."""
     sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
@@ -99,7 +104,7 @@ def _access_token(principal: Principal) -> AccessToken:
     return AccessToken(
         token="checked",  # noqa: S106 - not the token, which nobody keeps
         client_id=principal.name,
-        subject=repr((principal.tenant, principal.resource)),
+        subject=subject_of_tenant(principal.tenant) + f"{principal.resource!r})",
         scopes=[],
         expires_at=None if principal.expires_at is None else principal.expires_at // 1000,
         claims={PRINCIPAL_CLAIM: principal},

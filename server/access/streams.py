@@ -56,8 +56,11 @@ class OpenRequests:
     While that cannot be found out they stay open, until the credential expires: then nothing can be read either.
     """
 
-    def __init__(self, credentials: Credentials, again_seconds: float = AGAIN_SECONDS) -> None:
+    def __init__(
+        self, credentials: Credentials, again_seconds: float = AGAIN_SECONDS, *, metadata_url: str = ""
+    ) -> None:
         self._credentials = credentials
+        self._metadata_url = metadata_url
         self._again_seconds = again_seconds
         self._open: set[_Open] = set()
 
@@ -86,7 +89,7 @@ class OpenRequests:
             if begun:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             else:
-                await unauthorized(sent=True)(scope, receive, send)
+                await unauthorized(self._metadata_url, sent=True)(scope, receive, send)
 
     async def watch(self) -> None:
         """Ask about every token again, now and then, until cancelled. Raises nothing."""

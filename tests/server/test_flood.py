@@ -19,7 +19,21 @@ from memstrata.server.access.flood import Flood
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.toolsets import writing
 
-from .gated_server import ACCEPT, ANA, BEN, EVE, LISTEN, MODERN, PATIENCE, Told, answer, connected, refused, settings_in
+from .gated_server import (
+    ACCEPT,
+    ANA,
+    BEN,
+    EVE,
+    INITIALIZE,
+    LISTEN,
+    MODERN,
+    PATIENCE,
+    Told,
+    answer,
+    connected,
+    refused,
+    settings_in,
+)
 from .limited_server import Stopped, limited_over_http, only
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -302,3 +316,28 @@ async def test_a_tenant_listens_on_so_many_streams_and_others_on_theirs(tmp_path
             while "too many" in again:  # until the server has seen that the others have gone
                 async with listening("ana") as again:
                     pass
+
+
+async def test_a_tenant_has_so_many_sessions_and_others_have_theirs(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, rates=only(tenant_sessions=2).model_dump())
+    async with (
+        limited_over_http(settings, Told(ana=ANA, ben=BEN, eve=EVE)) as url,
+        httpx2.AsyncClient(headers=ACCEPT, timeout=PATIENCE) as http,
+    ):
+
+        async def begin(key: str) -> httpx2.Response:
+            return await http.post(f"{url}/mcp", json=INITIALIZE, headers={"X-API-Key": key})
+
+        first, second = await begin("ana"), await begin("ben")
+        assert (first.status_code, second.status_code) == (200, 200)
+        for path in ("/mcp", "/mcp/"):
+            refusal = await http.post(url + path, json=INITIALIZE, headers={"X-API-Key": "ana"})
+            assert (refusal.status_code, refusal.headers["retry-after"]) == (429, "5")
+            assert "too many open sessions: 2 of a tenant are allowed" in refusal.json()["error"]["message"]
+            assert "mcp-session-id" not in refusal.headers
+        assert (await begin("eve")).status_code == 200
+        async with connected(url, "ana") as client:  # of the protocol without sessions
+            await answer(client, "memory_status")
+        ending = {"X-API-Key": "ana", "Mcp-Session-Id": first.headers["mcp-session-id"]}
+        assert (await http.delete(f"{url}/mcp", headers=ending)).status_code == 200
+        assert (await begin("ana")).status_code == 200
