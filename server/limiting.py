@@ -8,6 +8,7 @@ from mcp.server.mcpserver import MCPServer
 from memstrata.server.access.credentials import Credentials
 from memstrata.server.access.flood import Flood, PatientGate
 from memstrata.server.access.gate import subject_of_tenant
+from memstrata.server.access.room import Room
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.access.too_much import TooMuch
 from memstrata.server.caller import principal_of
@@ -32,7 +33,5 @@ def limited(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, 
     def sessions_of(tenant: str) -> int:
         return sum(subject.startswith(subject_of_tenant(tenant)) for subject in session_subjects(mcp))
 
-    flood = Flood(
-        throttle, most_streams=rates.tenant_streams, most_sessions=rates.tenant_sessions, sessions_of=sessions_of
-    )
-    return PatientGate(credentials, flood, **options)
+    room = Room(streams=rates.tenant_streams, sessions=rates.tenant_sessions, sessions_of=sessions_of)
+    return PatientGate(credentials, Flood(throttle, room), **options)

@@ -13,9 +13,10 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 
-from memstrata.server.access import flood
+from memstrata.server.access import flood, room
 from memstrata.server.access.credentials import PRINCIPAL_CLAIM, LocalKey, local_principal
 from memstrata.server.access.flood import Flood
+from memstrata.server.access.room import Room
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.toolsets import writing
 
@@ -95,7 +96,7 @@ class Asked:
 
 def guarded(app: Any, clock: Stopped, **rates: Any) -> tuple[Throttle, Any]:
     throttle = Throttle(only(**rates), lambda _: ANA, writing(), clock=clock)
-    return throttle, Flood(throttle, lambda: 0.0).around(app)
+    return throttle, Flood(throttle, Room(), lambda: 0.0).around(app)
 
 
 def request(principal: Any = ANA, method: str = "POST", length: int = 10) -> dict[str, Any]:
@@ -175,7 +176,7 @@ class Open:
 async def test_a_tenant_has_so_many_streams_open_and_others_have_theirs() -> None:
     app = Open()
     throttle = Throttle(only(), lambda _: ANA, writing(), clock=Stopped())
-    guard = Flood(throttle, most_streams=2).around(app)
+    guard = Flood(throttle, Room(streams=2)).around(app)
     with anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tasks:
             for each in (ANA, BEN, EVE):
@@ -189,7 +190,7 @@ async def test_a_tenant_has_so_many_streams_open_and_others_have_theirs() -> Non
 
 
 async def test_bodies_that_are_kept_waiting_for_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flood, "MOST_READING_BYTES", 100)
+    monkeypatch.setattr(room, "MOST_READING_BYTES", 100)
     arrives, begun = anyio.Event(), anyio.Semaphore(0)
 
     async def reading(scope: Any, receive: Any, send: Any) -> None:
