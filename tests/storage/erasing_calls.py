@@ -11,8 +11,8 @@ from memstrata.storage.transaction import Tx
 from .building import NOW
 
 Call = Callable[[Tx, Scope], Awaitable[Any]]
-# These find what is marked only: nothing here is.
-SILENT = {"erasing.purge"}
+# One finds what is marked only, and nothing here is; the other answers nothing.
+SILENT = {"erasing.purge", "idempotency.keep"}
 
 
 def erasing_calls(thread_uid: str) -> dict[str, Call]:
@@ -25,6 +25,7 @@ def erasing_calls(thread_uid: str) -> dict[str, Call]:
         "erasing.hide": erasing.hide,
         "erasing.hide_threads": lambda tx, who: erasing.hide_threads(tx, who, "main", now=NOW),
         "erasing.purge": erasing.purge,
+        "idempotency.keep": lambda tx, who: idempotency.keep(tx, who, Request("k", "body"), NOW, {"thread_id": "new"}),
         "idempotency.kept": lambda tx, who: idempotency.kept(tx, who, Request("k", "body")),
         "resources.lock": resources.lock,
         "resources.still_known": lambda tx, who: resources.still_known(tx, who, thread_uid),

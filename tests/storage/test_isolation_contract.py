@@ -398,7 +398,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     )
 
     async def kept(_: Tx) -> Json:
-        return {"answer": "old"}
+        return {"thread_id": "old"}
 
     await database.write(idempotency.once, ANA, Request("k", "body"), NOW, kept)
     await database.write(_logged, ANA, made.thread)
