@@ -101,7 +101,8 @@ async def erase(
         check_id(thread_id, "thread", engine.limits.thread_id_chars)
     now, id_ = engine.now(), engine.new_id()
     agents = [agent_id] if agent_id is not None else await engine.database.read(erasable.agents_of, tenant, resource_id)
-    scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents]
+    # That it was asked for has a line in the journal also if no agent keeps anything.
+    scopes = [Scope(tenant.tenant_id, agent, resource_id) for agent in agents or [""]]
     receipt = Receipt(
         id_,
         now,
@@ -118,8 +119,6 @@ async def erase(
 
     async def write(tx: Tx, _: Tenant) -> Receipt:
         counts = await _hide(engine, tx, scopes, thread_id, origin, now)
-        if not scopes:
-            await _tell_of_nothing(engine, tx, Scope(tenant.tenant_id, "", resource_id), origin, now)
         first = replace(receipt, counts=counts, bytes="owed")
         await hidden(tx, first)
         return first
@@ -151,12 +150,6 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
         await journal.append(tx, scope, line_of(engine.hmac_key, scope, origin, "done", now, counts=hidden))
         counts += hidden
     return counts
-
-
-async def _tell_of_nothing(engine: Engine, tx: Tx, scope: Scope, origin: Origin, now: int) -> None:
-    """No agent keeps anything: that it was asked for has a line all the same."""
-    await tx.enter(scope)
-    await journal.append(tx, scope, line_of(engine.hmac_key, scope, origin, "done", now))
 
 
 async def _hide_threads(tx: Tx, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:

@@ -74,12 +74,12 @@ def line_of(
 ) -> Line:
     """The line of a write, or of a refusal. ``error`` is the class of what went wrong. A job, which uses no tool, is
     named by its kind."""
-    mark = resource_mark(hmac_key, scope.resource_id)
+    whose = resource_mark(hmac_key, scope.resource_id)
     principal, own = origin.principal, f"jwt:{scope.resource_id}@"
     if principal.startswith(own):  # whose token it is, is whose memory it is
-        principal = f"jwt:{mark}@{principal.removeprefix(own)}"
+        principal = f"jwt:{whose}@{principal.removeprefix(own)}"
     tool = origin.tool or origin.actor
-    return Line(now, principal, origin.actor, tool, outcome, mark, counts or {}, error)
+    return Line(now, principal, origin.actor, tool, outcome, whose, counts or {}, error)
 
 
 async def write(
