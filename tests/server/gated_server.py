@@ -24,6 +24,7 @@ from memstrata.server.exposure import allowed
 from memstrata.server.http_transport import DrainingServer, build_app
 from memstrata.server.settings import Settings, load_settings
 from memstrata.server.stopping import StopRequest
+from memstrata.server.tool_server import ToolServer
 
 PATIENCE = 20.0
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -77,24 +78,32 @@ async def _health(_: Request) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def served(
-    settings: Settings, credentials: Any, *, again_seconds: float = AGAIN_SECONDS, metadata_url: str = ""
-) -> AsyncIterator[str]:
-    """The URL of a server with those credentials, and with `/health`, which needs none."""
-    mcp, stop, listening = build_server(settings), StopRequest(), anyio.Event()
-    mcp.custom_route("/health", methods=["GET"])(_health)
-    gate = Gate(credentials, metadata_url=metadata_url, again_seconds=again_seconds)
+async def listening(mcp: ToolServer, settings: Settings, gate: Gate) -> AsyncIterator[str]:
+    """The URL of a server behind a gate, until it is ended."""
+    stop, listens = StopRequest(), anyio.Event()
     app = build_app(mcp, allowed=allowed(settings), gate=gate)
-    server = DrainingServer(app, mcp, stop=stop, on_listening=listening.set, drain_seconds=0.2)
+    server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(PATIENCE):
-                await listening.wait()
+                await listens.wait()
             try:
                 yield f"http://127.0.0.1:{listener.getsockname()[1]}"
             finally:
                 stop.ask(0)
+
+
+@contextlib.asynccontextmanager
+async def served(
+    settings: Settings, credentials: Any, *, again_seconds: float = AGAIN_SECONDS, metadata_url: str = ""
+) -> AsyncIterator[str]:
+    """The URL of a server with those credentials, and with `/health`, which needs none."""
+    mcp = build_server(settings)
+    mcp.custom_route("/health", methods=["GET"])(_health)
+    gate = Gate(credentials, metadata_url=metadata_url, again_seconds=again_seconds)
+    async with listening(mcp, settings, gate) as url:
+        yield url
 
 
 def http_client(**options: Any) -> httpx2.AsyncClient:

@@ -1,7 +1,6 @@
 """A server whose callers are held to rates: in memory, where a test says who calls, or on a socket, by tokens."""
 
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -12,17 +11,14 @@ from mcp.server.context import CallNext, ServerRequestContext
 from memstrata.server.access.principal import Principal
 from memstrata.server.access.throttle import Throttle
 from memstrata.server.building import build_server
-from memstrata.server.exposure import allowed
-from memstrata.server.http_transport import DrainingServer, build_app
 from memstrata.server.limiting import limited
 from memstrata.server.rate_settings import RateSettings
 from memstrata.server.sdk_private import add_middleware
 from memstrata.server.settings import Settings
-from memstrata.server.stopping import StopRequest
 from memstrata.server.tool_server import ToolServer
 from memstrata.server.toolsets import writing
 
-from .gated_server import ANA, PATIENCE
+from .gated_server import ANA, PATIENCE, listening
 
 UNLIMITED = dict.fromkeys(RateSettings.model_fields, 0)
 
@@ -88,18 +84,9 @@ def limited_in_memory(
 @contextlib.asynccontextmanager
 async def limited_over_http(settings: Settings, credentials: Any, *behind: Any) -> AsyncIterator[str]:
     """The URL of a server that holds to the settings' rates."""
-    mcp, stop, listening = build_server(settings), StopRequest(), anyio.Event()
+    mcp = build_server(settings)
     gate = limited(mcp, settings.rates_to_hold, credentials)
     for middleware in behind:
         add_middleware(mcp, middleware)
-    app = build_app(mcp, allowed=allowed(settings), gate=gate)
-    server = DrainingServer(app, mcp, stop=stop, on_listening=listening.set, drain_seconds=0.2)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
-            with anyio.fail_after(PATIENCE):
-                await listening.wait()
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                stop.ask(0)
+    async with listening(mcp, settings, gate) as url:
+        yield url
