@@ -1,13 +1,24 @@
 # Each target sets up what it needs: a .venv in this folder, from locked versions.
 PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs
 
-.PHONY: demo test check fix lock docs clean
+.PHONY: demo test interop check fix lock docs clean
 
 demo: .venv/.ready
-	@.venv/bin/memstrata demo
+	@.venv/bin/layerlore demo
 
 test: .venv/.ready
-	.venv/bin/python -m pytest -n auto --dist worksteal
+	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
+
+# Clients and checkers that others wrote, each in its locked version; without a network once they are installed.
+interop: .venv/.ready
+	@scripts/setup-interop
+	LAYERLORE_TEST_INTEROP=1 .venv/bin/python -m pytest -n auto --dist worksteal tests/interop
+
+# Every Python framework of docs/clients.md, while `make interop` runs four.
+.PHONY: interop-all
+interop-all: .venv/.ready
+	.venv/bin/python tests/interop/python_environments.py all
+	LAYERLORE_TEST_INTEROP=all .venv/bin/python -m pytest -n auto --dist worksteal tests/interop/test_python_frameworks.py
 
 check: .venv/.ready
 	.venv/bin/ruff format --check $(PYTHON_FILES)
@@ -22,13 +33,15 @@ lock:
 	.venv/bin/uv lock
 	.venv/bin/uv export --quiet --frozen --no-emit-project --group dev --extra english --no-header --no-annotate -o requirements.txt
 	.venv/bin/uv export --quiet --frozen --no-emit-project --no-dev --no-header --no-annotate -o requirements-server.txt
+	.venv/bin/python tests/interop/python_environments.py lock
 
 docs: .venv/.ready
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
 	.venv/bin/python docs/generate_windows.py > docs/windows.md
+	.venv/bin/python docs/generate_settings.py > docs/settings.md
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .interop tests/interop/node/node_modules .mypy_cache .pytest_cache .ruff_cache dist
 
 .venv/.ready: pyproject.toml uv.lock requirements.txt
 	@scripts/setup

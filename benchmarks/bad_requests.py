@@ -22,7 +22,7 @@ _SHARES = (("stdio", 0.5), ("http", 0.4), ("sse", 0.1))
 
 
 def launch(folder: Path, database: str = "") -> Launch:
-    """memstrata with every tool, and nothing beside that takes time."""
+    """layerlore with every tool, and nothing beside that takes time."""
     folder.mkdir(parents=True, exist_ok=True)
     return ours(folder, database=database, TOOLSETS="all", EMBEDDING__EMBEDDER="none")
 

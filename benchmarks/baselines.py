@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.conversations import Conversation, Json
-from memstrata.memory.acceptance import parse_time
-from memstrata.memory.search_text import date_text, query_words
-from memstrata.storage.sqlite_driver import driver
+from layerlore.memory.acceptance import parse_time
+from layerlore.memory.search_text import date_text, query_words
+from layerlore.storage.sqlite_driver import driver
 
 BM25 = "BM25"
 BM25_DATED = "BM25, date and speaker"

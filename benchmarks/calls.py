@@ -23,7 +23,7 @@ from benchmarks.starts import Start, starts
 from benchmarks.state_calls import HEADER as STATE_HEADER
 from benchmarks.state_calls import state_rows
 from benchmarks.tables import figure, table, verdict, write_json
-from memstrata.memory.embedding.port import Embedder
+from layerlore.memory.embedding.port import Embedder
 
 # Adds come last: they are more messages in scope.
 CALLS = ("get", "recall", "add")
@@ -121,7 +121,7 @@ class Bench:
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="memstrata-calls-", dir=options.folder) as name:
+    with tempfile.TemporaryDirectory(prefix="layerlore-calls-", dir=options.folder) as name:
         folder = Path(name)
         embedder = chosen(options.embedder)
         pool = Pool(embedder, min(SENTENCES, max(options.sizes)))
@@ -299,10 +299,10 @@ async def _measure_starts(bench: Bench) -> None:
     our = (bench.ours(max(bench.options.sizes)), "recall_memory", {"query": bench.text.question()})
     idle = (bench.noop(), "noop", {"text": "nothing"})
     found = await starts([our, idle], bench.options.starts)
-    mine, other = found["memstrata"], found["no-op"]
+    mine, other = found["layerlore"], found["no-op"]
     ratio = mine.initialize / other.initialize
     rows = [
-        _start_row("memstrata", mine, f"{CONNECT_RATIO}x to initialize", verdict(ratio <= CONNECT_RATIO)),
+        _start_row("layerlore", mine, f"{CONNECT_RATIO}x to initialize", verdict(ratio <= CONNECT_RATIO)),
         _start_row("no-op", other, "-", "-"),
     ]
     print(f"\n## Starts (medians of {bench.options.starts})\n\n{table(START_HEADER, rows)}")
@@ -322,15 +322,15 @@ async def _measure_mixed(bench: Bench) -> None:
     size = min(bench.options.sizes)
     async with over_http(bench.ours(size), CLIENTS) as our, over_http(bench.noop(), CLIENTS) as idle:
         crowds = {
-            "memstrata": Crowd([_mixing(bench, each, at) for at, each in enumerate(our)], our[0].server),
+            "layerlore": Crowd([_mixing(bench, each, at) for at, each in enumerate(our)], our[0].server),
             "no-op": Crowd([_idling(bench, each) for each in idle], idle[0].server),
         }
         await in_turn(list(crowds.values()), rounds=bench.options.mixed_rounds, calls=bench.options.mixed_calls)
-    held = verdict(crowds["memstrata"].per_second >= MIXED_PER_SECOND)
-    expected = {"memstrata": (f"{MIXED_PER_SECOND:.0f} a second", held), "no-op": ("-", "-")}
+    held = verdict(crowds["layerlore"].per_second >= MIXED_PER_SECOND)
+    expected = {"layerlore": (f"{MIXED_PER_SECOND:.0f} a second", held), "no-op": ("-", "-")}
     rows = [[name, *map(figure, _mixed_figures(crowd).values()), *expected[name]] for name, crowd in crowds.items()]
     print(f"\n## Mixed calls over HTTP, {CLIENTS} clients at once, {size:,} messages\n\n{table(MIXED_HEADER, rows)}")
-    print(f"\nOurs / no-op: {crowds['memstrata'].per_second / crowds['no-op'].per_second:.2f} calls a second")
+    print(f"\nOurs / no-op: {crowds['layerlore'].per_second / crowds['no-op'].per_second:.2f} calls a second")
     bench.report["mixed"] = {name: _mixed_figures(crowd) for name, crowd in crowds.items()}
 
 

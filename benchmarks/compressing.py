@@ -7,25 +7,25 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.chat.port import Answer, Chat
-from memstrata.extraction.digesting import Digest
-from memstrata.extraction.endings import Endings
-from memstrata.extraction.kind import EXTRACTIVE, JobKind, Kind, Material
-from memstrata.extraction.observer import Observer
-from memstrata.extraction.reflector import Reflector
-from memstrata.memory.adding import add_messages
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.observations_text import block_of
-from memstrata.memory.observing import activate
-from memstrata.memory.parts import part_texts
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import jobs, messages_behind, observations, threads
-from memstrata.storage.observations import Observation
-from memstrata.storage.records import Json, Message, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.chat.port import Answer, Chat
+from layerlore.extraction.digesting import Digest
+from layerlore.extraction.endings import Endings
+from layerlore.extraction.kind import EXTRACTIVE, JobKind, Kind, Material
+from layerlore.extraction.observer import Observer
+from layerlore.extraction.reflector import Reflector
+from layerlore.memory.adding import add_messages
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.observations_text import block_of
+from layerlore.memory.observing import activate
+from layerlore.memory.parts import part_texts
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import jobs, messages_behind, observations, threads
+from layerlore.storage.observations import Observation
+from layerlore.storage.records import Json, Message, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 THREAD = "main"
 CLOSING: Json = {"role": "user", "content": "Thanks, see you!"}

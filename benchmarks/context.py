@@ -16,11 +16,11 @@ from benchmarks.sample_text import SampleText
 from benchmarks.servers import Launch, noop, ours, over_stdio
 from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.turns import converse
-from memstrata.memory.context.context import get_context
-from memstrata.memory.context.gathering import Asked, gather
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Row, Tx
+from layerlore.memory.context.context import get_context
+from layerlore.memory.context.gathering import Asked, gather
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Row, Tx
 
 THREAD = "thread"
 OWN_MS = 2.0
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="memstrata-context-", dir=options.folder) as name:
+    with tempfile.TemporaryDirectory(prefix="layerlore-context-", dir=options.folder) as name:
         folder = Path(name)
         report: dict[str, Any] = {"calls": await _calls(options, folder)}
         if options.turns:
@@ -166,7 +166,7 @@ async def _own(store: Store, resource: str, calls: int) -> tuple[float, float]:
     for _ in range(calls):
         statements.append(await engine.database.read(read, scope))
         began = time.perf_counter()
-        await get_context(engine, scope, THREAD, query="", max_tokens=8000, format="text", may_be_new=False)
+        await get_context(engine, scope, THREAD, query="", max_tokens=8000, format="text")
         whole.append(time.perf_counter() - began)
     read_ms, whole_ms = (sorted(times)[len(times) // 2] * 1000 for times in (statements, whole))
     return read_ms, whole_ms - read_ms

@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _measure(options: argparse.Namespace) -> dict[str, dict[str, float | None]]:
     report = {}
-    with tempfile.TemporaryDirectory(prefix="memstrata-durability-", dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-durability-", dir=options.folder) as folder:
         if options.trials:
             report["kill -9"] = await _kill_trials(options, Path(folder) / "killed")
         if options.processes:

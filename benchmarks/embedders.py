@@ -1,9 +1,9 @@
 """The embedder that a benchmark names, in the benchmark's own process, and the floor that goes with it."""
 
-from memstrata.memory.embedding import choosing
-from memstrata.memory.embedding.port import Embedder
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.server.settings import EmbeddingSettings
+from layerlore.memory.embedding import choosing
+from layerlore.memory.embedding.port import Embedder
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.server.settings import EmbeddingSettings
 
 # What --embedder takes, and the setting that tells the server, as a variable has it.
 EMBEDDERS = "none, use (built in), english (MiniLM), or a model's name as litellm has it"

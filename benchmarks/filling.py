@@ -16,15 +16,15 @@ from benchmarks.baselines import Embeds, embedded
 from benchmarks.conversations import Json
 from benchmarks.embedders import EMBEDDER_SETTING
 from benchmarks.sample_text import SPEAKERS, SampleText
-from memstrata.memory.adding import add_messages
-from memstrata.memory.embedding.port import Embedder
-from memstrata.memory.engine import Engine, Sent
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import vectors
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.vectors import NewVector
+from layerlore.memory.adding import add_messages
+from layerlore.memory.embedding.port import Embedder
+from layerlore.memory.engine import Engine, Sent
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import vectors
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.vectors import NewVector
 
 AGENT = "default"
 MESSAGES_PER_TRANSACTION = 1000
@@ -123,7 +123,7 @@ async def opened(folder: Path, database: str, embedder: Embedder | None) -> Asyn
         "SQLITE__SYNCHRONOUS": "NORMAL",
         "LIMITS__MESSAGES_PER_CALL": str(MESSAGES_PER_TRANSACTION),
     }
-    settings = load_settings(environ={f"MEMSTRATA_{name}": value for name, value in variables.items()})
+    settings = load_settings(environ={f"LAYERLORE_{name}": value for name, value in variables.items()})
     engine = await open_engine(settings)
     try:
         yield Store(engine, embedder, await engine.database.read_installation(vectors.last_row))

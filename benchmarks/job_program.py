@@ -9,21 +9,21 @@ from pathlib import Path
 import anyio
 from sqlalchemy import bindparam, text, update
 
-from memstrata.extraction.chat.port import Answer
-from memstrata.extraction.kind import Material, Thinker
-from memstrata.extraction.worker import JobWorker, Pace
-from memstrata.memory.engine import Engine
-from memstrata.memory.limits import Limits
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.tokens import TokenCounter
-from memstrata.server.runtime import close_engine
-from memstrata.storage import jobs, tables
-from memstrata.storage.database import open_database
-from memstrata.storage.jobs import Claim
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.transaction import Database, Tx
-from memstrata.storage.usage import Spent
+from layerlore.extraction.chat.port import Answer
+from layerlore.extraction.kind import Material, Thinker
+from layerlore.extraction.worker import JobWorker, Pace
+from layerlore.memory.engine import Engine
+from layerlore.memory.limits import Limits
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.tokens import TokenCounter
+from layerlore.server.runtime import close_engine
+from layerlore.storage import jobs, tables
+from layerlore.storage.database import open_database
+from layerlore.storage.jobs import Claim
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.usage import Spent
 
 PACE = Pace(lease_ms=400, beat_seconds=0.13, poll_seconds=0.1, gather_seconds=0.01)
 THREADS_OF_A_RESOURCE = 5
@@ -139,7 +139,7 @@ async def tally(url: str, threads: int, upto: int) -> Tally:
 
 async def _tally(tx: Tx, threads: int, upto: int) -> Tally:
     if tx.dialect == "postgres":  # whose role owns the tables
-        await tx.all(text("SELECT set_config('memstrata.across', 'yes', true)"))
+        await tx.all(text("SELECT set_config('layerlore.across', 'yes', true)"))
     counts = [
         (await tx.all(text(sql)))[0][0] or 0
         for sql in (

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import job_program
 from benchmarks.job_program import PACE, Tally
 from benchmarks.tables import table, write_json
-from memstrata.storage import sqlite_driver
+from layerlore.storage import sqlite_driver
 
 FAULT_SECONDS = (0.03, 0.15)
 STOPPED_SECONDS = (PACE.lease_ms / 1000 * 1.1, PACE.lease_ms / 1000 * 2.2)
@@ -92,7 +92,7 @@ class Faults:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 1 if an effect is missing or there twice."""
     options = _parser().parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="memstrata-jobs-", dir=options.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-jobs-", dir=options.folder) as folder:
         file = Path(folder) / "memory.db"
         report = _measure(options, options.database or f"sqlite://{file}")
         report["integrity problems"] = _integrity_problems(file) if not options.database else 0

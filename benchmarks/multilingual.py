@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     asked: list[Asked] = []
     run = uuid.uuid4().hex[:8]
-    with tempfile.TemporaryDirectory(prefix="memstrata-multilingual-") as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-multilingual-") as folder:
         for name in options.languages:
             launch = ours(
                 Path(folder),

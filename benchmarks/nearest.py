@@ -23,12 +23,12 @@ from benchmarks.embedders import EMBEDDERS, chosen
 from benchmarks.filling import AGENT, Filled, Store, opened
 from benchmarks.metrics import mean, percentile
 from benchmarks.tables import figure, table, verdict, write_json
-from memstrata.memory.embedding.port import Embedder
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.storage import vectors
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory.embedding.port import Embedder
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.storage import vectors
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 CONTRACT = 0.99
 DEPTH = 10
@@ -82,7 +82,7 @@ async def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             print(f"The files give {len(material.texts):,} chunks: {size:,} are not measured.")
             continue
         for database in dict.fromkeys(["", options.database]):
-            with tempfile.TemporaryDirectory(prefix="memstrata-nearest-") as folder:
+            with tempfile.TemporaryDirectory(prefix="layerlore-nearest-") as folder:
                 async with opened(Path(folder), database, embedder) as store:
                     found.append(await _compared(store, material, size, embedder.name))
     print(_shown(found))

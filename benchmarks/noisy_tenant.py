@@ -22,7 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from benchmarks.metrics import percentile
 from benchmarks.servers import Launch, ToolFailed, call, http_server, ours
 from benchmarks.tables import figure, table, verdict, write_json
-from memstrata.server.rate_settings import RateSettings
+from layerlore.server.rate_settings import RateSettings
 
 DEFAULTS = RateSettings()
 PROGRAM = Path(__file__).with_name("tenant_server.py")
@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rates", nargs="*", default=[], metavar="NAME=VALUE", help="more settings of [rates]")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="memstrata-noisy-") as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-noisy-") as folder:
         write_json(options.json, asyncio.run(run(options, Path(folder))))
 
 

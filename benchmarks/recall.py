@@ -21,9 +21,9 @@ from benchmarks.metrics import percentile
 from benchmarks.scores import Outcome, outcome
 from benchmarks.servers import Connection, ours, over_stdio
 from benchmarks.tables import write_json
-from memstrata.memory.embedding.port import Embedder
+from layerlore.memory.embedding.port import Embedder
 
-OURS = "memstrata"
+OURS = "layerlore"
 # Long enough for every turn of the sets: what is measured is recall, not the limit of a message's length.
 LONGEST_TEXT_BYTES = 1024 * 1024
 
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     report = {}
     embedder = chosen(options.embedder)
-    with tempfile.TemporaryDirectory(prefix="memstrata-recall-") as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-recall-") as folder:
         for path in options.files:
             tally = await _run_set(read_set(path), Path(folder), embedder, options)
             report[path.stem] = _figures(tally, options.apart, default_floor(embedder))

@@ -42,20 +42,20 @@ class Launch:
     @property
     def environment(self) -> dict[str, str]:
         """This environment without what would change Python's or our settings: byte code is compiled and kept."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MEMSTRATA_"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LAYERLORE_"))}
         return kept | self.settings
 
 
 def ours(folder: Path, *, resource: str = "default", database: str = "", **settings: str) -> Launch:
-    """memstrata with its data in ``folder``. ``settings`` are further ones, as variables: LIMITS__JSON_DEPTH="9"."""
-    program = [sys.executable, "-m", "memstrata.server"]
+    """layerlore with its data in ``folder``. ``settings`` are further ones, as variables: LIMITS__JSON_DEPTH="9"."""
+    program = [sys.executable, "-m", "layerlore.server"]
     chosen = {"DATA_DIR": str(folder), "RESOURCE": resource, "DATABASE": database, **settings}
     return Launch(
-        "memstrata",
+        "layerlore",
         program,
         [*program, "serve", "--no-auth", "--port"],
-        folder / "memstrata.log",
-        {f"MEMSTRATA_{name}": value for name, value in chosen.items() if value},
+        folder / "layerlore.log",
+        {f"LAYERLORE_{name}": value for name, value in chosen.items() if value},
     )
 
 

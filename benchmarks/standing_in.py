@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from memstrata.extraction.chat.port import Answer
-from memstrata.extraction.kind import Material
-from memstrata.storage.usage import Spent
+from layerlore.extraction.chat.port import Answer
+from layerlore.extraction.kind import Material
+from layerlore.storage.usage import Spent
 
 Json = dict[str, Any]
 

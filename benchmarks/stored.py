@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.metrics import gaps
 from benchmarks.servers import Connection, Launch, over_stdio
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 _PAGE = 200
 

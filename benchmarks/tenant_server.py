@@ -1,4 +1,4 @@
-"""memstrata over HTTP with tenants that need no keys made for them, for measuring.
+"""layerlore over HTTP with tenants that need no keys made for them, for measuring.
 
 ``python tenant_server.py PORT`` takes the settings from the environment; the token ``tenant-x.1`` is a credential of
 tenant ``x`` with all rights, ``tenant-x.2`` another.
@@ -6,13 +6,13 @@ tenant ``x`` with all rights, ``tenant-x.2`` another.
 
 import sys
 
-from memstrata.server.access.principal import RIGHTS, Principal
-from memstrata.server.building import build_server
-from memstrata.server.exposure import allowed
-from memstrata.server.http_transport import serve_http
-from memstrata.server.limiting import limited
-from memstrata.server.logs import configure_logging
-from memstrata.server.settings import load_settings
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.building import build_server
+from layerlore.server.exposure import allowed
+from layerlore.server.http_transport import serve_http
+from layerlore.server.limiting import limited
+from layerlore.server.logs import configure_logging
+from layerlore.server.settings import load_settings
 
 PREFIX = "tenant-"
 

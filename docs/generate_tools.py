@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+from functools import cache
 from typing import Any
 
 import anyio
@@ -10,20 +11,25 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Tool
 
+from layerlore.server.toolsets import DECLARATIONS
+
 HEAD = """\
 # Tools
 
 Made by `make docs` from the running server; a test holds it equal. Every tool refuses arguments that it does not
-know. Over stdio a call without `thread_id` works on the session's own thread, which every answer names. Every write
-takes an idempotency key in `_meta` as `memstrata/idempotency-key`: the same request sent again with the same key does
-nothing and gets the first answer again, for 24 hours.
+know. Null is left out, and so is an empty value (`""`, `0`, `[]`, `{}`) in a call that gives every argument, or where it
+can mean nothing else; what it means elsewhere is said. Objects and lists may come as JSON text. This is the list over
+stdio; on other connections `thread_id` says what it is there if it is left out
+([which conversation](messages.md#which-conversation)). Every write takes an idempotency key in `_meta` as
+`layerlore/idempotency-key`: the same request sent again with the same key does nothing and gets the first answer again,
+for 24 hours.
 """
 
 
 async def listed() -> list[Tool]:
     with tempfile.TemporaryDirectory() as folder:
         server = StdioServerParameters(
-            command=sys.executable, args=["-m", "memstrata.server", "--toolsets", "all", "--data-dir", folder]
+            command=sys.executable, args=["-m", "layerlore.server", "--toolsets", "all", "--data-dir", folder]
         )
         async with Client(stdio_client(server)) as client:
             return (await client.list_tools()).tools
@@ -45,31 +51,48 @@ def described(tool: Tool) -> str:
     lines += [" ".join((tool.description or "").split()), ""]
     properties: dict[str, Any] = tool.input_schema.get("properties", {})
     if properties:
-        required = tool.input_schema.get("required", [])
         lines += ["| argument | type | default | |", "|---|---|---|---|"]
-        lines += [argument(name, schema, name in required) for name, schema in properties.items()]
+        lines += [argument(name, schema, checked(tool.name)[name]) for name, schema in properties.items()]
         lines.append("")
     answer = "text" if tool.output_schema is None else ", ".join(f"`{key}`" for key in tool.output_schema["properties"])
     lines += [f"Answers with {answer}.", ""]
     return "\n".join(lines)
 
 
-def argument(name: str, schema: dict[str, Any], required: bool) -> str:
-    default = "**required**" if required else f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
-    return f"| `{name}` | {kind(schema)} | {default} | {schema.get('description', '')} |"
+@cache
+def checked(tool: str) -> dict[str, Any]:
+    """The tool's arguments as they are checked, with the bounds and defaults that are not listed."""
+    (declared,) = (each.tool for each in DECLARATIONS if each.signature.__name__ == tool)
+    properties: dict[str, Any] = declared.fn_metadata.arg_model.model_json_schema()["properties"]
+    return properties
+
+
+def argument(name: str, listed: dict[str, Any], checked: dict[str, Any]) -> str:
+    default = f"`{json.dumps(checked['default'])}`" if checked.get("default") is not None else ""
+    shown = default if "default" in checked else "**required**"
+    told = listed.get("description") or listed.get("anyOf", [{}])[0].get("description", "")
+    return f"| `{name}` | {kind({**bounds(checked), **listed})} | {shown} | {told} |"
+
+
+def bounds(checked: dict[str, Any]) -> dict[str, Any]:
+    return {key: checked[key] for key in ("minimum", "maximum", "minLength") if key in checked}
 
 
 def kind(schema: dict[str, Any]) -> str:
+    if {"type": "number"} in schema.get("anyOf", []):
+        return "any JSON"
+    if "anyOf" in schema:
+        return " or ".join(kind(each) for each in schema["anyOf"])
     if "enum" in schema:
         return " \\| ".join(f"`{value}`" for value in schema["enum"])
-    if schema.get("type") == "array":
-        return f"list of {kind(schema.get('items', {}))}"
-    bounds = [
+    if schema["type"] == "array":
+        return f"list of {kind(schema['items'])}"
+    said = [
         f"{word} {schema[key]}"
         for key, word in (("minimum", "at least"), ("maximum", "at most"), ("minLength", "at least"))
         if key in schema
     ]
-    return " ".join([schema.get("type", "any"), *([f"({', '.join(bounds)})"] if bounds else [])])
+    return " ".join([schema["type"], *([f"({', '.join(said)})"] if said else [])])
 
 
 def main() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 from sample_thread import sample_thread
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.parts import plain_text
-from memstrata.memory.tokens import load_counter
-from memstrata.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, policy_from
-from memstrata.memory.window.view import Window, window_of
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Message
+from layerlore.memory.limits import Limits
+from layerlore.memory.parts import plain_text
+from layerlore.memory.tokens import load_counter
+from layerlore.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, policy_from
+from layerlore.memory.window.view import Window, window_of
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Message
 
 COUNTER = load_counter()
 

@@ -3,12 +3,12 @@
 import logging
 from collections.abc import Collection
 
-from memstrata.memory.engine import Engine
-from memstrata.storage import jobs, tenant_jobs, tenant_spending
-from memstrata.storage.jobs import Claim, Kind
-from memstrata.storage.records import Tenant
-from memstrata.storage.spending import day_of, next_day
-from memstrata.storage.transaction import Tx
+from layerlore.memory.engine import Engine
+from layerlore.storage import jobs, tenant_jobs, tenant_spending
+from layerlore.storage.jobs import Claim, Kind
+from layerlore.storage.records import Tenant
+from layerlore.storage.spending import day_of, next_day
+from layerlore.storage.transaction import Tx
 
 log = logging.getLogger(__name__)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import anyio
 
-from memstrata.extraction.chat.port import Chat, ThinkingFailed
-from memstrata.extraction.kind import EXTRACTIVE, InPart, JobKind, Material, Readied, Thinker
-from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import jobs, resources, spending, tenant_spending, usage
-from memstrata.storage.errors import NotFound
-from memstrata.storage.jobs import Claim
-from memstrata.storage.records import Json, Origin, Tenant
-from memstrata.storage.transaction import Tx
-from memstrata.storage.usage import Line, Spent
+from layerlore.extraction.chat.port import Chat, ThinkingFailed
+from layerlore.extraction.kind import EXTRACTIVE, InPart, JobKind, Material, Readied, Thinker
+from layerlore.memory.engine import Engine, Sent
+from layerlore.storage import jobs, resources, spending, tenant_spending, usage
+from layerlore.storage.errors import NotFound
+from layerlore.storage.jobs import Claim
+from layerlore.storage.records import Json, Origin, Tenant
+from layerlore.storage.transaction import Tx
+from layerlore.storage.usage import Line, Spent
 
 log = logging.getLogger(__name__)
 

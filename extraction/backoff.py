@@ -1,6 +1,6 @@
 """How long a job waits after it failed."""
 
-from memstrata.storage.jobs import MOST_FAILURES
+from layerlore.storage.jobs import MOST_FAILURES
 
 FIRST_MS = 1_000
 LONGEST_MS = 300_000

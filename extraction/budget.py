@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from memstrata.memory.usage_shapes import NANO
-from memstrata.storage.spending import OfDay
+from layerlore.memory.usage_shapes import NANO
+from layerlore.storage.spending import OfDay
 
 
 @dataclass(frozen=True, slots=True)

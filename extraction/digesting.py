@@ -4,23 +4,23 @@ and fewer observations of one that has too many of them."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memstrata.extraction import filling, thinning
-from memstrata.extraction.filling import Filling
-from memstrata.extraction.heard import locked
-from memstrata.extraction.kind import Claim, Kind, Material, Thinker
-from memstrata.extraction.noting import SCHEMA, Noted, Readied, Sources, read_notes, readied
-from memstrata.extraction.observer import MOST_MESSAGES, NOTHING, sources_of, store, tell, unchanged
-from memstrata.extraction.reflector import SCHEMA as REFLECTION
-from memstrata.extraction.reflector import Reflection, read_reflection
-from memstrata.extraction.transcript import without_echoes
-from memstrata.memory.digest import digest, notes_of
-from memstrata.memory.engine import Engine
-from memstrata.memory.observing import ObservationRules
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import messages_behind, observations, threads
-from memstrata.storage.observations import Cursor, Observation
-from memstrata.storage.records import Json, Message, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction import filling, thinning
+from layerlore.extraction.filling import Filling
+from layerlore.extraction.heard import locked
+from layerlore.extraction.kind import Claim, Kind, Material, Thinker
+from layerlore.extraction.noting import SCHEMA, Noted, Readied, Sources, read_notes, readied
+from layerlore.extraction.observer import MOST_MESSAGES, NOTHING, sources_of, store, tell, unchanged
+from layerlore.extraction.reflector import SCHEMA as REFLECTION
+from layerlore.extraction.reflector import Reflection, read_reflection
+from layerlore.extraction.transcript import without_echoes
+from layerlore.memory.digest import digest, notes_of
+from layerlore.memory.engine import Engine
+from layerlore.memory.observing import ObservationRules
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage import messages_behind, observations, threads
+from layerlore.storage.observations import Cursor, Observation
+from layerlore.storage.records import Json, Message, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 PROMPT = "digest/1"
 """Stands for the rules of ``memory.digest`` where others name their prompt."""

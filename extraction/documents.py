@@ -4,23 +4,23 @@ document, and how a new version is stored beside those of callers."""
 from collections.abc import Sequence
 from typing import Any
 
-from memstrata.extraction.degenerate import repetition
-from memstrata.extraction.kind import Claim, Refused, Stale, Thinker
-from memstrata.extraction.wording import worded
-from memstrata.memory.acceptance import load_json
-from memstrata.memory.document_lines import lines
-from memstrata.memory.document_rules import DocumentRules
-from memstrata.memory.engine import Engine
-from memstrata.memory.json_equality import equality_key
-from memstrata.memory.working_memory import Document, storable, value_of
-from memstrata.prompts import render
-from memstrata.storage import document_sources, events, working_memory
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.errors import Conflict, InvalidInput, LimitExceeded
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Origin, Thread
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.degenerate import repetition
+from layerlore.extraction.kind import Claim, Refused, Stale, Thinker
+from layerlore.extraction.wording import worded
+from layerlore.memory.acceptance import load_json
+from layerlore.memory.document_lines import lines
+from layerlore.memory.document_rules import DocumentRules
+from layerlore.memory.engine import Engine
+from layerlore.memory.json_equality import equality_key
+from layerlore.memory.working_memory import Document, storable, value_of
+from layerlore.prompts import render
+from layerlore.storage import document_sources, events, working_memory
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Origin, Thread
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 # What of a document a model may leave without a word, beside headings and its form.
 _NOTHING = ("", "null", "[]", "{}", '""')

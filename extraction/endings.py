@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Callable
 
-from memstrata.extraction.attempt import NoThinker
-from memstrata.extraction.backoff import pause_ms
-from memstrata.extraction.chat.port import ThinkingFailed
-from memstrata.extraction.kind import Refused, Stale
-from memstrata.memory.engine import Engine
-from memstrata.storage import jobs
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.jobs import MOST_FAILURES, Claim, Fenced, Kind
-from memstrata.storage.records import Scope
+from layerlore.extraction.attempt import NoThinker
+from layerlore.extraction.backoff import pause_ms
+from layerlore.extraction.chat.port import ThinkingFailed
+from layerlore.extraction.kind import Refused, Stale
+from layerlore.memory.engine import Engine
+from layerlore.storage import jobs
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.jobs import MOST_FAILURES, Claim, Fenced, Kind
+from layerlore.storage.records import Scope
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Endings:
         """End the claim as the error asks for. Raises nothing: a claim that cannot be ended ends with its lease."""
         try:
             await self._after(claim, error)
-        except MemstrataError as unavailable:
+        except LayerloreError as unavailable:
             log.warning("%s: the job is free when its lease has run out: %s", claim.kind, unavailable)
 
     async def hand_back(self, claim: Claim) -> None:
@@ -79,7 +79,7 @@ class Endings:
 def _told(claim: Claim, error: Exception) -> str:
     if isinstance(error, Stale):
         return f"what it was made from kept changing: {error}"
-    if isinstance(error, MemstrataError | Refused):
+    if isinstance(error, LayerloreError | Refused):
         return str(error)
     log.error("%s: a defect", claim.kind, exc_info=error)
     return f"an unexpected error ({type(error).__name__}), see the log"

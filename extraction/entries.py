@@ -5,25 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from memstrata.extraction.heard import check_same, earlier, heard, locked
-from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import transcript
-from memstrata.extraction.wording import worded
-from memstrata.memory import entries as keeping
-from memstrata.memory.candidates import Query
-from memstrata.memory.engine import Engine
-from memstrata.memory.entries import Embedded
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.evidence import ROLES_OF, Label, Said, Span, find, told_by_others
-from memstrata.memory.memory_block import fitting
-from memstrata.memory.search_text import query_words
-from memstrata.memory.trust import Trust, lowest, speaks, trust_of
-from memstrata.prompts import render
-from memstrata.storage import entries, events, messages_behind, resources, thread_cursors, threads, working_memory
-from memstrata.storage.entries import NewEntry, Source
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Message, Origin, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.heard import check_same, earlier, heard, locked
+from layerlore.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.transcript import transcript
+from layerlore.extraction.wording import worded
+from layerlore.memory import entries as keeping
+from layerlore.memory.candidates import Query
+from layerlore.memory.engine import Engine
+from layerlore.memory.entries import Embedded
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.evidence import ROLES_OF, Label, Said, Span, find, told_by_others
+from layerlore.memory.memory_block import fitting
+from layerlore.memory.search_text import query_words
+from layerlore.memory.trust import Trust, lowest, speaks, trust_of
+from layerlore.prompts import render
+from layerlore.storage import entries, events, messages_behind, resources, thread_cursors, threads, working_memory
+from layerlore.storage.entries import NewEntry, Source
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_MESSAGES = 100
 KNOWN = 12

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from memstrata.extraction.heard import locked
-from memstrata.extraction.kind import Claim, Stale, Thinker
-from memstrata.extraction.noting import Readied, Sources
-from memstrata.extraction.observer import MOST_MESSAGES, sources_of
-from memstrata.extraction.transcript import without_echoes
-from memstrata.memory.engine import Engine
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import events, messages_behind, observation_sources, observations
-from memstrata.storage.events import NewEvent
-from memstrata.storage.observation_sources import Gap
-from memstrata.storage.records import Message, Origin, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.heard import locked
+from layerlore.extraction.kind import Claim, Stale, Thinker
+from layerlore.extraction.noting import Readied, Sources
+from layerlore.extraction.observer import MOST_MESSAGES, sources_of
+from layerlore.extraction.transcript import without_echoes
+from layerlore.memory.engine import Engine
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage import events, messages_behind, observation_sources, observations
+from layerlore.storage.events import NewEvent
+from layerlore.storage.observation_sources import Gap
+from layerlore.storage.records import Message, Origin, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ still the same when the answer is stored."""
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memstrata.extraction.kind import Claim, Stale
-from memstrata.extraction.transcript import Line, lines_of
-from memstrata.memory.engine import Engine
-from memstrata.storage import messages_behind, threads
-from memstrata.storage.records import Message, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.kind import Claim, Stale
+from layerlore.extraction.transcript import Line, lines_of
+from layerlore.memory.engine import Engine
+from layerlore.storage import messages_behind, threads
+from layerlore.storage.records import Message, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_CHARS = 40_000
 """Of what one job reads; the rest is the next one's. Of one message that alone is longer, the beginning."""

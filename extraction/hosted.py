@@ -14,21 +14,21 @@ from typing import Any, NoReturn, cast
 
 import anyio
 
-from memstrata.extraction.attempt import conclude, prepared
-from memstrata.extraction.chat.repair import DEPTH
-from memstrata.extraction.chat.structured import Wrong, read_answer
-from memstrata.extraction.kind import WITHOUT_MODEL, JobKind, Material, Refused, Stale, Thinker
-from memstrata.extraction.kinds import all_kinds
-from memstrata.memory.acceptance import check_json
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import jobs
-from memstrata.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.jobs import MOST_FAILURES, Claim, Kind
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.spending import next_day
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.attempt import conclude, prepared
+from layerlore.extraction.chat.repair import DEPTH
+from layerlore.extraction.chat.structured import Wrong, read_answer
+from layerlore.extraction.kind import WITHOUT_MODEL, JobKind, Material, Refused, Stale, Thinker
+from layerlore.extraction.kinds import all_kinds
+from layerlore.memory.acceptance import check_json
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine, Sent
+from layerlore.storage import jobs
+from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.jobs import MOST_FAILURES, Claim, Kind
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.spending import next_day
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 LEASE_MS = 600_000
 """A model that reads and writes in between its other work; whoever gave up leaves the job for so long."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from memstrata.memory.engine import Engine
-from memstrata.storage.jobs import Claim, Fenced, Kind
-from memstrata.storage.records import Json
-from memstrata.storage.transaction import Tx
+from layerlore.memory.engine import Engine
+from layerlore.storage.jobs import Claim, Fenced, Kind
+from layerlore.storage.records import Json
+from layerlore.storage.transaction import Tx
 
 __all__ = ["WITHOUT_MODEL", "Claim", "Fenced", "JobKind", "Kind", "Material", "Readied", "Refused", "Stale", "Thinker"]
 

@@ -1,14 +1,14 @@
 """Every kind of background work there is."""
 
-from memstrata.extraction.digesting import Digest
-from memstrata.extraction.entries import EntryExtractor
-from memstrata.extraction.kind import JobKind
-from memstrata.extraction.observer import Observer
-from memstrata.extraction.profile import Profile
-from memstrata.extraction.reflector import Reflector
-from memstrata.extraction.session_memory import SessionMemory
-from memstrata.extraction.summaries import Summariser
-from memstrata.extraction.titles import Title
+from layerlore.extraction.digesting import Digest
+from layerlore.extraction.entries import EntryExtractor
+from layerlore.extraction.kind import JobKind
+from layerlore.extraction.observer import Observer
+from layerlore.extraction.profile import Profile
+from layerlore.extraction.reflector import Reflector
+from layerlore.extraction.session_memory import SessionMemory
+from layerlore.extraction.summaries import Summariser
+from layerlore.extraction.titles import Title
 
 
 def all_kinds() -> list[JobKind]:

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memstrata.extraction.degenerate import repetition
-from memstrata.extraction.kind import Refused
-from memstrata.extraction.wording import in_one_line
-from memstrata.memory.engine import Engine
-from memstrata.memory.evidence import told_by_others
-from memstrata.memory.observations_text import line
-from memstrata.memory.trust import TRUSTS, Trust, lowest
-from memstrata.storage.observations import MARKERS, Marker, NewObservation
-from memstrata.storage.records import Json
+from layerlore.extraction.degenerate import repetition
+from layerlore.extraction.kind import Refused
+from layerlore.extraction.wording import in_one_line
+from layerlore.memory.engine import Engine
+from layerlore.memory.evidence import told_by_others
+from layerlore.memory.observations_text import line
+from layerlore.memory.trust import TRUSTS, Trust, lowest
+from layerlore.storage.observations import MARKERS, Marker, NewObservation
+from layerlore.storage.records import Json
 
 MOST_NOTES = 400
 MOST_DETAILS = 20

@@ -5,21 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.extraction.heard import check_same, locked
-from memstrata.extraction.kind import Claim, Kind, Material, Stale, Thinker
-from memstrata.extraction.noting import SCHEMA, Noted, Readied, Sources, check_repetition, read_notes, readied
-from memstrata.extraction.transcript import Line, lines_of
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.observing import ObservationRules, activate
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.trust import trust_of
-from memstrata.prompts import render
-from memstrata.storage import events, messages_behind, observations, threads
-from memstrata.storage.events import NewEvent
-from memstrata.storage.observations import Cursor, Observation
-from memstrata.storage.records import Json, Message, Origin, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.heard import check_same, locked
+from layerlore.extraction.kind import Claim, Kind, Material, Stale, Thinker
+from layerlore.extraction.noting import SCHEMA, Noted, Readied, Sources, check_repetition, read_notes, readied
+from layerlore.extraction.transcript import Line, lines_of
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.observing import ObservationRules, activate
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.trust import trust_of
+from layerlore.prompts import render
+from layerlore.storage import events, messages_behind, observations, threads
+from layerlore.storage.events import NewEvent
+from layerlore.storage.observations import Cursor, Observation
+from layerlore.storage.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 # Rows that one job reads at most.
 MOST_MESSAGES = 500

@@ -4,19 +4,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memstrata.extraction import documents
-from memstrata.extraction.heard import check_same, earlier, heard, locked
-from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import Line, transcript
-from memstrata.memory.engine import Engine
-from memstrata.memory.evidence import Said, find
-from memstrata.memory.trust import trust_of
-from memstrata.memory.working_memory import Document
-from memstrata.prompts import render
-from memstrata.storage import messages_behind, thread_cursors, threads, working_memory
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.records import Json, Message, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction import documents
+from layerlore.extraction.heard import check_same, earlier, heard, locked
+from layerlore.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.transcript import Line, transcript
+from layerlore.memory.engine import Engine
+from layerlore.memory.evidence import Said, find
+from layerlore.memory.trust import trust_of
+from layerlore.memory.working_memory import Document
+from layerlore.prompts import render
+from layerlore.storage import messages_behind, thread_cursors, threads, working_memory
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.records import Json, Message, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_MESSAGES = 100
 

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.extraction.degenerate import repetition
-from memstrata.extraction.heard import locked
-from memstrata.extraction.kind import EXTRACTIVE, Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.noting import NOTE_CHARS, counted
-from memstrata.extraction.wording import in_one_line
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.trust import TRUSTS, lowest
-from memstrata.prompts import render
-from memstrata.storage import events, observations, threads
-from memstrata.storage.events import NewEvent
-from memstrata.storage.observations import MARKERS, Marker, NewObservation, Observation
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.degenerate import repetition
+from layerlore.extraction.heard import locked
+from layerlore.extraction.kind import EXTRACTIVE, Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.noting import NOTE_CHARS, counted
+from layerlore.extraction.wording import in_one_line
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.trust import TRUSTS, lowest
+from layerlore.prompts import render
+from layerlore.storage import events, observations, threads
+from layerlore.storage.events import NewEvent
+from layerlore.storage.observations import MARKERS, Marker, NewObservation, Observation
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 log = logging.getLogger(__name__)
 

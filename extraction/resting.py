@@ -3,8 +3,8 @@
 import logging
 from dataclasses import dataclass
 
-from memstrata.extraction.backoff import LONGEST_MS
-from memstrata.extraction.chat.port import NOTHING, ThinkingFailed
+from layerlore.extraction.backoff import LONGEST_MS
+from layerlore.extraction.chat.port import NOTHING, ThinkingFailed
 
 log = logging.getLogger(__name__)
 

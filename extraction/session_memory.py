@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memstrata.extraction import documents
-from memstrata.extraction.degenerate import repetition
-from memstrata.extraction.heard import check_same, heard, locked
-from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import transcript
-from memstrata.extraction.wording import in_one_line
-from memstrata.memory.engine import Engine
-from memstrata.memory.trust import trust_of
-from memstrata.memory.working_memory import Document
-from memstrata.prompts import render
-from memstrata.storage import messages_behind, session_notes, thread_cursors, threads, working_memory
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.records import Json, Message, Thread
-from memstrata.storage.session_notes import CATEGORIES, NewNote, Note
-from memstrata.storage.transaction import Tx
+from layerlore.extraction import documents
+from layerlore.extraction.degenerate import repetition
+from layerlore.extraction.heard import check_same, heard, locked
+from layerlore.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.transcript import transcript
+from layerlore.extraction.wording import in_one_line
+from layerlore.memory.engine import Engine
+from layerlore.memory.trust import trust_of
+from layerlore.memory.working_memory import Document
+from layerlore.prompts import render
+from layerlore.storage import messages_behind, session_notes, thread_cursors, threads, working_memory
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.records import Json, Message, Thread
+from layerlore.storage.session_notes import CATEGORIES, NewNote, Note
+from layerlore.storage.transaction import Tx
 
 COMPACTED = 5
 """So many notes are written into the document (n8n's number)."""

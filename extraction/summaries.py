@@ -5,21 +5,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memstrata.extraction.degenerate import repetition
-from memstrata.extraction.heard import check_same, fitting, locked
-from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.transcript import lines_of, transcript
-from memstrata.extraction.wording import worded
-from memstrata.memory.engine import Engine
-from memstrata.memory.summarising import policy_of, step_of, trimmed
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.prompts import render
-from memstrata.storage import events, messages_behind, observations, summaries, threads
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Message, Origin, Thread
-from memstrata.storage.summaries import Summary
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.degenerate import repetition
+from layerlore.extraction.heard import check_same, fitting, locked
+from layerlore.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.transcript import lines_of, transcript
+from layerlore.extraction.wording import worded
+from layerlore.memory.engine import Engine
+from layerlore.memory.summarising import policy_of, step_of, trimmed
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.prompts import render
+from layerlore.storage import events, messages_behind, observations, summaries, threads
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Message, Origin, Thread
+from layerlore.storage.summaries import Summary
+from layerlore.storage.transaction import Tx
 
 MOST_MESSAGES = 200
 # An answer may be longer than asked for by so much: models count badly.

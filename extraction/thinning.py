@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
-from memstrata.extraction.kind import Claim
-from memstrata.extraction.reflector import Reflection, unchanged
-from memstrata.memory.digest_sentences import values_of
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import events, observations
-from memstrata.storage.events import NewEvent
-from memstrata.storage.observations import Marker, Observation
-from memstrata.storage.records import Json, Origin, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.kind import Claim
+from layerlore.extraction.reflector import Reflection, unchanged
+from layerlore.memory.digest_sentences import values_of
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import events, observations
+from layerlore.storage.events import NewEvent
+from layerlore.storage.observations import Marker, Observation
+from layerlore.storage.records import Json, Origin, Thread
+from layerlore.storage.transaction import Tx
 
 # What goes first; critical ones never go.
 _ORDER: tuple[Marker, ...] = ("info", "completion", "important")

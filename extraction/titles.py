@@ -5,16 +5,16 @@ import re
 from dataclasses import dataclass
 from unicodedata import east_asian_width
 
-from memstrata.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
-from memstrata.extraction.wording import worded
-from memstrata.memory.engine import Engine
-from memstrata.memory.said import said
-from memstrata.memory.search_text import words
-from memstrata.prompts import render
-from memstrata.storage import events, messages_behind, threads, titles
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Message, Origin, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.kind import Claim, Kind, Material, Refused, Stale, Thinker
+from layerlore.extraction.wording import worded
+from layerlore.memory.engine import Engine
+from layerlore.memory.said import said
+from layerlore.memory.search_text import words
+from layerlore.prompts import render
+from layerlore.storage import events, messages_behind, threads, titles
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Message, Origin, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_CHARS = 60
 FEWEST_CHARS, FEWEST_WORDS = 15, 3

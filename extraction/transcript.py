@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memstrata.memory.ages import iso
-from memstrata.memory.blocks import without_blocks
-from memstrata.memory.engine import Engine
-from memstrata.memory.parts import result_parts
-from memstrata.memory.quoting import quoted_line, unmarked, visible_json
-from memstrata.memory.said import said
-from memstrata.storage.records import Json, Message, Role
+from layerlore.memory.ages import iso
+from layerlore.memory.blocks import without_blocks
+from layerlore.memory.engine import Engine
+from layerlore.memory.parts import result_parts
+from layerlore.memory.quoting import quoted_line, unmarked, visible_json
+from layerlore.memory.said import said
+from layerlore.storage.records import Json, Message, Role
 
 MOST_PAYLOAD = 2000
 """Characters of one call's arguments or of one result, as JSON."""

@@ -1,7 +1,7 @@
 """What a model wrote, before anything is made of it."""
 
-from memstrata.memory.blocks import without_blocks
-from memstrata.memory.quoting import one_line, visible
+from layerlore.memory.blocks import without_blocks
+from layerlore.memory.quoting import one_line, visible
 
 
 def worded(text: str) -> str:

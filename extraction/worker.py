@@ -13,17 +13,17 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskGroup
 
-from memstrata.extraction.allowance import Allowance
-from memstrata.extraction.attempt import NoThinker, attempt
-from memstrata.extraction.budget import Budget
-from memstrata.extraction.chat.port import Chat, ThinkingFailed
-from memstrata.extraction.endings import Endings
-from memstrata.extraction.kind import WITHOUT_MODEL, JobKind
-from memstrata.extraction.resting import Pause, Rest
-from memstrata.memory.engine import Engine
-from memstrata.storage import jobs, spending
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.jobs import Claim, Kind
+from layerlore.extraction.allowance import Allowance
+from layerlore.extraction.attempt import NoThinker, attempt
+from layerlore.extraction.budget import Budget
+from layerlore.extraction.chat.port import Chat, ThinkingFailed
+from layerlore.extraction.endings import Endings
+from layerlore.extraction.kind import WITHOUT_MODEL, JobKind
+from layerlore.extraction.resting import Pause, Rest
+from layerlore.memory.engine import Engine
+from layerlore.storage import jobs, spending
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.jobs import Claim, Kind
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class JobWorker:
                 next_at = None
                 try:
                     next_at = await self._begin_what_is_due(tasks)
-                except MemstrataError as error:
+                except LayerloreError as error:
                     log.warning("jobs cannot be claimed, and are looked for again: %s", error)
                 except Exception:
                     log.exception("jobs cannot be claimed; it is tried again")
@@ -181,14 +181,14 @@ class JobWorker:
             self._some_ended = True
             self._engine.wake.tell()
             if not over:
-                with anyio.move_on_after(HAND_BACK_SECONDS, shield=True), contextlib.suppress(MemstrataError):
+                with anyio.move_on_after(HAND_BACK_SECONDS, shield=True), contextlib.suppress(LayerloreError):
                     await self._endings.hand_back(claim)
 
     async def _keep(self, claim: Claim, ours: anyio.CancelScope) -> None:
         """Prolong the lease while the job is worked on; end the work once it is somebody else's."""
         while True:
             await anyio.sleep(self._pace.beat_seconds)
-            with contextlib.suppress(MemstrataError):
+            with contextlib.suppress(LayerloreError):
                 now = self._engine.now()
                 if not await self._engine.database.write(jobs.prolong, claim, now=now, lease_ms=self._pace.lease_ms):
                     log.info("%s: somebody else has the job by now", claim.kind)

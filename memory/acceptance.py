@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from memstrata.memory.limits import Limits
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.limits import Limits
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 INT_DIGITS = 4300
 """CPython reads and writes no longer integers as text (`sys.int_info.default_max_str_digits`)."""

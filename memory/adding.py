@@ -3,15 +3,15 @@
 import asyncio
 from typing import Any
 
-from memstrata.memory import observing, turns
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.message_shapes import Incoming, parse_messages
-from memstrata.memory.parts import part_texts
-from memstrata.storage import adding, events
-from memstrata.storage.events import NewEvent
-from memstrata.storage.messages import Appended
-from memstrata.storage.records import Draft, Json, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import observing, turns
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.message_shapes import Incoming, parse_messages
+from layerlore.memory.parts import part_texts
+from layerlore.storage import adding, events
+from layerlore.storage.events import NewEvent
+from layerlore.storage.messages import Appended
+from layerlore.storage.records import Draft, Json, Scope
+from layerlore.storage.transaction import Tx
 
 # More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000

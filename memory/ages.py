@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 
 
@@ -22,6 +23,11 @@ def age(then: int, now: int) -> str:
 
 def _ago(count: int, unit: str) -> str:
     return f"{count} {unit}{'' if count == 1 else 's'} ago"
+
+
+def minutes_ago(then: int, now: int) -> str:
+    """How long ago, in minutes; less than one counts as one."""
+    return _ago(max(1, (now - then) // MINUTE_MS), "minute")
 
 
 def iso(time: int) -> str:

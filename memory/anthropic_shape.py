@@ -14,10 +14,10 @@
 
 from typing import Any
 
-from memstrata.memory.acceptance import check_json, check_keys, one_of, shown
-from memstrata.memory.canonical_shape import PASSED_OVER, Reader, read_text_part
-from memstrata.memory.limits import Limits
-from memstrata.memory.part_fields import (
+from layerlore.memory.acceptance import check_json, check_keys, one_of, shown
+from layerlore.memory.canonical_shape import PASSED_OVER, Reader, read_text_part
+from layerlore.memory.limits import Limits
+from layerlore.memory.part_fields import (
     Source,
     read_arguments,
     read_base64,
@@ -30,7 +30,7 @@ from memstrata.memory.part_fields import (
     read_tool_name,
     read_url,
 )
-from memstrata.memory.parts import (
+from layerlore.memory.parts import (
     file_part,
     image_part,
     reasoning_part,
@@ -39,8 +39,8 @@ from memstrata.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 _BINARY_SOURCES = ("base64", "url", "file")
 _DOCUMENT_SOURCES = (*_BINARY_SOURCES, "text", "content")

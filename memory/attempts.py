@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.acceptance import check_id, check_text
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.quoting import quoted_line
-from memstrata.storage import attempts, events
-from memstrata.storage.attempts import Attempt, AttemptPage, NewAttempt
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory.acceptance import check_id, check_text
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.quoting import quoted_line
+from layerlore.storage import attempts, events
+from layerlore.storage.attempts import Attempt, AttemptPage, NewAttempt
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.transaction import Tx
 
 TEXT_BYTES = 8 * 1024
 # n8n's: of a result, so much is shown.

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from memstrata.memory import attempts, plan, working_memory
-from memstrata.memory.acceptance import check_text
-from memstrata.memory.blocks import block
-from memstrata.memory.engine import Engine
-from memstrata.memory.parts import plain_text
-from memstrata.memory.plan_text import current_step, lines, phase_line, step_line
-from memstrata.memory.quoting import escaped, one_line, quoted, quoted_line, speaker
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.trust import from_outside
-from memstrata.memory.working_memory import Document, readable
-from memstrata.memory.working_memory_text import rendered
-from memstrata.storage import messages
-from memstrata.storage.attempts import Attempt
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.records import ROLES, Json, Message, Scope
-from memstrata.storage.statements import to_json
+from layerlore.memory import attempts, plan, working_memory
+from layerlore.memory.acceptance import check_text
+from layerlore.memory.blocks import block
+from layerlore.memory.engine import Engine
+from layerlore.memory.parts import plain_text
+from layerlore.memory.plan_text import current_step, lines, phase_line, step_line
+from layerlore.memory.quoting import escaped, one_line, quoted, quoted_line, speaker
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.trust import from_outside
+from layerlore.memory.working_memory import Document, readable
+from layerlore.memory.working_memory_text import rendered
+from layerlore.storage import messages
+from layerlore.storage.attempts import Attempt
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.records import ROLES, Json, Message, Scope
+from layerlore.storage.statements import to_json
 
 FEWEST_TOKENS = 300
 MOST_TOKENS = 20_000
@@ -53,20 +53,16 @@ class Briefing:
     total_attempts: int = 0
 
 
-async def gather(
-    engine: Engine, scope: Scope, thread_id: str, task: str, *, task_key: str, may_be_new: bool
-) -> Briefing:
-    """Read what a briefing is made of; of attempts, those at the task with the key (empty: none).
-
-    ``may_be_new``: an unknown thread is one of which nothing is kept yet. Raises InvalidInput, LimitExceeded, NotFound.
-    """
+async def gather(engine: Engine, scope: Scope, thread_id: str, task: str, *, task_key: str) -> Briefing:
+    """Read what a briefing is made of; of attempts, those at the task with the key (empty: none). Of an unknown thread
+    nothing is kept yet. Raises InvalidInput, LimitExceeded."""
     if not check_text(task, "task").strip():
         raise InvalidInput("task: is empty; say what is to be done")
     key = attempts.checked_key(engine, task_key)[0] if task_key else ""
     task, _ = engine.masked(task)
     profile = await working_memory.current(engine, scope, "resource")
     found = Briefing(task, thread_id, profile=profile)
-    with contextlib.suppress(*([NotFound] if may_be_new else [])):
+    with contextlib.suppress(NotFound):
         open_plan = await plan.current(engine, scope, thread_id)
         page = await engine.database.read(messages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
         logged = await attempts.listed(engine, scope, thread_id, task_key=key, limit=MOST_ATTEMPTS) if key else None
@@ -221,7 +217,6 @@ async def get_briefing(
     task: str,
     *,
     task_key: str,
-    may_be_new: bool,
     max_tokens: int,
     json: bool,
 ) -> str | Json:
@@ -229,15 +224,18 @@ async def get_briefing(
 
     Raises what ``gather`` raises, and LimitExceeded when the task alone is too long.
     """
-    found = await gather(engine, scope, thread_id, task, task_key=task_key, may_be_new=may_be_new)
+    found = await gather(engine, scope, thread_id, task, task_key=task_key)
     return await asyncio.to_thread(as_json if json else as_text, found, engine.tokens, max_tokens)
 
 
 async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> list[str]:
     """What somebody reads who goes on with a thread's work: its plan, its attempts by task, its session memory; those
-    of them that there are. Raises NotFound for an unknown thread."""
+    of them that there are; nothing of an unknown thread."""
     open_plan = await plan.current(engine, scope, thread_id)
-    logged = await attempts.listed(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
+    try:
+        logged = await attempts.listed(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
+    except NotFound:
+        return []
     texts = [block("plan", "\n".join(lines(open_plan["plan"])))] if open_plan else []
     by_task = [
         f"Task {quoted_line(key)}:\n" + "\n".join(attempts.lines(list(of_task)))

@@ -11,16 +11,16 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memstrata.memory import ranking
-from memstrata.memory.pool import Flags, Floats, Ints, Pool
-from memstrata.memory.ranking import Question
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.relevance import Calibration, Evidence, standing, unknown_shares
-from memstrata.storage import counts, entries, search, search_rows, vectors
-from memstrata.storage.records import Scope
-from memstrata.storage.search import KINDS, Kind
-from memstrata.storage.search_rows import IndexedRow
-from memstrata.storage.transaction import Tx
+from layerlore.memory import ranking
+from layerlore.memory.pool import Flags, Floats, Ints, Pool
+from layerlore.memory.ranking import Question
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.relevance import Calibration, Evidence, standing, unknown_shares
+from layerlore.storage import counts, entries, search, search_rows, vectors
+from layerlore.storage.records import Scope
+from layerlore.storage.search import KINDS, Kind
+from layerlore.storage.search_rows import IndexedRow
+from layerlore.storage.transaction import Tx
 
 Vector = NDArray[np.float32]
 Place = tuple[str, int]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from memstrata.memory.acceptance import check_json, check_keys, check_metadata
-from memstrata.memory.limits import Limits
-from memstrata.memory.part_fields import (
+from layerlore.memory.acceptance import check_json, check_keys, check_metadata
+from layerlore.memory.limits import Limits
+from layerlore.memory.part_fields import (
     Source,
     read_arguments,
     read_base64,
@@ -16,7 +16,7 @@ from memstrata.memory.part_fields import (
     read_tool_name,
     read_url,
 )
-from memstrata.memory.parts import (
+from layerlore.memory.parts import (
     PART_KEYS,
     file_part,
     image_part,
@@ -25,8 +25,8 @@ from memstrata.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 Reader = Callable[[Json, str, Limits], list[Json]]
 """Turns one block of a known type, and the place it stands at, into parts."""

@@ -9,13 +9,13 @@ import hashlib
 import hmac
 from typing import Any
 
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.erasing import Receipt, erase, shown
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json, Origin, Scope, Tenant
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.erasing import Receipt, erase, shown
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json, Origin, Scope, Tenant
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 TOKEN_MINUTES = 10
 _MAC_BYTES = 15

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from memstrata.memory.acceptance import check_text, one_of, shown
-from memstrata.memory.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
-from memstrata.memory.canonical_shape import CANONICAL_READERS, Reader
-from memstrata.memory.limits import Limits
-from memstrata.memory.openai_shape import OPENAI_READERS, read_openai_file_block
-from memstrata.memory.parts import text_part
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_text, one_of, shown
+from layerlore.memory.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
+from layerlore.memory.canonical_shape import CANONICAL_READERS, Reader
+from layerlore.memory.limits import Limits
+from layerlore.memory.openai_shape import OPENAI_READERS, read_openai_file_block
+from layerlore.memory.parts import text_part
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 _READERS: dict[str, Reader] = {**CANONICAL_READERS, **OPENAI_READERS, **ANTHROPIC_READERS}
 

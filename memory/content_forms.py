@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from memstrata.memory.engine import Engine
-from memstrata.storage.content_columns import Form
-from memstrata.storage.errors import LimitExceeded
-from memstrata.storage.records import Json
-from memstrata.storage.statements import to_json
+from layerlore.memory.engine import Engine
+from layerlore.storage.content_columns import Form
+from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
 
 Found = tuple[Any, int]
 

@@ -3,9 +3,9 @@
 import base64
 from typing import Any
 
-from memstrata.memory.acceptance import load_json
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.statements import to_json
+from layerlore.memory.acceptance import load_json
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.statements import to_json
 
 
 def cursor_of(values: list[Any]) -> str:

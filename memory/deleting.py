@@ -2,19 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from memstrata.memory import journaling
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.ages import DAY_MS, iso
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.journaling import Wrote
-from memstrata.storage import deletions, entry_endings, events, expiring, restoration, threads, working_memory
-from memstrata.storage.deletions import Deleted, Which
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.events import NewEvent
-from memstrata.storage.expiring import Times
-from memstrata.storage.records import Json, Origin, Role, Scope
-from memstrata.storage.restoration import Deletion
-from memstrata.storage.transaction import Tx
+from layerlore.memory import journaling
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.ages import DAY_MS, iso
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.journaling import Wrote
+from layerlore.storage import deletions, entry_endings, events, expiring, restoration, threads, working_memory
+from layerlore.storage.deletions import Deleted, Which
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.events import NewEvent
+from layerlore.storage.expiring import Times
+from layerlore.storage.records import Json, Origin, Role, Scope
+from layerlore.storage.restoration import Deletion
+from layerlore.storage.transaction import Tx
 
 IDEMPOTENCY_HOURS = 24
 _SHOWN_IDS = 100

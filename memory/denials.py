@@ -6,7 +6,7 @@ The first is told at once. Those that follow within a second are counted, and to
 import asyncio
 from dataclasses import dataclass
 
-from memstrata.storage.records import Origin, Scope
+from layerlore.storage.records import Origin, Scope
 
 PAUSE_SECONDS = 1.0
 

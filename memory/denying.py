@@ -2,9 +2,9 @@
 
 import anyio
 
-from memstrata.memory import journaling
-from memstrata.memory.denials import PAUSE_SECONDS, Denial
-from memstrata.memory.engine import Engine
+from layerlore.memory import journaling
+from layerlore.memory.denials import PAUSE_SECONDS, Denial
+from layerlore.memory.engine import Engine
 
 
 async def denied(engine: Engine, denial: Denial) -> None:

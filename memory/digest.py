@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memstrata.memory.blocks import without_blocks
-from memstrata.memory.digest_calls import Call, calls_of
-from memstrata.memory.digest_sentences import Sentence, bounded, is_marked, read, sentences_of, shortened, values_of
-from memstrata.memory.digest_signs import words_of
-from memstrata.memory.quoting import quoted_line
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.records import Message, Role
+from layerlore.memory.blocks import without_blocks
+from layerlore.memory.digest_calls import Call, calls_of
+from layerlore.memory.digest_sentences import Sentence, bounded, is_marked, read, sentences_of, shortened, values_of
+from layerlore.memory.digest_signs import words_of
+from layerlore.memory.quoting import quoted_line
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage.records import Message, Role
 
 Marker = Literal["critical", "important", "info", "completion"]
 

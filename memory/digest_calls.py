@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from memstrata.memory.digest_sentences import LONGEST, shortened
-from memstrata.memory.part_fields import UNREAD_ARGUMENTS
-from memstrata.memory.parts import result_parts
-from memstrata.storage.records import Json, Message
+from layerlore.memory.digest_sentences import LONGEST, shortened
+from layerlore.memory.part_fields import UNREAD_ARGUMENTS
+from layerlore.memory.parts import result_parts
+from layerlore.storage.records import Json, Message
 
 State = Literal["ok", "error", "open"]
 

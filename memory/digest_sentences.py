@@ -5,8 +5,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
-from memstrata.memory.digest_signs import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, words_of
-from memstrata.memory.digest_words import JOINING, MARKS, STATING, Kind
+from layerlore.memory.digest_signs import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, words_of
+from layerlore.memory.digest_words import JOINING, MARKS, STATING, Kind
 
 LONGEST = 240
 """Characters of a note."""

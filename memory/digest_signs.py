@@ -3,9 +3,9 @@
 import string
 from typing import NamedTuple
 
-from memstrata.memory import digest_words as words
-from memstrata.memory.digest_words import Kind
-from memstrata.memory.stop_words import FUNCTION_WORDS
+from layerlore.memory import digest_words as words
+from layerlore.memory.digest_words import Kind
+from layerlore.memory.stop_words import FUNCTION_WORDS
 
 _BETWEEN = ",;:"
 _SPACED = str.maketrans(

@@ -5,8 +5,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from memstrata.memory.acceptance import load_json
-from memstrata.storage.statements import to_json
+from layerlore.memory.acceptance import load_json
+from layerlore.storage.statements import to_json
 
 Gone = Callable[[str], bool]
 

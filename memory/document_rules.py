@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memstrata.storage.records import Json
+from layerlore.storage.records import Json
 
 DocumentScope = Literal["thread", "resource"]
 Format = Literal["text", "markdown", "json"]

@@ -6,27 +6,27 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memstrata.memory import journaling, search_text
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.context.extracts import Extracts
-from memstrata.memory.context.noted import NotedThreads
-from memstrata.memory.denials import Denials
-from memstrata.memory.document_rules import WorkingMemoryRules
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.journaling import Wrote, counts_of
-from memstrata.memory.limits import Limits
-from memstrata.memory.observing import ObservationRules
-from memstrata.memory.parts import MEDIA
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.written import Wake, Written
-from memstrata.storage.idempotency import Request, keep, kept, once
-from memstrata.storage.records import Indexed, Json, Message, Origin, Scope
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Database, Tx
+from layerlore.memory import journaling, search_text
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.context.extracts import Extracts
+from layerlore.memory.context.noted import NotedThreads
+from layerlore.memory.denials import Denials
+from layerlore.memory.document_rules import WorkingMemoryRules
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.journaling import Wrote, counts_of
+from layerlore.memory.limits import Limits
+from layerlore.memory.observing import ObservationRules
+from layerlore.memory.parts import MEDIA
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.choosing import WindowRules
+from layerlore.memory.written import Wake, Written
+from layerlore.storage.idempotency import Request, keep, kept, once
+from layerlore.storage.records import Indexed, Json, Message, Origin, Scope
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Database, Tx
 
 Redaction = Literal["all", "derived", "off"]
 

@@ -9,15 +9,15 @@ import anyio
 import numpy as np
 import regex
 
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.engine import Engine
-from memstrata.memory.search_text import words
-from memstrata.memory.trust import TRUSTS, Trust
-from memstrata.storage import embedders, entries, search, search_rows, vectors
-from memstrata.storage.entries import Entry, NewEntry
-from memstrata.storage.records import Scope, SearchText
-from memstrata.storage.transaction import Tx
-from memstrata.storage.vectors import NewVector
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.engine import Engine
+from layerlore.memory.search_text import words
+from layerlore.memory.trust import TRUSTS, Trust
+from layerlore.storage import embedders, entries, search, search_rows, vectors
+from layerlore.storage.entries import Entry, NewEntry
+from layerlore.storage.records import Scope, SearchText
+from layerlore.storage.transaction import Tx
+from layerlore.storage.vectors import NewVector
 
 Outcome = Literal["kept", "refreshed", "similar", "forgotten"]
 

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.journaling import line_of, mark, resource_mark
-from memstrata.storage import erasable, erasing, events, installation, journal
-from memstrata.storage.erasable import Counts
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Origin, Scope, Tenant
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Tx
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.journaling import line_of, mark, resource_mark
+from layerlore.storage import erasable, erasing, events, installation, journal
+from layerlore.storage.erasable import Counts
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Origin, Scope, Tenant
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Tx
 
 log = logging.getLogger(__name__)
 

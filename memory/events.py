@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.acceptance import one_of, shown
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.pages import fitting
-from memstrata.memory.step_shapes import AGENT_EVENTS
-from memstrata.storage import events
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.events import Event
-from memstrata.storage.records import Json, Scope
+from layerlore.memory.acceptance import one_of, shown
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.pages import fitting
+from layerlore.memory.step_shapes import AGENT_EVENTS
+from layerlore.storage import events
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.events import Event, EventPage
+from layerlore.storage.records import Json, Scope
 
 SERVER_EVENTS = (
     *("thread_created", "thread_updated", "thread_deleted", "thread_restored"),
@@ -34,7 +34,7 @@ async def list_events(
     ``next`` is the ``after`` of the next page, or of the next look when ``more`` is false: all up to it was covered,
     whether its type was asked for or not. ``last_seq`` is the newest that was given.
 
-    Raises NotFound, InvalidInput.
+    In an unknown thread nothing has changed yet. Raises InvalidInput.
     """
     allowed = (*SERVER_EVENTS, *AGENT_EVENTS)
     for type_ in types:
@@ -45,7 +45,10 @@ async def list_events(
     if thread_id is None:
         page = await engine.database.read(events.listed_of_resource, scope, after=after, types=types, limit=limit)
     else:
-        page = await engine.database.read(events.listed, scope, thread_id, after=after, types=types, limit=limit)
+        try:
+            page = await engine.database.read(events.listed, scope, thread_id, after=after, types=types, limit=limit)
+        except NotFound:
+            page = EventPage([], False, 0)
     if after > page.last_seq:
         raise InvalidInput(
             f"after: {after} is beyond the newest event, {page.last_seq}: the log was begun anew since (its "

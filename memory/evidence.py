@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memstrata.memory.quoting import UNSEEN
-from memstrata.memory.search_text import query_words, words
-from memstrata.storage.records import Role
+from layerlore.memory.quoting import UNSEEN
+from layerlore.memory.search_text import query_words, words
+from layerlore.storage.records import Role
 
 Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]
 """What an entry says of its source (seed 004); ``caller``: evidence that a caller brought without a label."""

@@ -11,18 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from memstrata.memory import document_lines
-from memstrata.memory.acceptance import check_id, check_text
-from memstrata.memory.ages import DAY_MS, day, iso
-from memstrata.memory.deleting import tell
-from memstrata.memory.document_rules import DocumentScope
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.parts import plain_text
-from memstrata.memory.quoting import one_line, quoted, quoted_line
-from memstrata.memory.recall import RecallRequest, recall
-from memstrata.memory.search_text import query_words, words
-from memstrata.memory.trust import speaker_of
-from memstrata.storage import (
+from layerlore.memory import document_lines
+from layerlore.memory.acceptance import check_id, check_text
+from layerlore.memory.ages import DAY_MS, day, iso
+from layerlore.memory.deleting import tell
+from layerlore.memory.document_rules import DocumentScope
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.parts import plain_text
+from layerlore.memory.quoting import one_line, quoted, quoted_line
+from layerlore.memory.recall import RecallRequest, recall
+from layerlore.memory.search_text import query_words, words
+from layerlore.memory.trust import speaker_of
+from layerlore.storage import (
     deletions,
     entries,
     events,
@@ -34,11 +34,11 @@ from memstrata.storage import (
     threads,
     working_memory,
 )
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.forgetting import Noted, Written
-from memstrata.storage.records import ROLES, Json, Message, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.forgetting import Noted, Written
+from layerlore.storage.records import ROLES, Json, Message, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_HITS = 50
 """Entries and messages in one preview."""

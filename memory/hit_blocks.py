@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from memstrata.memory.recall import Hit
-from memstrata.storage.records import Message
+from layerlore.memory.recall import Hit
+from layerlore.storage.records import Message
 
 
 @dataclass(frozen=True, slots=True)

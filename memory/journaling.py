@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
-from memstrata.storage import journal
-from memstrata.storage.errors import MemstrataError, StorageUnavailable
-from memstrata.storage.journal import Line, Outcome
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import journal
+from layerlore.storage.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.journal import Line, Outcome
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Database, Tx
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ async def append(database: Database, scope: Scope, line: Line) -> None:
     """Write a line in a transaction of its own. Raises nothing: what could not be written is in the log."""
     try:
         await database.write(journal.append, scope, line)
-    except MemstrataError as error:
+    except LayerloreError as error:
         log.error("the journal lacks a line (%s, %s): %s", line.tool, line.outcome, error)
     except Exception:
         log.exception("the journal lacks a line (%s, %s)", line.tool, line.outcome)

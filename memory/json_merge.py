@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memstrata.memory.json_equality import equality_key
+from layerlore.memory.json_equality import equality_key
 
 
 def deeply_merged(target: Any, more: Any) -> Any:

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import regex
 
-from memstrata.memory.acceptance import shown
-from memstrata.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory.acceptance import shown
+from layerlore.storage.errors import InvalidInput, LimitExceeded
 
 SECONDS = 0.1
 _MOST_CHARS = 2000

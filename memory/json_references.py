@@ -6,10 +6,10 @@ from typing import Any
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from memstrata.memory.acceptance import shown
-from memstrata.memory.json_patterns import compiled
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import shown
+from layerlore.memory.json_patterns import compiled
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 # How many references may lead to places where the draft expects no schema.
 _MOST_ELSEWHERE = 20

@@ -18,14 +18,14 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012
 
-from memstrata.memory.acceptance import check_json, json_bytes, load_json, shown
-from memstrata.memory.json_equality import equality_key
-from memstrata.memory.json_patterns import found
-from memstrata.memory.json_references import References
-from memstrata.memory.json_violations import told
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
-from memstrata.storage.statements import to_json
+from layerlore.memory.acceptance import check_json, json_bytes, load_json, shown
+from layerlore.memory.json_equality import equality_key
+from layerlore.memory.json_patterns import found
+from layerlore.memory.json_references import References
+from layerlore.memory.json_violations import told
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
 
 SCHEMA_BYTES = 16 * 1024
 _DEPTH = 48

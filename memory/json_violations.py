@@ -7,7 +7,7 @@ from typing import Any, cast
 from jsonschema import ValidationError
 from jsonschema.exceptions import best_match
 
-from memstrata.memory.acceptance import one_of, shown
+from layerlore.memory.acceptance import one_of, shown
 
 MOST = 5
 _LONGEST = 200

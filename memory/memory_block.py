@@ -4,17 +4,17 @@ and, if it is at hand, a vector."""
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memstrata.memory.ages import age
-from memstrata.memory.blocks import block
-from memstrata.memory.candidates import Query, Space, Vector, gather, match
-from memstrata.memory.engine import Engine
-from memstrata.memory.quoting import quoted_line
-from memstrata.memory.recall import space_of
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.verdicts import judged, winning
-from memstrata.storage import entries, search_rows
-from memstrata.storage.records import Message, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory.ages import age
+from layerlore.memory.blocks import block
+from layerlore.memory.candidates import Query, Space, Vector, gather, match
+from layerlore.memory.engine import Engine
+from layerlore.memory.quoting import quoted_line
+from layerlore.memory.recall import space_of
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.verdicts import judged, winning
+from layerlore.storage import entries, search_rows
+from layerlore.storage.records import Message, Scope
+from layerlore.storage.transaction import Tx
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
 """Seed 004's."""

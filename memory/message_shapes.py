@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.memory.acceptance import (
+from layerlore.memory.acceptance import (
     check_id,
     check_keys,
     check_metadata,
@@ -12,14 +12,14 @@ from memstrata.memory.acceptance import (
     parse_time,
     shown,
 )
-from memstrata.memory.canonical_shape import read_file_part
-from memstrata.memory.content_blocks import read_content
-from memstrata.memory.limits import Limits
-from memstrata.memory.openai_shape import ANSWER_KEYS, read_answer, read_reasoning, read_tool_message
-from memstrata.memory.part_fields import read_list, read_object
-from memstrata.memory.parts import media_bytes, part_text_bytes, says_something
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import ROLES, Json, Role
+from layerlore.memory.canonical_shape import read_file_part
+from layerlore.memory.content_blocks import read_content
+from layerlore.memory.limits import Limits
+from layerlore.memory.openai_shape import ANSWER_KEYS, read_answer, read_reasoning, read_tool_message
+from layerlore.memory.part_fields import read_list, read_object
+from layerlore.memory.parts import media_bytes, part_text_bytes, says_something
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import ROLES, Json, Role
 
 _ROLE_OF: dict[str, Role] = {**{role: role for role in ROLES}, "developer": "system", "function": "tool"}
 

@@ -6,12 +6,12 @@ tags), so that a prompt cache keeps it.
 
 from collections.abc import Sequence
 
-from memstrata.memory.ages import day, iso
-from memstrata.memory.blocks import block
-from memstrata.memory.quoting import quoted_line
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.observations import Observation
-from memstrata.storage.records import Thread
+from layerlore.memory.ages import day, iso
+from layerlore.memory.blocks import block
+from layerlore.memory.quoting import quoted_line
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage.observations import Observation
+from layerlore.storage.records import Thread
 
 CLOSING = "\n</value>\n</observations>"
 

@@ -1,11 +1,12 @@
 """A thread's observations, for people and programs to read."""
 
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.storage import observations, threads
-from memstrata.storage.observations import Observation
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.storage import observations, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.observations import Observation
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 MOST_SHOWN = 1000
 """Of more, the newest."""
@@ -14,8 +15,11 @@ MOST_SHOWN = 1000
 async def observed(engine: Engine, scope: Scope, thread_id: str) -> Json:
     """The active observations in their order: ``observations`` (with the trust of their sources, how many reflections
     they went through, and which model wrote them), ``observed_seq`` (they tell the thread up to there) and, where they
-    are known, ``current_task`` and ``next_step``. Raises NotFound."""
-    thread, rows = await engine.database.read(_read, scope, thread_id)
+    are known, ``current_task`` and ``next_step``. Of an unknown thread nothing was observed yet."""
+    try:
+        thread, rows = await engine.database.read(_read, scope, thread_id)
+    except NotFound:
+        thread, rows = Thread("", thread_id, None), []
     shown = rows[-MOST_SHOWN:]
     hints = {"current_task": thread.current_task, "next_step": thread.next_step}
     return {

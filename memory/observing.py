@@ -6,11 +6,11 @@ at the threshold the notes are shown in their place, but for the newest fifth.
 
 from dataclasses import dataclass, replace
 
-from memstrata.storage import jobs, observations, threads
-from memstrata.storage.events import NewEvent
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.storage import jobs, observations, threads
+from layerlore.storage.events import NewEvent
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Tx
 
 # As much as an observer is given at once when more than a step has come together (Mastra's maxTokensPerBatch).
 _BATCH = 10_000

@@ -12,10 +12,10 @@
 
 from typing import Any
 
-from memstrata.memory.acceptance import check_keys, one_of, shown
-from memstrata.memory.canonical_shape import PASSED_OVER, Reader
-from memstrata.memory.limits import Limits
-from memstrata.memory.part_fields import (
+from layerlore.memory.acceptance import check_keys, one_of, shown
+from layerlore.memory.canonical_shape import PASSED_OVER, Reader
+from layerlore.memory.limits import Limits
+from layerlore.memory.part_fields import (
     UNREAD_ARGUMENTS,
     Source,
     read_arguments,
@@ -28,7 +28,7 @@ from memstrata.memory.part_fields import (
     read_tool_name,
     read_url,
 )
-from memstrata.memory.parts import (
+from layerlore.memory.parts import (
     RESULT_PARTS,
     file_part,
     image_part,
@@ -38,8 +38,8 @@ from memstrata.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
 _CALL_KINDS = ("function", "custom")

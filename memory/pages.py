@@ -1,7 +1,7 @@
 """How much of a list one answer holds."""
 
-from memstrata.memory.acceptance import json_bytes
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import json_bytes
+from layerlore.storage.records import Json
 
 PAGE_BYTES = 256 * 1024
 """As compact JSON. A page ends before the entry that would exceed it, and has at least one."""

@@ -5,10 +5,10 @@ import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
-from memstrata.memory.acceptance import check_id, check_json, check_text, load_json, shown
-from memstrata.memory.limits import Limits
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_id, check_json, check_text, load_json, shown
+from layerlore.memory.limits import Limits
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 UNREAD_ARGUMENTS = "_raw"
 """The only key of a tool call's arguments that are text and not a JSON object: {"_raw": the text}."""

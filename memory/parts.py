@@ -18,10 +18,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from memstrata.memory.acceptance import json_bytes
-from memstrata.memory.part_fields import Source
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import json_bytes
+from layerlore.memory.part_fields import Source
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 PART_KEYS: dict[str, tuple[str, ...]] = {
     "text": ("type", "text"),

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.memory.acceptance import check_id, load_json, shown
-from memstrata.memory.json_schema import check_against, check_schema
-from memstrata.memory.limits import Limits
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_id, load_json, shown
+from layerlore.memory.json_schema import check_against, check_schema
+from layerlore.memory.limits import Limits
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 MOST_CALLS = 100
 _WHERE = "pending_tool_calls"

@@ -4,16 +4,16 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from memstrata.memory import plan_rules
-from memstrata.memory.acceptance import check_json, json_bytes, load_json, shown
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine, Sent
-from memstrata.storage import events, plans
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.plans import Kept, Revision
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import plan_rules
+from layerlore.memory.acceptance import check_json, json_bytes, load_json, shown
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine, Sent
+from layerlore.storage import events, plans
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.plans import Kept, Revision
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.transaction import Tx
 
 Rule = Callable[[Json | None], Json]
 
@@ -139,13 +139,15 @@ async def review(engine: Engine, scope: Scope, thread_id: str, *, revision: int 
     """The open plan, or one of the last revisions: ``thread_id``, ``revision``, ``updated_at``, ``plan`` (null when
     there is none yet), ``oldest_revision`` (the oldest that can be read).
 
-    Raises NotFound for an unknown thread and a revision that is not kept, InvalidInput.
+    An unknown thread has none yet. Raises NotFound for a revision that is not kept, InvalidInput.
     """
-    if revision is None:
-        return _answer(thread_id, await engine.database.read(plans.kept, scope, thread_id))
-    if not 1 <= revision <= _LARGEST:
+    if revision is not None and not 1 <= revision <= _LARGEST:
         raise InvalidInput(f"revision: 1 to {_LARGEST} are allowed")
-    kept = await engine.database.read(plans.kept, scope, thread_id, [revision])
+    kept = None
+    with contextlib.suppress(NotFound):
+        kept = await engine.database.read(plans.kept, scope, thread_id, [] if revision is None else [revision])
+    if revision is None:
+        return _answer(thread_id, kept)
     if kept is None or revision not in kept.asked:
         there = f"{kept.oldest} to {kept.newest.revision} are kept" if kept else "there is no plan yet"
         raise NotFound(f"revision: thread {thread_id!r} has no plan of revision {revision}; {there}")
@@ -153,14 +155,9 @@ async def review(engine: Engine, scope: Scope, thread_id: str, *, revision: int 
 
 
 async def current(engine: Engine, scope: Scope, thread_id: str) -> Json | None:
-    """The open plan as ``review`` gives it; None when there is none. Raises NotFound for an unknown thread."""
+    """The open plan as ``review`` gives it; None when there is none."""
     found = await review(engine, scope, thread_id)
     return found if found["plan"] else None
-
-
-def nothing_yet(thread_id: str) -> Json:
-    """What ``review`` says of a thread without a plan."""
-    return _answer(thread_id, None)
 
 
 def _answer(thread_id: str, kept: Kept | None) -> Json:

@@ -20,9 +20,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from memstrata.memory.acceptance import check_id, check_keys, json_bytes, one_of, shown
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_id, check_keys, json_bytes, one_of, shown
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.records import Json
 
 STATUSES = ("pending", "in_progress", "completed", "failed", "skipped")
 OPEN = ("pending", "in_progress")

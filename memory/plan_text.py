@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from memstrata.memory.plan_rules import OPEN
-from memstrata.memory.quoting import quoted_line
-from memstrata.storage.records import Json
+from layerlore.memory.plan_rules import OPEN
+from layerlore.memory.quoting import quoted_line
+from layerlore.storage.records import Json
 
 NOTHING = (
     'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memstrata.storage.search_rows import IndexedRow
+from layerlore.storage.search_rows import IndexedRow
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

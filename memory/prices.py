@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from memstrata.memory.usage_shapes import NANO, Usage, to_nano
+from layerlore.memory.usage_shapes import NANO, Usage, to_nano
 
 log = logging.getLogger(__name__)
 

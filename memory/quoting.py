@@ -61,10 +61,9 @@ _GAP = rf"[\s{_HIDDEN}]*"
 _BEFORE_NAME = re.compile(rf"{_GAP}(?:[{_SLASHES}]{_GAP})?")
 _SEPARATOR = rf"[-_\s{_HIDDEN}]{{0,9}}"
 _NAMES = "|".join(_SEPARATOR.join(f"[{_HIDDEN}]*".join(word) for word in name.split("-")) for name in _OURS)
-_NAME = re.compile(rf"(?:{_NAMES})(?![\w-])", re.IGNORECASE)
 # How chat templates write the ends of turns.
 _TEMPLATE = re.compile(r"\|\w{1,40}\|>")
-_MARK = re.compile(r"memstrata\b", re.IGNORECASE)
+_MARK = re.compile(r"layerlore\b", re.IGNORECASE)
 _PART = re.compile(r"tool[-_\s]+(?:call|result|error)\b", re.IGNORECASE)
 # More than the longest of them has, with what may stand between its letters.
 _LONGEST = 120
@@ -148,6 +147,12 @@ def unmarked(text: str) -> str:
     return _marked(_PART, text)
 
 
+@cache
+def _name() -> re.Pattern[str]:
+    """Compiled with the first text that has an opener: it takes as long as importing all of this."""
+    return re.compile(rf"(?:{_NAMES})(?![\w-])", re.IGNORECASE)
+
+
 def _tagged(text: str) -> str:
     if text.isascii() and "<" not in text and "&" not in text:
         return text
@@ -160,7 +165,7 @@ def _tagged(text: str) -> str:
             if entity is None:
                 continue
             ends = begins + entity.end()
-        if _TEMPLATE.match(_folded(text, ends)) or _NAME.match(_folded(text, _end(_BEFORE_NAME, text, ends))):
+        if _TEMPLATE.match(_folded(text, ends)) or _name().match(_folded(text, _end(_BEFORE_NAME, text, ends))):
             kept += (text[at:begins], _OPENS)
             at = ends
     return "".join([*kept, text[at:]]) if kept else text

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memstrata.memory.ages import DAY_MS
-from memstrata.memory.pool import Flags, Floats, Ints, Pool
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.search_text import words as words_of
+from layerlore.memory.ages import DAY_MS
+from layerlore.memory.pool import Flags, Floats, Ints, Pool
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.search_text import words as words_of
 
 # Cosines closer than this are equal.
 _NO_DIFFERENCE = 1e-6

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memstrata.memory.acceptance import one_of
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.parts import plain_text
-from memstrata.memory.quoting import hidden
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import messages
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import ROLES, Json, Message, Role, Scope
-from memstrata.storage.statements import to_json
+from layerlore.memory.acceptance import one_of
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.parts import plain_text
+from layerlore.memory.quoting import hidden
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage import messages
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.records import ROLES, Json, Message, Role, Scope
+from layerlore.storage.statements import to_json
 
 Detail = Literal["low", "high"]
 
@@ -49,22 +49,26 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
     oldest (seed 001's paging), or those before or after a seq.
 
     With ``max_tokens`` the page ends where the next message would not fit, but has at least one, cut if it alone is
-    too large; ``cut`` says so. ``next`` holds the argument that continues a page that is not the last.
+    too large; ``cut`` says so. ``next`` holds the argument that continues a page that is not the last. An unknown
+    thread has no messages yet.
 
-    Raises NotFound, InvalidInput.
+    Raises InvalidInput.
     """
     if asked.offset is not None and (asked.before is not None or asked.after is not None):
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
-    page = await engine.database.read(
-        messages.page,
-        scope,
-        thread_id,
-        roles=list(asked.roles),
-        limit=asked.limit + 1,
-        offset=asked.offset,
-        before=asked.before,
-        after=asked.after,
-    )
+    try:
+        page = await engine.database.read(
+            messages.page,
+            scope,
+            thread_id,
+            roles=list(asked.roles),
+            limit=asked.limit + 1,
+            offset=asked.offset,
+            before=asked.before,
+            after=asked.after,
+        )
+    except NotFound:
+        return {"thread_id": thread_id, "messages": [], "total": 0}
     from_oldest = asked.offset is not None or (asked.after is not None and asked.before is None)
     ordered = page.messages if from_oldest else page.messages[::-1]
     wanted = ordered[: asked.limit]

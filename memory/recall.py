@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from memstrata.memory.candidates import Filters, Gathered, Matches, Query, Space, Vector, gather, match
-from memstrata.memory.engine import Engine
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.search_text import query_words
-from memstrata.memory.verdicts import Verdict, Winner, judged, winning
-from memstrata.storage import messages
-from memstrata.storage.entries import PLACE
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import ROLES, Message, Role, Scope
-from memstrata.storage.search import KINDS, Kind
-from memstrata.storage.search_rows import messages_of
-from memstrata.storage.transaction import Tx
+from layerlore.memory.candidates import Filters, Gathered, Matches, Query, Space, Vector, gather, match
+from layerlore.memory.engine import Engine
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.search_text import query_words
+from layerlore.memory.verdicts import Verdict, Winner, judged, winning
+from layerlore.storage import messages
+from layerlore.storage.entries import PLACE
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import ROLES, Message, Role, Scope
+from layerlore.storage.search import KINDS, Kind
+from layerlore.storage.search_rows import messages_of
+from layerlore.storage.transaction import Tx
 
 Signal = Literal["lexical", "semantic"]
 

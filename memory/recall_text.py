@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from memstrata.memory.ages import age, day, iso
-from memstrata.memory.blocks import PREAMBLE
-from memstrata.memory.hit_blocks import Block, blocks_of, told_apart
-from memstrata.memory.parts import plain_text
-from memstrata.memory.quoting import one_line, quoted, quoted_line
-from memstrata.memory.reading import CUT_MARK, Detail, cut_to_fit
-from memstrata.memory.recall import Hit, Parts, Recalled
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.trust import from_outside, speaker_of
-from memstrata.storage.records import Json, Message
-from memstrata.storage.statements import to_json
+from layerlore.memory.ages import age, day, iso
+from layerlore.memory.blocks import PREAMBLE
+from layerlore.memory.hit_blocks import Block, blocks_of, told_apart
+from layerlore.memory.parts import plain_text
+from layerlore.memory.quoting import one_line, quoted, quoted_line
+from layerlore.memory.reading import CUT_MARK, Detail, cut_to_fit
+from layerlore.memory.recall import Hit, Parts, Recalled
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.trust import from_outside, speaker_of
+from layerlore.storage.records import Json, Message
+from layerlore.storage.statements import to_json
 
 # Longest text of a hit and of a neighbour with detail="low", in characters.
 HIT_CHARS = 500

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
-from memstrata.memory import journaling, observations_text
-from memstrata.memory.content_forms import StoredContent
-from memstrata.memory.engine import Engine
-from memstrata.memory.erasing import Bytes, rewrite_if_owed
-from memstrata.memory.journaling import Wrote
-from memstrata.memory.said import said
-from memstrata.storage import events, installation, places, redacting, reindexing
-from memstrata.storage.content_columns import CONTENT, Form
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Message, Origin, Scope, Tenant
-from memstrata.storage.redacting import Change, Kept, Put
-from memstrata.storage.transaction import Tx
+from layerlore.memory import journaling, observations_text
+from layerlore.memory.content_forms import StoredContent
+from layerlore.memory.engine import Engine
+from layerlore.memory.erasing import Bytes, rewrite_if_owed
+from layerlore.memory.journaling import Wrote
+from layerlore.memory.said import said
+from layerlore.storage import events, installation, places, redacting, reindexing
+from layerlore.storage.content_columns import CONTENT, Form
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Message, Origin, Scope, Tenant
+from layerlore.storage.redacting import Change, Kept, Put
+from layerlore.storage.transaction import Tx
 
 BATCH = 32
 """Rows of one transaction, at most: others that write wait for it."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from memstrata.memory.secret_contexts import CONTEXTS, SECRET_NAME
-from memstrata.memory.secret_patterns import TOKENS, TokenPattern
-from memstrata.storage.errors import LimitExceeded
+from layerlore.memory.secret_contexts import CONTEXTS, SECRET_NAME
+from layerlore.memory.secret_patterns import TOKENS, TokenPattern
+from layerlore.storage.errors import LimitExceeded
 
 MAX_DEPTH = 64
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from memstrata.memory.engine import Engine
-from memstrata.storage import places, reindexing, vectors
-from memstrata.storage.entries import SEQ
-from memstrata.storage.records import Scope
+from layerlore.memory.engine import Engine
+from layerlore.storage import places, reindexing, vectors
+from layerlore.storage.entries import SEQ
+from layerlore.storage.records import Scope
 
 # Messages in one transaction: others that write wait for it.
 BATCH = 32

@@ -3,20 +3,20 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from memstrata.memory import entries as keeping
-from memstrata.memory.acceptance import check_text, one_of
-from memstrata.memory.blocks import without_blocks
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.evidence import LABELS, ROLES_OF, Label, Said, find
-from memstrata.memory.quoting import visible
-from memstrata.memory.said import said
-from memstrata.memory.trust import Trust, lowest, speaks, trust_of
-from memstrata.storage import entries, events, messages, resources, threads
-from memstrata.storage.entries import NewEntry, Source
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.memory import entries as keeping
+from layerlore.memory.acceptance import check_text, one_of
+from layerlore.memory.blocks import without_blocks
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.evidence import LABELS, ROLES_OF, Label, Said, find
+from layerlore.memory.quoting import visible
+from layerlore.memory.said import said
+from layerlore.memory.trust import Trust, lowest, speaks, trust_of
+from layerlore.storage import entries, events, messages, resources, threads
+from layerlore.storage.entries import NewEntry, Source
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_remember"]
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
@@ -31,11 +31,12 @@ SEARCHED = 200
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a caller wants to be kept; ``evidence``: a quotation that proves it; empty strings: not given."""
+    """What a caller wants to be kept; ``evidence``: a quotation that proves it; empty strings: not given; ``source``: a
+    label of evidence, or ``caller``."""
 
     content: str
     evidence: str = ""
-    source: str = ""
+    source: str = "caller"
     kind: str = ""
 
 
@@ -48,7 +49,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
     Raises InvalidInput, LimitExceeded, NotFound.
     """
     content, masked = engine.masked(_checked(engine, told))
-    label: Label = told.source or "caller"  # type: ignore[assignment]  # checked above
+    label: Label = told.source  # type: ignore[assignment]  # checked above
     now, entry_id = engine.now(), engine.new_id()
     vectors = await keeping.embedded_soon(engine, content)
 
@@ -108,10 +109,9 @@ def _checked(engine: Engine, told: Told) -> str:
     check_text(told.evidence, "evidence")
     if told.kind and told.kind not in KINDS:
         raise InvalidInput(f"kind: {one_of(told.kind, KINDS)}")
-    given = [label for label in LABELS if label != "caller"]
-    if told.source and told.source not in given:
-        raise InvalidInput(f"source: {one_of(told.source, given)}")
-    if told.source and not told.evidence.strip():
+    if told.source not in LABELS:
+        raise InvalidInput(f"source: {one_of(told.source, LABELS)}")
+    if told.source != "caller" and not told.evidence.strip():
         raise InvalidInput("source: says what kind of evidence it is, so it needs evidence; without, leave both out")
     return content
 

@@ -6,19 +6,19 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from memstrata.memory.acceptance import check_id, check_metadata, check_text
-from memstrata.memory.ages import iso
-from memstrata.memory.cursors import cursor_of, opened
-from memstrata.memory.engine import Engine
-from memstrata.memory.json_equality import equality_key
-from memstrata.memory.pages import fitting
-from memstrata.memory.pending_calls import read_calls
-from memstrata.storage import run_listing, runs
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.run_listing import Place, Wanted
-from memstrata.storage.runs import Content, Run, Status
-from memstrata.storage.transaction import Tx
+from layerlore.memory.acceptance import check_id, check_metadata, check_text
+from layerlore.memory.ages import iso
+from layerlore.memory.cursors import cursor_of, opened
+from layerlore.memory.engine import Engine
+from layerlore.memory.json_equality import equality_key
+from layerlore.memory.pages import fitting
+from layerlore.memory.pending_calls import read_calls
+from layerlore.storage import run_listing, runs
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.run_listing import Place, Wanted
+from layerlore.storage.runs import Content, Run, Status
+from layerlore.storage.transaction import Tx
 
 # The databases' integers have 64 bits.
 _LARGEST = 2**63
@@ -99,9 +99,9 @@ async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
 
 
 async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int, cursor: str) -> Json:
-    """Runs whose metadata has every given key with an equal value; ``next_cursor`` continues.
+    """Runs whose metadata has every given key with an equal value; ``next_cursor`` continues. An unknown thread has none.
 
-    Raises InvalidInput, LimitExceeded, and NotFound for the thread.
+    Raises InvalidInput, LimitExceeded.
     """
     check_metadata(asked.metadata, "metadata", engine.limits)
     if asked.workflow_id:
@@ -122,7 +122,10 @@ async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int,
         has=has if wanted_values else None,
     )
     after = _place(cursor, asked) if cursor else None
-    found, next_place = await engine.database.read(run_listing.listed, scope, wanted, after=after, limit=limit)
+    try:
+        found, next_place = await engine.database.read(run_listing.listed, scope, wanted, after=after, limit=limit)
+    except NotFound:
+        found, next_place = [], None
     # What is pending may be large, and is read for its few names: the event loop must not wait for it.
     shown = await asyncio.to_thread(lambda: fitting([shown_run(run) for run in found]))
     if len(shown) < len(found):

@@ -12,10 +12,10 @@ in between.
 
 from typing import get_args
 
-from memstrata.memory.acceptance import shown
-from memstrata.memory.ages import iso
-from memstrata.storage.errors import Conflict
-from memstrata.storage.runs import Ending, Run, Status
+from layerlore.memory.acceptance import shown
+from layerlore.memory.ages import iso
+from layerlore.storage.errors import Conflict
+from layerlore.storage.runs import Ending, Run, Status
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 ENDINGS: tuple[Ending, ...] = get_args(Ending)

@@ -9,19 +9,19 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memstrata.memory import journaling, pending_calls, run_state
-from memstrata.memory.acceptance import check_id, check_metadata, check_text
-from memstrata.memory.ages import DAY_MS, iso
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.exact_json import exact_json
-from memstrata.memory.run_listing import shown_resumed
-from memstrata.storage import events, expiring, run_listing, runs, threads
-from memstrata.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Origin, Scope, Thread
-from memstrata.storage.runs import Checkpoint, Claim, Content, Ending, Run
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
+from layerlore.memory import journaling, pending_calls, run_state
+from layerlore.memory.acceptance import check_id, check_metadata, check_text
+from layerlore.memory.ages import DAY_MS, iso
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.exact_json import exact_json
+from layerlore.memory.run_listing import shown_resumed
+from layerlore.storage import events, expiring, run_listing, runs, threads
+from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Origin, Scope, Thread
+from layerlore.storage.runs import Checkpoint, Claim, Content, Ending, Run
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 MOST_TTL_SECONDS = 3650 * DAY_MS // 1000
 

@@ -1,9 +1,9 @@
 """What a message says: the words of whoever wrote it, as everything that is derived from it reads them."""
 
-from memstrata.memory.blocks import without_blocks
-from memstrata.memory.engine import Engine
-from memstrata.memory.quoting import visible
-from memstrata.storage.records import Message
+from layerlore.memory.blocks import without_blocks
+from layerlore.memory.engine import Engine
+from layerlore.memory.quoting import visible
+from layerlore.storage.records import Message
 
 
 def said(engine: Engine, message: Message) -> str:

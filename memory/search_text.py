@@ -11,11 +11,11 @@ from functools import cache, lru_cache
 
 import regex
 
-from memstrata.memory.ages import DAY_MS
-from memstrata.memory.chunks import chunks
-from memstrata.memory.parts import searchable_text
-from memstrata.memory.stop_words import FUNCTION_WORDS, NO_SIGN
-from memstrata.storage.records import Indexed, Json
+from layerlore.memory.ages import DAY_MS
+from layerlore.memory.chunks import chunks
+from layerlore.memory.parts import searchable_text
+from layerlore.memory.stop_words import FUNCTION_WORDS, NO_SIGN
+from layerlore.storage.records import Indexed, Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 # Python's own re matches repeated possessive groups wrongly before 3.11.5.
 import regex as re
 
-from memstrata.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, WORD, mixed, scrambled, varied
+from layerlore.memory.secret_patterns import ALNUM, BASE64, ENDS, HEX, WORD, mixed, scrambled, varied
 
 _TEMPLATE = re.compile(
     r"[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"

@@ -62,8 +62,8 @@ def _token(kind: str, prefixes: str, body: str, accepts: Callable[[str], bool] =
 
 TOKENS: tuple[TokenPattern, ...] = (
     # Our own: an API key, and the key of a local server
-    _token("memstrata-key", "msk_", "[a-z0-9]{8}_" + WORD + "{43,}+"),
-    _token("memstrata-key", "ms_", WORD + "{43}" + ENDS, scrambled),
+    _token("layerlore-key", "llk_", "[a-z0-9]{8}_" + WORD + "{43,}+"),
+    _token("layerlore-key", "ll_", WORD + "{43}" + ENDS, scrambled),
     # Models and what serves them
     _token("anthropic-key", "sk-ant-", WORD + "{20,}+", mixed),
     _token("openai-key", "sk-proj- sk-svcacct- sk-admin- sk-None-", WORD + "{20,}+", mixed),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.memory.acceptance import (
+from layerlore.memory.acceptance import (
     check_id,
     check_json,
     check_keys,
@@ -19,10 +19,10 @@ from memstrata.memory.acceptance import (
     parse_time,
     shown,
 )
-from memstrata.memory.limits import Limits
-from memstrata.memory.usage_shapes import Usage, read_usage, snake_case
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import ROLES, Json
+from layerlore.memory.limits import Limits
+from layerlore.memory.usage_shapes import Usage, read_usage, snake_case
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import ROLES, Json
 
 STEP_TYPES = ("text", "tool_call", "tool_result")
 AGENT_EVENTS = ("AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecutionStart", "ToolExecutionEnd", "Error")

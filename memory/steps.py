@@ -5,27 +5,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from memstrata.memory import prices
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.ages import iso
-from memstrata.memory.cursors import cursor_of, opened
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.pages import fitting
-from memstrata.memory.step_shapes import Incoming, IncomingEvent, IncomingStep, parse_steps
-from memstrata.memory.usage import shown_spent, spent, total
-from memstrata.storage import events, steps, threads, usage
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.statements import to_json
-from memstrata.storage.steps import NewStep, Step
-from memstrata.storage.transaction import Tx
-from memstrata.storage.usage import Line
+from layerlore.memory import prices
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.ages import iso
+from layerlore.memory.cursors import cursor_of, opened
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.pages import fitting
+from layerlore.memory.step_shapes import Incoming, IncomingEvent, IncomingStep, parse_steps
+from layerlore.memory.usage import shown_spent, spent, total
+from layerlore.storage import events, steps, threads, usage
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.statements import to_json
+from layerlore.storage.steps import NewStep, Step
+from layerlore.storage.transaction import Tx
+from layerlore.storage.usage import Line
 
 # More JSON than this, in characters, is masked in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000
 # The databases' integers have 64 bits.
 _LARGEST = 2**63
+_OF_ANOTHER = "cursor: it belongs to another conversation, or an earlier one of that name; leave it out"
 
 
 async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> Json:
@@ -139,18 +140,23 @@ async def list_steps(
     engine: Engine, scope: Scope, thread_id: str, *, operation_id: str, limit: int, cursor: str
 ) -> Json:
     """A thread's steps, oldest first, of one operation or of all; ``next_cursor`` continues a page that is not the
-    last. A page of large steps ends early.
+    last. A page of large steps ends early. An unknown thread has none yet.
 
-    Raises NotFound, InvalidInput, LimitExceeded.
+    Raises InvalidInput, LimitExceeded.
     """
     if operation_id:
         check_id(operation_id, "operation_id", engine.limits.id_chars)
     uid, after = _place(cursor, operation_id) if cursor else ("", 0)
-    page = await engine.database.read(
-        steps.listed, scope, thread_id, operation_id=engine.masked(operation_id)[0], after=after, limit=limit
-    )
+    try:
+        page = await engine.database.read(
+            steps.listed, scope, thread_id, operation_id=engine.masked(operation_id)[0], after=after, limit=limit
+        )
+    except NotFound:
+        if uid:
+            raise InvalidInput(_OF_ANOTHER) from None
+        return {"thread_id": thread_id, "steps": []}
     if uid not in ("", page.thread.thread_uid):
-        raise InvalidInput("cursor: it belongs to another conversation, or an earlier one of that name; leave it out")
+        raise InvalidInput(_OF_ANOTHER)
     shown = fitting([shown_step(step) for step in page.steps])
     more = page.more or len(shown) < len(page.steps)
     return {

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.engine import Engine
-from memstrata.memory.window import choosing
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.memory.window.view import most_messages
-from memstrata.storage.records import Thread
+from layerlore.memory.engine import Engine
+from layerlore.memory.window import choosing
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.memory.window.view import most_messages
+from layerlore.storage.records import Thread
 
 # A context has so many tokens unless more are asked for.
 _CONTEXT_TOKENS = 8_000

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from memstrata.memory.acceptance import check_metadata, check_text
-from memstrata.memory.ages import iso
-from memstrata.memory.cursors import cursor_of, opened
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.quoting import visible
-from memstrata.memory.usage import shown_spent
-from memstrata.memory.window.setting import stored_policy
-from memstrata.storage import events, threads, usage
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.threads import Description, OrderBy
-from memstrata.storage.transaction import Tx
+from layerlore.memory.acceptance import check_metadata, check_text
+from layerlore.memory.ages import iso
+from layerlore.memory.cursors import cursor_of, opened
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.quoting import visible
+from layerlore.memory.usage import shown_spent
+from layerlore.memory.window.setting import stored_policy
+from layerlore.storage import events, threads, usage
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.threads import Description, OrderBy
+from layerlore.storage.transaction import Tx
 
 # The databases' integers have 64 bits.
 _LARGEST = 2**63
@@ -39,10 +39,14 @@ def shown_thread(thread: Thread) -> Json:
 
 
 async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
-    """One thread by its id. Raises NotFound."""
+    """One thread by its id; none where it is unknown."""
 
     async def read(tx: Tx, scope: Scope) -> list[Json]:
-        return await _with_usage(tx, scope, [await threads.find(tx, scope, thread_id)])
+        try:
+            found = await threads.find(tx, scope, thread_id)
+        except NotFound:
+            return []
+        return await _with_usage(tx, scope, [found])
 
     return {"threads": await engine.database.read(read, scope)}
 

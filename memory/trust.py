@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from memstrata.memory.quoting import speaker
-from memstrata.storage.records import Message, Role
+from layerlore.memory.quoting import speaker
+from layerlore.storage.records import Message, Role
 
 Trust = Literal["web", "tool", "assistant", "user"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.engine import Engine
-from memstrata.memory.summarising import may_trim, policy_of
-from memstrata.storage import jobs
-from memstrata.storage.jobs import Kind
-from memstrata.storage.messages import Appended
-from memstrata.storage.records import Draft, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.memory.engine import Engine
+from layerlore.memory.summarising import may_trim, policy_of
+from layerlore.storage import jobs
+from layerlore.storage.jobs import Kind
+from layerlore.storage.messages import Appended
+from layerlore.storage.records import Draft, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 DEBOUNCE_MS = 2_000
 """What is said within this time goes into the same work."""

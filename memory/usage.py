@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from memstrata.memory.prices import PriceList
-from memstrata.memory.usage_shapes import NANO, Usage
-from memstrata.storage.records import Json
-from memstrata.storage.usage import Line, Spent
+from layerlore.memory.prices import PriceList
+from layerlore.memory.usage_shapes import NANO, Usage
+from layerlore.storage.records import Json
+from layerlore.storage.usage import Line, Spent
 
 STEPS = "steps"
 _SHOWN_MODELS = 20

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any
 
-from memstrata.memory.acceptance import check_id, shown
-from memstrata.memory.limits import Limits
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_id, shown
+from layerlore.memory.limits import Limits
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 NANO = 10**9
 MOST_TOKENS = 100_000_000

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import anyio
 import numpy as np
 
-from memstrata.memory.ages import DAY_MS
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine
-from memstrata.memory.reindexing import rebuild_old
-from memstrata.storage import embedders, search_rows, vectors
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.records import Message, Scope
-from memstrata.storage.transaction import Tx
-from memstrata.storage.vectors import NewVector, PendingRow
+from layerlore.memory.ages import DAY_MS
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine
+from layerlore.memory.reindexing import rebuild_old
+from layerlore.storage import embedders, search_rows, vectors
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.records import Message, Scope
+from layerlore.storage.transaction import Tx
+from layerlore.storage.vectors import NewVector, PendingRow
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class VectorWriter:
                 continue
             except EmbeddingFailed as error:
                 log.info("vectors wait for the embedder: %s", error)
-            except MemstrataError as error:
+            except LayerloreError as error:
                 log.warning("vectors could not be written, and are tried again: %s", error)
             except Exception:
                 log.exception("vectors could not be written; it is tried again")
@@ -171,7 +171,7 @@ class VectorWriter:
         if not self._lease_until:
             return
         self._lease_until = 0
-        with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(MemstrataError):
+        with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(LayerloreError):
             await self._engine.database.write_installation(embedders.return_lease, self._model, self._holder)
 
     async def _write_new(self) -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memstrata.memory.candidates import Gathered, Space
-from memstrata.memory.ranking import Ranked, rank, recency_of
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration
+from layerlore.memory.candidates import Gathered, Space
+from layerlore.memory.ranking import Ranked, rank, recency_of
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration
 
 
 @dataclass(frozen=True, slots=True)

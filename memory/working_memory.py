@@ -8,19 +8,19 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memstrata.memory.acceptance import check_json, check_text, json_bytes, load_json, shown
-from memstrata.memory.ages import DAY_MS, iso
-from memstrata.memory.document_rules import DocumentRules, DocumentScope
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.json_merge import deeply_merged
-from memstrata.memory.json_schema import check_against
-from memstrata.storage import events, working_memory
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.events import NewEvent
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
-from memstrata.storage.working_memory import Change, Changed, Kept, Version
+from layerlore.memory.acceptance import check_json, check_text, json_bytes, load_json, shown
+from layerlore.memory.ages import DAY_MS, iso
+from layerlore.memory.document_rules import DocumentRules, DocumentScope
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.json_merge import deeply_merged
+from layerlore.memory.json_schema import check_against
+from layerlore.storage import events, working_memory
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.events import NewEvent
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
+from layerlore.storage.working_memory import Change, Changed, Kept, Version
 
 Mode = Literal["replace", "append"]
 
@@ -56,12 +56,10 @@ async def current(engine: Engine, scope: Scope, of: DocumentScope, thread_id: st
 
 
 async def read(
-    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, *, version: int, may_be_new: bool
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, *, version: int
 ) -> tuple[Document, Kept]:
-    """The document, or with a ``version`` above 0 as it was then, and all versions that are kept.
-
-    ``may_be_new``: an unknown thread is one of which nothing is kept yet. Raises InvalidInput, NotFound.
-    """
+    """The document, or with a ``version`` above 0 as it was then, and all versions that are kept: none of an unknown
+    thread. Raises InvalidInput, NotFound for a version that is not kept."""
     if not 0 <= version <= _LARGEST:
         raise InvalidInput("version: 0 (the current one) and up are allowed")
     try:
@@ -69,8 +67,6 @@ async def read(
             working_memory.kept, scope, thread_id if of == "thread" else "", version=version
         )
     except NotFound:
-        if not may_be_new:
-            raise
         kept = Kept(None, None, ())
     if version and kept.asked is None:
         there = ", ".join(str(each.version) for each in kept.versions)

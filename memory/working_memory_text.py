@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from memstrata.memory.ages import day, iso
-from memstrata.memory.blocks import block
-from memstrata.memory.quoting import Tag, escaped
-from memstrata.memory.working_memory import Document, readable, value_of
-from memstrata.storage.records import Json
-from memstrata.storage.working_memory import Kept, Version
+from layerlore.memory.ages import day, iso
+from layerlore.memory.blocks import block
+from layerlore.memory.quoting import Tag, escaped
+from layerlore.memory.working_memory import Document, readable, value_of
+from layerlore.storage.records import Json
+from layerlore.storage.working_memory import Kept, Version
 
 _TAGS: dict[str, Tag] = {"thread": "session-memory", "resource": "user-profile"}
 _KEPT = {"thread": "What is kept in mind for this conversation", "resource": "What is remembered about the user"}
@@ -48,9 +48,9 @@ def as_text(document: Document, kept: Kept, *, writable: bool) -> str:
         return text
     if kept.asked:
         return f"Version {kept.asked.version} is empty: it was cleared."
-    what = "about the user" if document.scope == "resource" else f"for conversation {document.thread_id!r}"
+    what = "the user profile" if document.scope == "resource" else f"the session memory of {document.thread_id!r}"
     how = f" update_working_memory(content, scope={document.scope!r}) keeps something." if writable else ""
-    return f"Nothing is kept {what} yet.{how}"
+    return f"Nothing is kept in {what} yet.{how}"
 
 
 def as_json(document: Document, kept: Kept) -> Json:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from memstrata.storage.records import Scope
+from layerlore.storage.records import Scope
 
 
 class Written:

@@ -13,7 +13,7 @@ from mcp.types import INVALID_REQUEST
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memstrata.server.framing import (
+from layerlore.server.framing import (
     EDGE_BYTES,
     MAX_LINE_BYTES,
     TooLong,

@@ -1,14 +1,14 @@
-"""With which key ``memstrata bridge`` comes to a memory that is served elsewhere."""
+"""With which key ``layerlore bridge`` comes to a memory that is served elsewhere."""
 
 from pydantic import Field, SecretStr, model_validator
 
-from memstrata.server.settings_section import Name, Section
+from layerlore.server.settings_section import Name, Section
 
 
 class BridgeSettings(Section):
     """The key is never an argument: others on the machine see those."""
 
-    key: SecretStr = Field(default=SecretStr(""), description="The key; best as MEMSTRATA_BRIDGE__KEY.")
+    key: SecretStr = Field(default=SecretStr(""), description="The key; best as LAYERLORE_BRIDGE__KEY.")
     key_file: Name = Field(default="", description="A file with the key.")
     ca_file: Name = Field(default="", description="A PEM file of the authorities to trust, else the system's.")
 

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import httpx2
 
-from memstrata.server.framing import MAX_LINE_BYTES, LineSplitter, TooLong, decode, refuse_too_long, without_mark
-from memstrata.server.remote_server import Remote, RemoteServer, Send
-from memstrata.server.stdio_streams import Source, open_streams
-from memstrata.server.stopping import ExitDeadline, StopRequest
+from layerlore.server.framing import MAX_LINE_BYTES, LineSplitter, TooLong, decode, refuse_too_long, without_mark
+from layerlore.server.remote_server import Remote, RemoteServer, Send
+from layerlore.server.stdio_streams import Source, open_streams
+from layerlore.server.stopping import ExitDeadline, StopRequest
 
 # An open stream says something every 15 seconds; an answer may take long.
 TIMEOUT = httpx2.Timeout(connect=10.0, write=30.0, read=300.0, pool=None)

@@ -9,15 +9,14 @@ import anyio
 from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import MCPServer
 
-from memstrata.server.instructions import OFF, instructions
-from memstrata.server.notifications import NotificationHub
-from memstrata.server.offering import offer
-from memstrata.server.process import Process
-from memstrata.server.settings import Settings
-from memstrata.server.stopping import StopRequest
-from memstrata.server.tool_server import ToolServer
-from memstrata.server.toolsets import chosen, listed
-from memstrata.server.watch_rules import RULES
+from layerlore.server.notifications import NotificationHub
+from layerlore.server.offering import offer
+from layerlore.server.process import Process
+from layerlore.server.settings import Settings
+from layerlore.server.stopping import StopRequest
+from layerlore.server.tool_server import ToolServer
+from layerlore.server.toolsets import chosen
+from layerlore.server.watch_rules import RULES
 
 # The lists change with the server's version and the caller's rights only.
 _HOUR_MS = 3_600_000
@@ -42,12 +41,11 @@ def build_server(settings: Settings, *, stop: StopRequest | None = None, **optio
                 tasks.cancel_scope.cancel()
 
     server = ToolServer(
-        "memstrata",
+        "layerlore",
         chosen(settings),
         title="Memory",
-        version=version("memstrata"),
+        version=version("layerlore"),
         description="Long-term memory for agents",
-        instructions=instructions(listed(settings)) if settings.memory == "on" else OFF,
         lifespan=lifespan,
         subscriptions=hub.bus,
         cache_hints=CACHE_HINTS,

@@ -3,48 +3,46 @@
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.limits import Limits
-from memstrata.server.access.credentials import PRINCIPAL_CLAIM, local_principal
-from memstrata.server.access.principal import Principal
-from memstrata.server.process import Process
-from memstrata.server.sdk_private import connection_of
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Scope
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.limits import Limits
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
+from layerlore.server.access.principal import Principal
+from layerlore.server.process import Process
+from layerlore.server.sdk_private import connection_of
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.records import Scope
 
-THREAD_META, THREAD_HEADER = "memstrata/thread", "Memstrata-Thread"
-AGENT_META, AGENT_HEADER = "memstrata/agent", "Memstrata-Agent"
-RESOURCE_META, RESOURCE_HEADER = "memstrata/resource", "Memstrata-Resource"
-KEY_META = "memstrata/idempotency-key"
+THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
+AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
+RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
+KEY_META = "layerlore/idempotency-key"
+SHARED_THREAD = "main"
+"""The thread of a call that names none where there is no session: one for each agent and resource."""
+UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
+
+Default = Literal["named", "session", "shared"]
+"""How a call whose arguments name no thread comes to one: the request or the launch names it, it is that of the session,
+or there is no session and it is SHARED_THREAD."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, and
-    the name of the client program, as that says it."""
+    """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
+    name of the client program, as that says it, and how the call comes to that thread."""
 
     principal: Principal
     scope: Scope
     default_thread: str
     idempotency_key: str
     client: str
-
-    def thread(self, argument: str) -> str:
-        """The thread that a tool works on. Raises InvalidInput when nothing names one."""
-        chosen = argument or self.default_thread
-        if not chosen:
-            raise InvalidInput(
-                "thread_id: needed, because this connection has no session: pass thread_id, "
-                f"or send it in _meta as {THREAD_META!r} or in the header {THREAD_HEADER}"
-            )
-        return chosen
+    default: Default = "named"
 
 
 def principal_of(ctx: ServerRequestContext[Process, Any]) -> Principal:
@@ -89,22 +87,33 @@ def caller_of(ctx: ServerRequestContext[Process, Any]) -> Caller:
     agent = _named(meta, AGENT_META, request, AGENT_HEADER, limits.id_chars)
     resource = _named(meta, RESOURCE_META, request, RESOURCE_HEADER, limits.id_chars)
     thread = _named(meta, THREAD_META, request, THREAD_HEADER, limits.thread_id_chars)
+    default = default_of(ctx)
     return Caller(
         principal=principal,
         scope=scope_of(principal, agent, resource),
-        default_thread=thread or process.settings.thread or _session_thread(ctx, process),
+        default_thread=thread or process.settings.thread or _own_thread(ctx, default),
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
         client=client_of(ctx),
+        default=default,
     )
 
 
+def default_of(ctx: ServerRequestContext[Process, Any]) -> Default:
+    """How a call that comes as this request did gets to its thread, if no argument names one."""
+    meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
+    in_header = request is not None and any(request.headers.getlist(THREAD_HEADER))
+    if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
+        return "named"
+    return "shared" if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "session"
+
+
 def client_of(ctx: ServerRequestContext[Process, Any]) -> str:
-    """What the client calls itself, in one line: for people to read, never to decide by."""
+    """What the client calls itself, in one line: never to decide by what it may do."""
     params = ctx.session.client_params
     if params is None:
-        return "unknown"
+        return UNKNOWN_CLIENT
     told = " ".join((params.client_info.name, params.client_info.version)).split()
-    return " ".join(told).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or "unknown"
+    return " ".join(told).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or UNKNOWN_CLIENT
 
 
 def _unnamed(what: str, meta: str, header: str) -> InvalidInput:
@@ -141,12 +150,10 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _session_thread(ctx: ServerRequestContext[Process, Any], process: Process) -> str:
+def _own_thread(ctx: ServerRequestContext[Process, Any], default: Default) -> str:
     """One new thread a process (stdio) or session (older protocol); over modern HTTP there is no session."""
-    if ctx.request is None:
-        key: Any = process
-    elif ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return ""
-    else:
-        key = connection_of(ctx.session)
+    if default == "shared":
+        return SHARED_THREAD
+    process = ctx.lifespan_context
+    key: Any = process if ctx.request is None else connection_of(ctx.session)
     return process.session_threads.setdefault(key, f"session-{uuid.uuid4().hex[:12]}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx2
 
-from memstrata.server.settings import SettingsError
+from layerlore.server.settings import SettingsError
 
 
 def trusted(ca_file: str, setting: str) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""The command line, for people: ``memstrata serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
+"""The command line, for people: ``layerlore serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
 ``restore``, ``erase``, ``redact``, ``usage``, ``jobs``, ``journal``, ``keys``, ``bridge``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
@@ -17,15 +17,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from memstrata.server.launch import FLAGS
-from memstrata.server.logs import configure_logging
-from memstrata.server.settings import Settings, SettingsError, load_settings
-from memstrata.storage.errors import MemstrataError
+from layerlore.server.command_line_options import AsJson, Command, Group, with_options
+from layerlore.server.former_store import adopt_former_store
+from layerlore.server.logs import configure_logging
+from layerlore.server.settings import Settings, SettingsError, load_settings
+from layerlore.storage.errors import LayerloreError
 
 app = typer.Typer(
-    name="memstrata",
+    name="layerlore",
+    cls=Group,
     help="A memory server for agents.\n\nWithout a command it serves MCP on standard input and output, as the options "
-    "say: hosts launch it so. Each option is also a setting of the TOML file and a variable MEMSTRATA_NAME.",
+    "say: hosts launch it so. Each option is also a setting of the TOML file and a variable LAYERLORE_NAME.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,27 +45,6 @@ def run() -> int:
     return 0
 
 
-def _option(flag: str, setting: str) -> inspect.Parameter:
-    text: str | None = "A TOML file with settings; configs/ has complete ones."
-    if setting != "config":
-        text = Settings.model_fields[setting].description
-    annotation = Annotated[str | None, typer.Option(flag, help=text, show_default=False, rich_help_panel="Launch")]
-    return inspect.Parameter(setting, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-_OPTIONS = {setting: _option(flag, setting) for flag, setting in FLAGS.items()}
-
-
-def _with_options(function: Callable[..., Any], own: list[inspect.Parameter]) -> Callable[..., Any]:
-    """``function``, to be called with the context, its own parameters and the launch options that it has not itself."""
-    names = {parameter.name for parameter in own}
-    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    parameters = [context, *own, *(option for setting, option in _OPTIONS.items() if setting not in names)]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return function
-
-
 def _command(function: Callable[..., int], group: typer.Typer = app) -> Callable[..., int]:
     """Register a command: ``function(flags, **own)``, where ``flags`` are the launch options given before or after it.
 
@@ -78,7 +59,8 @@ def _command(function: Callable[..., int], group: typer.Typer = app) -> Callable
         raise typer.Exit(_told(lambda: function(flags, **values)))
 
     names = {parameter.name for parameter in own}
-    group.command(name=function.__name__.rstrip("_"), help=function.__doc__)(_with_options(called, own))
+    named = group.command(name=function.__name__.rstrip("_"), cls=Command, help=function.__doc__)
+    named(with_options(called, own))
     return function
 
 
@@ -95,7 +77,7 @@ def _told(act: Callable[[], int]) -> int:
     except BrokenPipeError:  # whoever read the output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except MemstrataError as error:
+    except LayerloreError as error:
         return _failed(str(error), 1)
     except OSError as error:
         return _failed(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), 1)
@@ -103,26 +85,28 @@ def _told(act: Callable[[], int]) -> int:
 
 
 def _failed(why: str, code: int) -> int:
-    sys.stderr.write(f"memstrata: {why}\n")
+    sys.stderr.write(f"layerlore: {why}\n")
     return code
 
 
-def _settings(flags: dict[str, Any]) -> Settings:
+def _settings(flags: dict[str, Any], *, looks_only: bool = False) -> Settings:
     settings = load_settings(
         {name: value for name, value in flags.items() if name != "config"}, config=flags.get("config")
     )
+    if not looks_only:
+        adopt_former_store(settings)
     configure_logging(settings.log_level)
     return settings
 
 
 def _module(name: str) -> Any:
     """What is behind a command, loaded when it is called: ``--help`` and ``--version`` need none of it."""
-    return importlib.import_module(f"memstrata.server.{name}")
+    return importlib.import_module(f"layerlore.server.{name}")
 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"memstrata {version('memstrata')}\n")
+        sys.stdout.write(f"layerlore {version('layerlore')}\n")
         raise typer.Exit
 
 
@@ -141,7 +125,7 @@ def _group_launch(ctx: typer.Context, **options: str | None) -> None:
     ctx.obj = {**ctx.obj, **{name: value for name, value in options.items() if value is not None}}
 
 
-app.callback()(_with_options(_launch, [inspect.signature(_launch).parameters["version"]]))
+app.callback()(with_options(_launch, [inspect.signature(_launch).parameters["version"]]))
 
 
 @_command
@@ -162,17 +146,17 @@ def serve(
 @_command
 def demo(flags: dict[str, Any]) -> int:
     """Show the memory at work, in a temporary folder, and how to connect agents to it."""
-    shown: int = _module("commands.demo").demo(_settings(flags))
+    shown: int = _module("commands.demo").demo(_settings(flags, looks_only=True))
     return shown
 
 
 @_command
 def doctor(
     flags: dict[str, Any],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Look at everything that memory needs, and say what will degrade and how to mend it. Changes nothing."""
-    found: int = _module("commands.doctor").doctor(_settings(flags), as_json=as_json)
+    found: int = _module("commands.doctor").doctor(_settings(flags, looks_only=True), as_json=as_json)
     return found
 
 
@@ -183,11 +167,11 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="With what made each hit's score.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=50, help="How many hits at most.")] = 5,
     thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """Show what an agent that asks this is told."""
     shown: int = _module("commands.recall").recall(
-        _settings(flags), question, limit=limit, thread_id=thread, explain=explain, as_json=format == "json"
+        _settings(flags), question, limit=limit, thread_id=thread, explain=explain, as_json=as_json
     )
     return shown
 
@@ -238,12 +222,12 @@ def erase(
     thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how much it would be.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """Erase everything kept of somebody, or one conversation, for good; a receipt tells how much that was."""
     behind = _module("commands.erase")
     asked = behind.Asked(tenant, resource, agent, thread)
-    erased: int = behind.erase(_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=format == "json")
+    erased: int = behind.erase(_settings(flags), asked, dry_run=dry_run, sure=yes, as_json=as_json)
     return erased
 
 
@@ -253,11 +237,11 @@ def redact(
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help='With redaction = "derived": what was sent, too.')] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many it would be.")] = False,
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """Mask the secrets in what is stored already: from before a pattern was known, or redaction was on."""
     masked: int = _module("commands.redact").redact(
-        _settings(flags), tenant, everything=everything, dry_run=dry_run, as_json=format == "json"
+        _settings(flags), tenant, everything=everything, dry_run=dry_run, as_json=as_json
     )
     return masked
 
@@ -269,10 +253,10 @@ def usage(
         Literal["thread", "resource", "agent"],
         typer.Option(help="The threads of this resource, the resources of this agent, or all agents."),
     ] = "thread",
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """Show tokens and money that recorded steps and background work spent."""
-    shown: int = _module("commands.usage").usage(_settings(flags), by, as_json=format == "json")
+    shown: int = _module("commands.usage").usage(_settings(flags), by, as_json=as_json)
     return shown
 
 
@@ -280,10 +264,10 @@ def usage(
 def jobs(
     flags: dict[str, Any],
     resume: Annotated[bool, typer.Option("--resume", help="Try again what failed too often.")] = False,
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """Show the background work that waits or failed, and which model does it."""
-    shown: int = _module("commands.jobs").jobs(_settings(flags), resume=resume, as_json=format == "json")
+    shown: int = _module("commands.jobs").jobs(_settings(flags), resume=resume, as_json=as_json)
     return shown
 
 
@@ -300,7 +284,7 @@ def journal(
     ] = None,
     resource: Annotated[str | None, typer.Option(help="Only about this resource.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many lines at most, the newest.")] = 100,
-    format: Annotated[Literal["text", "json"], typer.Option(help="A table, or JSON, a line each.")] = "text",
+    as_json: AsJson = False,
     prune: Annotated[
         str | None, typer.Option(help="Instead: remove what is older than this, as 365d.", show_default=False)
     ] = None,
@@ -317,7 +301,7 @@ def journal(
             return _failed("journal --prune is for everything that is old: it takes no other choice", 2)
         pruned: int = behind.prune(settings, prune)
         return pruned
-    shown: int = behind.journal(settings, behind.Asked(*filters, limit), as_json=format == "json")
+    shown: int = behind.journal(settings, behind.Asked(*filters, limit), as_json=as_json)
     return shown
 
 
@@ -330,12 +314,14 @@ def bridge(
 ) -> int:
     """Be the stdio server of a host that cannot reach a memory over HTTP itself, and pass everything on to it."""
     given = {name: value for name, value in {"key_file": key_file, "ca_file": ca_file}.items() if value is not None}
-    bridged: int = _module("commands.bridge").bridge(_settings({**flags, "bridge": given}), url)
+    bridged: int = _module("commands.bridge").bridge(_settings({**flags, "bridge": given}, looks_only=True), url)
     return bridged
 
 
-keys = typer.Typer(no_args_is_help=True, help="Keys with which agents on other machines call: make, list, revoke them.")
-keys.callback()(_with_options(_group_launch, []))
+keys = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Keys with which agents on other machines call: make, list, revoke them."
+)
+keys.callback()(with_options(_group_launch, []))
 app.add_typer(keys, name="keys")
 _keys_command = partial(_command, group=keys)
 
@@ -360,7 +346,7 @@ def create(
     ] = False,
     rights: Annotated[str, typer.Option(help="Some of read, write, forget, admin, with commas.")] = "read,write,forget",
     expires: Annotated[str, typer.Option(help="After 30m, 12h, 90d, or never.")] = "never",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> int:
     """Make a key. It is printed, alone on its line, and shown only this once."""
     if any_agent and agent:
@@ -378,10 +364,10 @@ def create(
 def list_(
     flags: dict[str, Any],
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print it.")] = "text",
+    as_json: AsJson = False,
 ) -> int:
     """List the keys of all tenants: what each may do, and whether it still may. The keys themselves are not kept."""
-    shown: int = _module("commands.keys").show(_settings(flags), tenant, as_json=format == "json")
+    shown: int = _module("commands.keys").show(_settings(flags), tenant, as_json=as_json)
     return shown
 
 

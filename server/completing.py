@@ -7,13 +7,13 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import CompleteRequestParams, CompleteResult, Completion, PromptReference, ResourceTemplateReference
 
-from memstrata.memory.acceptance import one_of
-from memstrata.server.acting import act_beside
-from memstrata.server.memory_uri import template_of
-from memstrata.server.process import Process
-from memstrata.server.prompting import PROMPTS
-from memstrata.server.resources.described import TEMPLATED
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.acceptance import one_of
+from layerlore.server.acting import act_beside
+from layerlore.server.memory_uri import template_of
+from layerlore.server.process import Process
+from layerlore.server.prompting import PROMPTS
+from layerlore.server.resources.described import TEMPLATED
+from layerlore.storage.errors import InvalidInput
 
 _TEMPLATES = {template: UriTemplate.parse(template).variable_names for template in map(template_of, TEMPLATED)}
 # Which action knows the values of which argument; of the others nobody can.
@@ -21,7 +21,7 @@ _IDS = {"thread_id": "thread_ids", "run_id": "run_ids"}
 
 
 async def complete(ctx: ServerRequestContext[Process, Any], params: CompleteRequestParams) -> CompleteResult:
-    """The caller's own ids that begin with what was typed, newest first. Raises MemstrataError."""
+    """The caller's own ids that begin with what was typed, newest first. Raises LayerloreError."""
     if ctx.lifespan_context.settings.memory == "off":
         raise InvalidInput("memory is switched off (memory = off): there is nothing to complete")
     arguments, name = _arguments(params.ref), params.argument.name

@@ -1,9 +1,9 @@
 """The rules of working memory, as the settings describe them."""
 
-from memstrata.memory.document_rules import DocumentRules, WorkingMemoryRules
-from memstrata.memory.json_schema import check_schema
-from memstrata.server.settings import DocumentSettings, SettingsError, WorkingMemorySettings
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.document_rules import DocumentRules, WorkingMemoryRules
+from layerlore.memory.json_schema import check_schema
+from layerlore.server.settings import DocumentSettings, SettingsError, WorkingMemorySettings
+from layerlore.storage.errors import InvalidInput
 
 
 def working_memory_rules(settings: WorkingMemorySettings) -> WorkingMemoryRules:

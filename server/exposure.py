@@ -1,11 +1,13 @@
-"""Who can reach ``memstrata serve``, by which names, and whether it may start so."""
+"""Who can reach ``layerlore serve``, by which names, and whether it may start so."""
 
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from memstrata.server.host_guard import ANY_PORT, Allowed
-from memstrata.server.settings import Settings
+from layerlore.server.host_guard import ANY_PORT, Allowed
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -45,12 +47,13 @@ def refusal(settings: Settings, look: Callable[[], Served]) -> str:
     if settings.on_postgres and (unfit := look().unfit):
         return (
             f"{unfit}, so that row-level security does not hold it, and there are credentials of several tenants: serve "
-            "them as a role that owns nothing (memstrata migrate --owner-url makes the tables for it)"
+            f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} makes the tables for it)"
         )
     if not reached or settings.jwt.issuer or look().any_key:
         return ""
     return (
-        f"{reached}, and others need credentials, of which there are none: make a key with `memstrata keys create`, or "
+        f"{reached}, and others need credentials, of which there are none: make a key with "
+        f"`{shell_command('keys', 'create', '--tenant', 'NAME')}`, or "
         f"configure [jwt] (without either, http.host may be {', '.join(_LOOPBACK)}, with no other names in "
         "http.public_url and http.allowed_hosts)"
     )
@@ -67,15 +70,18 @@ def warning(settings: Settings) -> str:
     if settings.http.host not in _EVERY_ADDRESS or any(not _is_own(name) for name in _public_names(settings)):
         return ""
     return (
-        "requests to other names than 127.0.0.1 and localhost get 421 until http.public_url or http.allowed_hosts "
-        "names this machine"
+        f"it answers to its addresses, localhost and {' and '.join(_machine_names())}; requests to other names get 421 "
+        "until http.public_url or http.allowed_hosts names this machine"
     )
 
 
 def allowed(settings: Settings) -> Allowed:
-    """Which Host and Origin headers are served: this machine's names, the address, and those that the settings add."""
+    """Which Host and Origin headers are served: this machine's names, the address (or, of a server on every one, any),
+    and those that the settings add."""
     host = settings.http.host
-    address = [] if host in _EVERY_ADDRESS else [(f"[{host}]" if ":" in host else host) + ANY_PORT]
+    everywhere = host in _EVERY_ADDRESS
+    own = _machine_names() if everywhere else [f"[{host}]" if ":" in host else host]
+    address = [name + ANY_PORT for name in own]
     return Allowed(
         hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
         # Without credentials whatever listens on a port of this machine would be let in by its pages.
@@ -83,7 +89,14 @@ def allowed(settings: Settings) -> Allowed:
             *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
             *settings.http.allowed_origins,
         ],
+        addresses=everywhere,
     )
+
+
+def _machine_names() -> list[str]:
+    """How other machines of the same network may call this one."""
+    name = socket.gethostname().lower()
+    return [name, *([] if "." in name else [f"{name}.local"])]
 
 
 def _public_names(settings: Settings) -> list[str]:

@@ -24,6 +24,7 @@ from mcp.types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
+    JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
@@ -109,6 +110,27 @@ class LineSplitter:
             self._head = bytes(self._line[:EDGE_BYTES])
         if self._head is not None:
             del self._line[:-EDGE_BYTES]
+
+
+def opened_by_handshake(lines: list[bytes | TooLong]) -> list[bytes | TooLong]:
+    """The lines that open a connection, with ``initialize`` before the ``server/discover`` that it follows.
+
+    A client that sends both asks for the newer protocol, waits a moment, which may be shorter than a start takes, and
+    then speaks the older one. The SDK holds a connection to the protocol of its first request. Other lines stay as they
+    are.
+    """
+    if len(lines) < 2 or not (_asks(lines[0], b"server/discover") and _asks(lines[1], b"initialize")):
+        return lines
+    question, handshake, *rest = lines
+    return [handshake, question, *rest]
+
+
+def _asks(line: bytes | TooLong, method: bytes) -> bool:
+    """Whether it is a request for the method."""
+    if isinstance(line, TooLong) or method not in line:
+        return False
+    message = decode(line)
+    return isinstance(message, JSONRPCRequest) and message.method == method.decode()
 
 
 @dataclass(frozen=True, slots=True)

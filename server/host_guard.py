@@ -1,5 +1,6 @@
 """Which names the server answers to, and which web pages may ask it: against DNS rebinding, on every route."""
 
+import ipaddress
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ _LAST_PORT = 65535
 @dataclass(frozen=True, slots=True)
 class Allowed:
     """Host headers and Origin headers that are served. An entry that ends in ``:*`` is a name with any port or none;
-    any other one is exact. The case of letters makes no difference; a dot at the end of a name does."""
+    any other one is exact. The case of letters makes no difference; a dot at the end of a name does. ``addresses``: a
+    Host that is an address, with any port, is served too: rebinding needs a name."""
 
     hosts: Collection[str] = ()
     origins: Collection[str] = ()
+    addresses: bool = False
 
 
 class HostGuard:
@@ -32,6 +35,7 @@ class HostGuard:
         self._app = app
         self._hosts = frozenset(entry.lower() for entry in allowed.hosts)
         self._origins = frozenset(entry.lower() for entry in allowed.origins)
+        self._addresses = allowed.addresses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope["headers"]) if scope["type"] == "http" else None
@@ -41,11 +45,31 @@ class HostGuard:
         sent = [(name, value.decode("latin-1").lower()) for name, value in headers if name in (b"host", b"origin")]
         hosts = [value for name, value in sent if name == b"host"]
         origins = [value for name, value in sent if name == b"origin"]
-        if len(hosts) != 1 or not _matches(hosts[0], self._hosts, _AUTHORITY):
-            return PlainTextResponse("Invalid Host header: http.allowed_hosts lists those that are served", 421)
+        if len(hosts) != 1 or not self._serves(hosts[0]):
+            return PlainTextResponse(
+                "Invalid Host header: name this server in http.public_url or http.allowed_hosts "
+                "(LAYERLORE_HTTP__ALLOWED_HOSTS=NAME:*)",
+                421,
+            )
         if len(origins) > 1 or (origins and not _matches(origins[0], self._origins, _ORIGIN)):
             return PlainTextResponse("Invalid Origin header: http.allowed_origins lists those that are served", 403)
         return None
+
+    def _serves(self, host: str) -> bool:
+        return _matches(host, self._hosts, _AUTHORITY) or (self._addresses and _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    """Whether it is one in numbers, with or without a port."""
+    found = _AUTHORITY.fullmatch(host)
+    if found is None or int(found["port"] or 0) > _LAST_PORT:
+        return False
+    name = found["name"]
+    try:
+        address = ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return address.version == (6 if name.startswith("[") else 4) and not address.is_unspecified
 
 
 def _matches(value: str, entries: frozenset[str], form: re.Pattern[str]) -> bool:

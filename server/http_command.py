@@ -1,4 +1,4 @@
-"""``memstrata serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
+"""``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
 import sys
 import time
@@ -8,23 +8,23 @@ from functools import cache
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from memstrata.server.access.challenges import SCOPES
-from memstrata.server.access.credentials import Anybody, ByForm, Credentials, LocalKey, local_principal
-from memstrata.server.access.jwks import KeySet
-from memstrata.server.access.jwt_tokens import JwtTokens
-from memstrata.server.access.keys import ApiKeys
-from memstrata.server.building import build_server
-from memstrata.server.exposure import Served, allowed, reached_by_others, refusal, warning
-from memstrata.server.http_transport import serve_http
-from memstrata.server.limiting import limited
-from memstrata.server.local_key import key_file, read_or_make_key
-from memstrata.server.logs import configure_logging
-from memstrata.server.process import Process
-from memstrata.server.sdk_private import lifespan_state
-from memstrata.server.settings import Settings
-from memstrata.server.stopping import StopRequest
-from memstrata.server.tool_server import ToolServer
-from memstrata.storage.records import ApiKey
+from layerlore.server.access.challenges import SCOPES
+from layerlore.server.access.credentials import Anybody, ByForm, Credentials, LocalKey, local_principal
+from layerlore.server.access.jwks import KeySet
+from layerlore.server.access.jwt_tokens import JwtTokens
+from layerlore.server.access.keys import ApiKeys
+from layerlore.server.building import build_server
+from layerlore.server.exposure import Served, allowed, reached_by_others, refusal, warning
+from layerlore.server.http_transport import serve_http
+from layerlore.server.limiting import limited
+from layerlore.server.local_key import key_file, read_or_make_key
+from layerlore.server.logs import configure_logging
+from layerlore.server.process import Process
+from layerlore.server.sdk_private import lifespan_state
+from layerlore.server.settings import Settings
+from layerlore.server.stopping import StopRequest
+from layerlore.server.tool_server import ToolServer
+from layerlore.storage.records import ApiKey
 
 METADATA = "/.well-known/oauth-protected-resource"
 
@@ -38,7 +38,7 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
     configure_logging(settings.log_level)
     http = settings.http
     if refused := refusal(settings, cache(look)):
-        sys.stderr.write(f"memstrata: {refused}\n")
+        sys.stderr.write(f"layerlore: {refused}\n")
         return 2
     key = read_or_make_key(settings.data_dir) if http.auth and not reached_by_others(settings) else None
     stop = StopRequest()
@@ -47,7 +47,7 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
 
     def told(host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
-        sys.stderr.write(f"memstrata listens on http://{shown}:{port}/mcp (SSE: /sse)\n")
+        sys.stderr.write(f"layerlore listens on http://{shown}:{port}/mcp (SSE: /sse)\n")
         if key is not None:
             sys.stderr.write(f"its key is in {key_file(settings.data_dir)}; send it as Authorization: Bearer KEY\n")
         if warned := warning(settings):

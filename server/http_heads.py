@@ -1,7 +1,9 @@
-"""A bound on what an HTTP connection may send before its request is known.
+"""A request's head, as everything behind reads it: bounded, and its values without the white space around them.
 
-uvicorn puts no limit on a request's head, and its parser joins a header piece by piece: 40 MB of one kept the whole
-server busy for seconds, from anybody who could connect, since no credential has been looked at by then.
+uvicorn leaves the space behind a value where it is, which is no part of it (RFC 9110, 5.5), so that `Mcp-Name: plan `
+named another tool than the body. And it puts no limit on a head, while its parser joins a header piece by piece: 40 MB
+of one kept the whole server busy for seconds, from anybody who could connect, since no credential has been looked at by
+then.
 """
 
 from http import HTTPStatus
@@ -31,6 +33,9 @@ class BoundedHeads(HttpToolsProtocol):
         if self._waiting > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.transport.write(_REFUSAL)
             self.transport.close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         self._went_on = True

@@ -1,11 +1,11 @@
-"""Where ``memstrata serve`` listens, and which names and pages it answers to."""
+"""Where ``layerlore serve`` listens, and which names and pages it answers to."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from memstrata.server.settings_section import Section, list_of, one_line
+from layerlore.server.settings_section import Section, list_of, one_line
 
 Names = Annotated[list[str], BeforeValidator(list_of)]
 
@@ -22,7 +22,7 @@ def _https_origin(value: str) -> str:
 
 
 class HttpSettings(Section):
-    """``memstrata serve``."""
+    """``layerlore serve``."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on; other machines need credentials.")
     port: int = Field(default=8765, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")

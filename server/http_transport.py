@@ -2,8 +2,9 @@
 registered on it, behind one lifespan, one Host and Origin check and one gate.
 """
 
-import logging
+import errno
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,14 +24,12 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
-from memstrata.server.access.gate import Gate
-from memstrata.server.body_guard import BodyGuard
-from memstrata.server.host_guard import Allowed, HostGuard
-from memstrata.server.http_heads import BoundedHeads
-from memstrata.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
-from memstrata.server.stopping import ExitDeadline, StopRequest
-
-logger = logging.getLogger(__name__)
+from layerlore.server.access.gate import Gate
+from layerlore.server.body_guard import BodyGuard
+from layerlore.server.host_guard import Allowed, HostGuard
+from layerlore.server.http_heads import BoundedHeads
+from layerlore.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
+from layerlore.server.stopping import ExitDeadline, StopRequest
 
 MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -38,6 +37,9 @@ SESSION_IDLE_SECONDS = 1800.0
 MAX_SESSIONS = 2000
 DRAIN_SECONDS = 1.0
 CANCEL_SECONDS = 0.2
+KEEP_ALIVE_SECONDS = 75
+"""Longer than clients (5 s) and proxies (60 s) keep a connection that is not used: whoever closes it first loses nothing,
+while a request that is on its way to us when we do is lost."""
 EXPOSED_HEADERS = ("Mcp-Session-Id", "WWW-Authenticate", "Retry-After")
 EXIT_SECONDS = 0.9
 """How long the end may take beyond draining, the lifespan's clean-up included."""
@@ -196,6 +198,7 @@ class DrainingServer(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=1,
             )
         )
@@ -260,7 +263,7 @@ def serve_http(
         drain_seconds: how long calls in flight may go on after the end was asked for.
 
     Returns:
-        The exit code: 1 if the address cannot be listened on (one line in the log says why), 3 if the lifespan
+        The exit code: 1 if the address cannot be listened on (one line on standard error says why), 3 if the lifespan
         failed (logged), else that of `stop`, else 0.
     """
     stop = stop or StopRequest()
@@ -268,7 +271,8 @@ def serve_http(
         listener = _listen(host, port)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while")[0]  # the address, once more
-        logger.error("cannot listen on %s port %d: %s", host, port, reason)
+        other = "; --port chooses another port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else ""
+        sys.stderr.write(f"layerlore: cannot listen on {host} port {port}: {reason}{other}\n")
         return 1
     app = build_app(
         mcp,

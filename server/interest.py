@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
-from memstrata.storage.records import Scope
+from layerlore.storage.records import Scope
 
 LIST = ""
 """Watched like a URI by whoever wants to be told that the list of resources changed."""

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from memstrata.server.settings_section import Name, Section, distinct, list_of, one_line
+from layerlore.server.settings_section import Name, Section, distinct, list_of, one_line
 
 _WELL_KNOWN = "/.well-known/jwks.json"
 

@@ -5,17 +5,17 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 
-from memstrata.server.access.credentials import Credentials
-from memstrata.server.access.flood import Flood, PatientGate
-from memstrata.server.access.gate import subject_of_tenant
-from memstrata.server.access.room import Room
-from memstrata.server.access.throttle import Throttle
-from memstrata.server.access.too_much import TooMuch
-from memstrata.server.caller import principal_of
-from memstrata.server.permitting import note_refusal
-from memstrata.server.rate_settings import RateSettings
-from memstrata.server.sdk_private import add_middleware, session_subjects
-from memstrata.server.toolsets import DECLARATIONS, writing
+from layerlore.server.access.credentials import Credentials
+from layerlore.server.access.flood import Flood, PatientGate
+from layerlore.server.access.gate import subject_of_tenant
+from layerlore.server.access.room import Room
+from layerlore.server.access.throttle import Throttle
+from layerlore.server.access.too_much import TooMuch
+from layerlore.server.caller import principal_of
+from layerlore.server.permitting import note_refusal
+from layerlore.server.rate_settings import RateSettings
+from layerlore.server.sdk_private import add_middleware, session_subjects
+from layerlore.server.toolsets import DECLARATIONS, writing
 
 _TOOLS = frozenset(each.signature.__name__ for each in DECLARATIONS)
 

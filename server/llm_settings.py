@@ -5,12 +5,12 @@ from typing import Any
 
 from pydantic import Field, SecretStr, model_validator
 
-from memstrata.server.settings_section import Name, Section
+from layerlore.server.settings_section import Name, Section
 
 _AUTO = "auto"
 
 # The usual spelling of the one variable that most people set.
-_SHORT = {"MEMSTRATA_LLM_MODEL": "MEMSTRATA_LLM__MODEL"}
+_SHORT = {"LAYERLORE_LLM_MODEL": "LAYERLORE_LLM__MODEL"}
 
 
 def spelled_out(environ: Mapping[str, Any]) -> dict[str, Any]:

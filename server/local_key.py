@@ -5,13 +5,14 @@ import secrets
 import tempfile
 from pathlib import Path
 
-from memstrata.storage.errors import MemstrataError
+from layerlore.server.program import shell_command
+from layerlore.storage.errors import LayerloreError
 
 FILE = "http-key"
 _SHORTEST = 16
 
 
-class KeyUnusable(MemstrataError):
+class KeyUnusable(LayerloreError):
     pass
 
 
@@ -29,7 +30,7 @@ def read_key(data_dir: Path) -> str | None:
     if len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key:
         raise KeyUnusable(
             f"{path} holds no usable key: at least {_SHORTEST} characters of printable ASCII without spaces are needed; "
-            "delete the file, and the next `memstrata serve` makes a new one"
+            f"delete the file, and the next `{shell_command('serve')}` makes a new one"
         )
     return key
 
@@ -39,7 +40,7 @@ def read_or_make_key(data_dir: Path) -> str:
     data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     if (key := read_key(data_dir)) is not None:
         return key
-    key = f"ms_{secrets.token_urlsafe(32)}"
+    key = f"ll_{secrets.token_urlsafe(32)}"
     descriptor, written = tempfile.mkstemp(prefix=f"{FILE}-", dir=data_dir)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import parse_qsl, quote, unquote
 
-from memstrata.memory.acceptance import one_of
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.acceptance import one_of
+from layerlore.storage.errors import InvalidInput, NotFound
 
 SCHEME = "memory://"
 
@@ -55,17 +55,17 @@ class Address:
 
 def parse(uri: str) -> Address | None:
     """The address of a URI; None when it is no address of a resource here."""
-    with contextlib.suppress(InvalidInput):
+    with contextlib.suppress(InvalidInput, NotFound):
         return address_of(uri)
     return None
 
 
 def address_of(uri: str) -> Address:
-    """The same. Raises InvalidInput, which says what is allowed."""
+    """The same. Raises NotFound, or InvalidInput for one that is badly written; they say what is allowed."""
     path, _, raw_query = uri.removeprefix(SCHEME).partition("?")
     address = _place(path.split("/")) if uri.startswith(SCHEME) else None
     if address is None:
-        raise InvalidInput(
+        raise NotFound(
             f"there is no resource {_shown(uri)}; there are {', '.join(map(template_of, _KINDS))} (ids percent-encoded)"
         )
     return Address(address.kind, address.thread_id, _query(address.kind, raw_query), address.run_id)
@@ -82,7 +82,7 @@ def _place(path: Sequence[str]) -> Address | None:
         case ["threads", thread_id, name] if thread_id:
             kind = next((each for each in OF_A_THREAD if each == name), None)
             if kind is None:
-                raise InvalidInput(f"a thread has no resource {_shown(name)}; {one_of(name, OF_A_THREAD)}")
+                raise NotFound(f"a thread has no resource {_shown(name)}; {one_of(name, OF_A_THREAD)}")
             return Address(kind, _decoded(thread_id))
     return None
 

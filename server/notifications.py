@@ -30,12 +30,12 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from memstrata.server.acting import telling
-from memstrata.server.interest import LIST, Interest
-from memstrata.server.scoped_bus import ScopedBus, listening_in
-from memstrata.server.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
-from memstrata.storage.errors import LimitExceeded, MemstrataError
-from memstrata.storage.records import Scope
+from layerlore.server.acting import telling
+from layerlore.server.interest import LIST, Interest
+from layerlore.server.scoped_bus import ScopedBus, listening_in
+from layerlore.server.sdk_private import add_middleware, announce_list_changes, connection_of, serve_method
+from layerlore.storage.errors import LayerloreError, LimitExceeded
+from layerlore.storage.records import Scope
 
 SEND_SECONDS = 1.0
 """How long a client of the handshake era may keep one piece of news waiting."""
@@ -59,8 +59,8 @@ class Rules:
     """Whose requests are whose, and what there is to subscribe to; without, everybody is in one scope and any URI will
     do.
 
-    ``permit`` raises MemstrataError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
-    interest has what is asked for, before the request is answered; it raises MemstrataError if it cannot be watched.
+    ``permit`` raises LayerloreError for a caller who may watch nothing, ``check`` for a URI that is none to watch. ``begin`` is awaited once the hub's
+    interest has what is asked for, before the request is answered; it raises LayerloreError if it cannot be watched.
     """
 
     scope_of: Callable[[Ctx], Scope] = lambda ctx: _SAME_FOR_ALL
@@ -207,7 +207,7 @@ class NotificationHub:
 
     async def _watch_list(self, ctx: Ctx, watch: _Watch) -> None:
         """Before the list is read. If it cannot be watched, it cannot be read either, and the answer says so."""
-        with contextlib.suppress(MemstrataError):
+        with contextlib.suppress(LayerloreError):
             await self._rules.permit(ctx)
             scope = self._rules.scope_of(ctx)
             if watch.list_of == scope:

@@ -6,13 +6,13 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from memstrata.server.access.principal import RIGHTS, Right
-from memstrata.server.caller import Caller, caller_of, client_of, principal_of
-from memstrata.server.process import Process
-from memstrata.storage.errors import MemstrataError, NotFound
+from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.caller import Caller, caller_of, client_of, principal_of
+from layerlore.server.process import Process
+from layerlore.storage.errors import LayerloreError, NotFound
 
 
-class NotPermitted(MemstrataError):
+class NotPermitted(LayerloreError):
     """The credential lacks a right; the text says which, and which it has."""
 
 
@@ -40,7 +40,7 @@ async def permit(ctx: ServerRequestContext[Process, Any], needed: Right, what: s
 
 async def note_refusal(ctx: ServerRequestContext[Process, Any], what: str, error: Exception) -> None:
     """Have the journal say that a call was refused. Raises nothing."""
-    with contextlib.suppress(MemstrataError):
+    with contextlib.suppress(LayerloreError):
         runtime = await ctx.lifespan_context.runtime()
         await runtime.denied(principal_of(ctx), tool=what, client=client_of(ctx), error=error)
 

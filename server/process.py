@@ -1,7 +1,6 @@
-"""The process behind the tools: everything heavy is loaded in a thread while ``initialize`` is answered."""
+"""The process behind the tools: what the first calls need is loaded in a thread while ``initialize`` is answered."""
 
 import contextlib
-import importlib
 import logging
 import weakref
 from collections.abc import AsyncIterator
@@ -9,21 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from memstrata.server.interpreter import keep_what_is_loaded, shorten_pauses
-from memstrata.server.settings import Settings
-from memstrata.server.stopping import StopRequest
-from memstrata.storage.errors import MemstrataError, StorageUnavailable
-from memstrata.storage.records import Scope
+from layerlore.server.interpreter import shorten_pauses, without_collecting
+from layerlore.server.late import load
+from layerlore.server.settings import Settings
+from layerlore.server.stopping import StopRequest
+from layerlore.storage.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.records import Scope
 
 if TYPE_CHECKING:
-    from memstrata.server.notifications import NotificationHub
-    from memstrata.server.runtime import Runtime
+    from layerlore.server.notifications import NotificationHub
+    from layerlore.server.runtime import Runtime
 
 log = logging.getLogger(__name__)
-
-ERASE_EVERY_SECONDS = 60.0
-LOADED_SECONDS = 10.0
-"""After so long everything is loaded that a server ever loads, an embedder included."""
 
 
 class Process:
@@ -77,35 +73,23 @@ class Process:
 
     async def _open(self) -> None:
         try:
-            module = await anyio.to_thread.run_sync(
-                importlib.import_module, "memstrata.server.runtime", abandon_on_cancel=True
-            )
-            # Not interrupted half way: what is opened must be closed.
-            with anyio.CancelScope(shield=True):
-                runtime: Runtime = await module.open_runtime(self.settings, self._hub)
-                self._runtime = runtime
+            with without_collecting():
+                module = await load("layerlore.server.runtime")
+                # Not interrupted half way: what is opened must be closed.
+                with anyio.CancelScope(shield=True):
+                    runtime: Runtime = await module.open_runtime(self.settings, self._hub)
+                    self._runtime = runtime
         except Exception as error:
-            self._failure = str(error) if isinstance(error, MemstrataError) else "an unexpected error, see the log"
-            log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, MemstrataError))
+            self._failure = str(error) if isinstance(error, LayerloreError) else "an unexpected error, see the log"
+            log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, LayerloreError))
             if self._stop is not None:
                 self._stop.ask(1)
             return
         finally:
             self._settled.set()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_erase_now_and_then, runtime)
             tasks.start_soon(runtime.watcher.run)
-            tasks.start_soon(runtime.keep_index)
-            tasks.start_soon(runtime.do_jobs)
             tasks.start_soon(runtime.tell_denials)
-            await anyio.sleep(LOADED_SECONDS)
-            keep_what_is_loaded()
-
-
-async def _erase_now_and_then(runtime: "Runtime") -> None:
-    while True:
-        try:
-            await runtime.erase()
-        except Exception:
-            log.exception("what was deleted long ago could not be erased; it is tried again")
-        await anyio.sleep(ERASE_EVERY_SECONDS)
+            await runtime.first_calls_answered()
+            upkeep = await load("layerlore.server.upkeep")
+            await upkeep.keep_up(runtime)

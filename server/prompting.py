@@ -14,11 +14,13 @@ from mcp.types import (
     TextContent,
 )
 
-from memstrata.memory.acceptance import one_of
-from memstrata.server.acting import act_beside
-from memstrata.server.caller import principal_of
-from memstrata.server.process import Process
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.acceptance import one_of
+from layerlore.server.acting import act_beside
+from layerlore.server.caller import Default, default_of, principal_of
+from layerlore.server.instructions import told_for
+from layerlore.server.process import Process
+from layerlore.server.tools.declaring import CURRENT
+from layerlore.storage.errors import InvalidInput
 
 PROMPTS: dict[str, Prompt] = {
     prompt.name: prompt
@@ -31,13 +33,13 @@ PROMPTS: dict[str, Prompt] = {
                 PromptArgument(
                     name="thread_id",
                     title="Conversation",
-                    description="The conversation to load; left out: the current one.",
+                    description=f"The conversation to load. Default: {CURRENT}.",
                     required=False,
                 ),
                 PromptArgument(
                     name="query",
                     title="Question",
-                    description="What to remember; left out: what the conversation was about last.",
+                    description="What to remember. Default: what the conversation was about last.",
                     required=False,
                 ),
             ],
@@ -50,7 +52,7 @@ PROMPTS: dict[str, Prompt] = {
                 PromptArgument(
                     name="thread_id",
                     title="Conversation",
-                    description="The conversation to continue; left out: the current one.",
+                    description=f"The conversation to continue. Default: {CURRENT}.",
                     required=False,
                 )
             ],
@@ -74,11 +76,20 @@ PROMPTS: dict[str, Prompt] = {
 async def list_prompts(ctx: ServerRequestContext[Process, Any], _: PaginatedRequestParams) -> ListPromptsResult:
     """Those who may not read get none: every prompt brings what is remembered."""
     on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
-    return ListPromptsResult(prompts=list(PROMPTS.values()) if on else [])
+    default = default_of(ctx)
+    return ListPromptsResult(prompts=[_told_for(prompt, default) for prompt in PROMPTS.values()] if on else [])
+
+
+def _told_for(prompt: Prompt, default: Default) -> Prompt:
+    arguments = [
+        each.model_copy(update={"description": told_for(each.description or "", default)})
+        for each in prompt.arguments or ()
+    ]
+    return prompt.model_copy(update={"arguments": arguments})
 
 
 async def get_prompt(ctx: ServerRequestContext[Process, Any], params: GetPromptRequestParams) -> GetPromptResult:
-    """The prompt as messages of the user. Raises MemstrataError."""
+    """The prompt as messages of the user. Raises LayerloreError."""
     if ctx.lifespan_context.settings.memory == "off":
         raise InvalidInput("memory is switched off (memory = off): there are no prompts")
     prompt = PROMPTS.get(params.name)

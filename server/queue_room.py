@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 
-from memstrata.memory.engine import Engine
-from memstrata.server.access.too_much import TooMuch
-from memstrata.storage import tenant_jobs
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Tenant
+from layerlore.memory.engine import Engine
+from layerlore.server.access.too_much import TooMuch
+from layerlore.storage import tenant_jobs
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Tenant
 
 FRESH_MS = 5_000
 """How long a count serves; one above half of what is allowed, a fifth of that."""

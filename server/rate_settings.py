@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memstrata.server.settings_section import Section
+from layerlore.server.settings_section import Section
 
 WAITING_AT_ONCE = 8
 """Calls of a tenant at the same time where they wait for a remote model more than they take of this machine."""
@@ -12,7 +12,7 @@ class RateSettings(Section):
     """Amounts a second, of which two seconds' worth may come at once, from each server process; 0 is no limit. The person
     at this machine has none."""
 
-    principal_calls_per_second: int = Field(default=20, ge=0, description="Calls of one credential.")
+    principal_calls_per_second: int = Field(default=40, ge=0, description="Calls of one credential.")
     tenant_calls_per_second: int = Field(default=40, ge=0, description="Calls of all of a tenant's credentials.")
     principal_bytes_per_second: int = Field(default=1024 * 1024, ge=0, description="Bytes that one credential sends.")
     tenant_bytes_per_second: int = Field(default=4 * 1024 * 1024, ge=0, description="Bytes that a tenant sends.")
@@ -36,5 +36,5 @@ class RateSettings(Section):
         default=0, ge=0, description="Tokens of models in a UTC day, for a tenant's background work."
     )
     wait_ms: int = Field(
-        default=500, ge=0, le=30_000, description="A call that is too early by no more than this waits its turn."
+        default=4000, ge=0, le=30_000, description="A call that is too early by no more than this waits its turn."
     )

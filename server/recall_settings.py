@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from memstrata.server.settings_section import Section
+from layerlore.server.settings_section import Section
 
 
 class RecallSettings(Section):

@@ -38,7 +38,7 @@ from mcp.types import (
 )
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
-from memstrata.server.framing import decode, encode, error_line
+from layerlore.server.framing import decode, encode, error_line
 
 SESSION_HEADER = "mcp-session-id"
 POST_ONLY_SECONDS = 10.0
@@ -75,6 +75,7 @@ class _Asked:
 
     line: bytes
     message: JSONRPCRequest
+    cancelled: bool = False
     asking: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     done: anyio.Event = field(default_factory=anyio.Event)
 
@@ -132,7 +133,9 @@ class RemoteServer:
             with asked.asking:
                 await self._answer(asked)
         except (httpx2.HTTPError, NoAnswer) as error:
-            await self._send(error_line(id_, INTERNAL_ERROR, self._tell(error)))
+            told = error_line(id_, INTERNAL_ERROR, self._tell(error))
+            if not asked.cancelled:
+                await self._send(told)
         finally:
             if self._asked.get(id_) is asked:
                 del self._asked[id_]
@@ -175,7 +178,9 @@ class RemoteServer:
             await send(encode(message))
             return False
         message.id = asked.message.id  # an error may name none
-        await send(encode(message))
+        # Before 2026-07-28 a server has to end a cancelled request over HTTP with an error; on stdio nothing may come.
+        if not asked.cancelled:
+            await send(encode(message))
         return True
 
     async def _post_only(self, line: bytes, message: JSONRPCMessage) -> None:
@@ -184,9 +189,11 @@ class RemoteServer:
         if method == "notifications/cancelled" and isinstance(message, JSONRPCNotification):
             id_ = (message.params or {}).get("requestId")
             asked = self._asked.get(id_) if isinstance(id_, int | str) else None
-            if asked is not None and _headers_of(asked.message):
-                asked.asking.cancel()
-                return
+            if asked is not None:
+                asked.cancelled = True
+                if _headers_of(asked.message):
+                    asked.asking.cancel()
+                    return
         if not self._version:
             return  # from 2026-07-28 on there are no such messages over HTTP
         try:
@@ -257,7 +264,7 @@ class RemoteServer:
             reason = f"{self._url.host} cannot be reached: {type(error).__name__}{': ' * bool(reason)}{reason}"
         reason = "".join(character if character.isprintable() else " " for character in reason)
         if reason != self._told:
-            sys.stderr.write(f"memstrata: {reason}\n")
+            sys.stderr.write(f"layerlore: {reason}\n")
             sys.stderr.flush()
         self._told = reason
         return reason

@@ -4,56 +4,56 @@ Loaded in a thread after the server began to answer: everything heavy is importe
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import uuid_utils
 
-from memstrata.memory import denying
-from memstrata.memory.deleting import erase_expired
-from memstrata.memory.denials import Denial
-from memstrata.memory.embedding import choosing
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.erasing import finish_erasures, rewrite_if_owed
-from memstrata.memory.limits import Limits
-from memstrata.memory.observing import ObservationRules
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.redaction import Redactor, mask_without_key
-from memstrata.memory.reindexing import rebuild_old
-from memstrata.memory.runs import expire_runs
-from memstrata.memory.tokens import TokenCounter, load_counter
-from memstrata.memory.vector_writing import VectorWriter
-from memstrata.server.access.principal import LOCAL_TENANT, Principal
-from memstrata.server.actions.beside_tools import BESIDE_TOOLS
-from memstrata.server.actions.by_tool import ACTIONS
-from memstrata.server.actions.call import Call
-from memstrata.server.caller import Caller
-from memstrata.server.document_rules import working_memory_rules
-from memstrata.server.logs import mask_logs
-from memstrata.server.notifications import NotificationHub
-from memstrata.server.queue_room import QueueRoom
-from memstrata.server.settings import Settings
-from memstrata.server.several_tenants import one_tenant_only
-from memstrata.server.thinking import worker
-from memstrata.server.watching import Watcher
-from memstrata.server.window_rules import window_rules
-from memstrata.storage import api_keys
-from memstrata.storage.database import open_database
-from memstrata.storage.embedders import dimension_of
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.installation import hmac_key
-from memstrata.storage.records import ApiKey, Origin, Scope
-from memstrata.storage.transaction import Database
+from layerlore.memory import denying
+from layerlore.memory.denials import Denial
+from layerlore.memory.embedding import choosing
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.limits import Limits
+from layerlore.memory.observing import ObservationRules
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.redaction import Redactor, mask_without_key
+from layerlore.memory.tokens import TokenCounter, load_counter
+from layerlore.server.access.principal import LOCAL_TENANT, Principal
+from layerlore.server.actions.beside_tools import action_beside
+from layerlore.server.actions.by_tool import action_of
+from layerlore.server.actions.call import Call
+from layerlore.server.actions.default_thread import DefaultThreads
+from layerlore.server.caller import Caller
+from layerlore.server.document_rules import working_memory_rules
+from layerlore.server.late import load
+from layerlore.server.logs import mask_logs
+from layerlore.server.notifications import NotificationHub
+from layerlore.server.queue_room import QueueRoom
+from layerlore.server.settings import Settings
+from layerlore.server.watching import Watcher
+from layerlore.server.window_rules import window_rules
+from layerlore.storage import api_keys
+from layerlore.storage.database import open_database
+from layerlore.storage.embedders import dimension_of
+from layerlore.storage.installation import hmac_key
+from layerlore.storage.records import ApiKey, Origin, Scope
+from layerlore.storage.transaction import Database
+
+if TYPE_CHECKING:
+    from layerlore.extraction.worker import JobWorker
 
 log = logging.getLogger(__name__)
 
 LOAD_AFTER_SECONDS = 1.0
 """The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
 query needs it: what such a process writes is embedded by the next that stays."""
+_ANSWERED_SECONDS = 10.0
 
 
 class Runtime:
@@ -63,26 +63,63 @@ class Runtime:
         self.engine = engine
         self.settings = settings
         self.watcher = watcher
-        rates = settings.rates
-        self.worker = worker(engine, settings.llm, tenant_daily_tokens=rates.tenant_model_tokens_per_day)
-        self._room = QueueRoom(engine, lambda: self.worker.kinds, rates.tenant_jobs)
+        self._worker: JobWorker | None = None
+        self._room: QueueRoom | None = None
+        self._defaults = DefaultThreads()
+        self._under_way = 0
+        self._answered = anyio.Event()
+
+    async def worker(self) -> "JobWorker":
+        """Who does the background work of this process, made when it is first asked for."""
+        thinking = await load("layerlore.server.thinking")
+        if self._worker is None:
+            tokens = self.settings.rates.tenant_model_tokens_per_day
+            self._worker = thinking.worker(self.engine, self.settings.llm, tenant_daily_tokens=tokens)
+        return self._worker
 
     async def act(self, tool: str, caller: Caller, values: dict[str, Any], given: frozenset[str]) -> Any:
-        """Run a tool's action. Raises MemstrataError, or a defect."""
-        if tool == "add_messages" and not caller.principal.local:
-            await self._room.check(caller.principal.tenant)
-        return await ACTIONS[tool](Call(tool, self.engine, self.settings, caller, given, self.worker), **values)
+        """Run a tool's action. Raises LayerloreError, or a defect."""
+        with self._counted():
+            if tool == "add_messages" and not caller.principal.local:
+                await self._check_room(caller.principal.tenant)
+            action = await action_of(tool)
+            call = Call(tool, self.engine, self.settings, caller, given, self._worker)
+            return await self._defaults.told(call, await action(call, **values))
 
     async def act_beside(self, name: str, caller: Caller, values: dict[str, Any]) -> Any:
-        """Run what serves a prompt or a completion. Raises MemstrataError, or a defect."""
-        return await BESIDE_TOOLS[name](
-            Call(name, self.engine, self.settings, caller, frozenset(values), self.worker), **values
-        )
+        """Run what serves a prompt or a completion. Raises LayerloreError, or a defect."""
+        with self._counted():
+            action = await action_beside(name)
+            call = Call(name, self.engine, self.settings, caller, frozenset(values), self._worker)
+            return await self._defaults.told(call, await action(call, **values))
+
+    async def first_calls_answered(self) -> None:
+        """Return when a while has passed and no call is under way; a call that takes long is not waited for."""
+        await anyio.sleep(LOAD_AFTER_SECONDS)
+        with anyio.move_on_after(_ANSWERED_SECONDS):
+            while self._under_way:
+                await self._answered.wait()
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._answered.set()
+            self._answered = anyio.Event()
+
+    async def _check_room(self, tenant: str) -> None:
+        if self._room is None:
+            kinds = (await self.worker()).kinds
+            self._room = self._room or QueueRoom(self.engine, lambda: kinds, self.settings.rates.tenant_jobs)
+        await self._room.check(tenant)
 
     async def api_key(self, digest: str) -> ApiKey | None:
         """What is stored of the key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
         key = await self.engine.database.read_installation(api_keys.by_digest, digest)
-        if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := one_tenant_only(self.engine.database)):
+        if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := self.engine.database.unfit):
             log.error("a key of another tenant is refused: %s, so that row-level security does not hold it", unfit)
             return None
         return key
@@ -107,55 +144,17 @@ class Runtime:
         """A text that leaves the server beside the memory itself: an error."""
         return self.engine.derived_text(text)
 
-    async def erase(self) -> None:
-        """Erase what an interrupted erasure left, what was deleted long enough ago and runs that have expired, and, on
-        SQLite, the bytes that erased rows left in the file."""
-        rows = await finish_erasures(self.engine)
-        if rows:
-            log.info("finished an erasure that was interrupted: %d rows", rows)
-        erased = await erase_expired(self.engine)
-        if erased:
-            log.info("erased %d deletes for good", erased)
-        expired = await expire_runs(self.engine)
-        if expired:
-            log.info("removed %d runs whose checkpoints had expired", expired)
-        await rewrite_if_owed(self.engine)
-
-    async def keep_index(self) -> None:
-        """Keep words and vectors of what is stored up to date, until cancelled. Raises nothing."""
-        if self.settings.memory == "off":
-            return
-        if self.engine.embedding is None:
-            await self._rebuild_old()
-            return
-        await anyio.sleep(LOAD_AFTER_SECONDS)
-        self.engine.embedding.start()
-        # It begins with all that lacks a vector, also what was written meanwhile.
-        await VectorWriter(self.engine, self.engine.embedding, self.engine.new_id()).run()
-
-    async def do_jobs(self) -> None:
-        """Do background work, until cancelled. Raises nothing."""
-        if self.settings.memory == "off":
-            return
-        await anyio.sleep(LOAD_AFTER_SECONDS)
-        await self.worker.run()
-
-    async def _rebuild_old(self) -> None:
-        try:
-            await rebuild_old(self.engine)
-        except MemstrataError as error:
-            log.warning("some messages are still indexed by older rules, until the next start: %s", error)
-        except Exception:
-            log.exception("some messages are still indexed by older rules, until the next start")
-
     async def close(self) -> None:
         await denying.tell_rest(self.engine)
         await close_engine(self.engine)
 
 
 async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
-    """Open the database, migrate it, load the encoding. Raises MemstrataError."""
+    """Open the database, migrate it, read the encoding. Raises LayerloreError."""
+    # The action that most processes serve first is loaded while the database waits for its disk.
+    loading = asyncio.create_task(action_of("add_messages"))
     engine = await open_engine(settings)
+    await loading
     return Runtime(engine, settings, Watcher(engine.database, hub.interest, hub.tell))
 
 
@@ -167,7 +166,7 @@ async def close_engine(engine: Engine) -> None:
 
 
 async def open_engine(settings: Settings) -> Engine:
-    """The engine that the settings describe; its database is open, its embedder not loaded. Raises MemstrataError."""
+    """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
     mask_logs(mask_without_key)
     rules = working_memory_rules(settings.working_memory)
     limits = Limits(**settings.limits.model_dump())

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 import anyio.lowlevel
 from mcp.server.subscriptions import ServerEvent
 
-from memstrata.storage.records import Scope
+from layerlore.storage.records import Scope
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Settings: defaults < a TOML file < the environment (``MEMSTRATA_*``, nested with ``__``) < flags.
+"""Settings: defaults < a TOML file < the environment (``LAYERLORE_*``, nested with ``__``) < flags.
 
 Only the composition root reads them. Unknown keys are errors that name the nearest known one; no error repeats a
 value that may be a secret.
@@ -25,31 +25,31 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 
-from memstrata.server.bridge_settings import BridgeSettings
-from memstrata.server.database_url import check as check_url
-from memstrata.server.document_settings import check_format, read_schema
-from memstrata.server.entry_settings import EntrySettings
-from memstrata.server.http_settings import HttpSettings
-from memstrata.server.jwt_settings import JwtSettings
-from memstrata.server.llm_settings import LlmSettings, spelled_out
-from memstrata.server.observation_settings import ObservationSettings
-from memstrata.server.rate_settings import WAITING_AT_ONCE, RateSettings
-from memstrata.server.recall_settings import RecallSettings
-from memstrata.server.settings_section import Name, distinct, list_of, one_line
-from memstrata.server.settings_section import Section as _Section
-from memstrata.server.window_settings import Profiles, WindowSettings
-from memstrata.storage.errors import MemstrataError
+from layerlore.server.bridge_settings import BridgeSettings
+from layerlore.server.database_url import check as check_url
+from layerlore.server.document_settings import check_format, read_schema
+from layerlore.server.entry_settings import EntrySettings
+from layerlore.server.http_settings import HttpSettings
+from layerlore.server.jwt_settings import JwtSettings
+from layerlore.server.llm_settings import LlmSettings, spelled_out
+from layerlore.server.observation_settings import ObservationSettings
+from layerlore.server.rate_settings import WAITING_AT_ONCE, RateSettings
+from layerlore.server.recall_settings import RecallSettings
+from layerlore.server.settings_section import Name, distinct, list_of, one_line
+from layerlore.server.settings_section import Section as _Section
+from layerlore.server.window_settings import Profiles, WindowSettings
+from layerlore.storage.errors import LayerloreError
 
-PREFIX = "MEMSTRATA_"
-CONFIG_VARIABLE = "MEMSTRATA_CONFIG"
-_TESTS = "TEST_"  # MEMSTRATA_TEST_POSTGRES and the like
+PREFIX = "LAYERLORE_"
+CONFIG_VARIABLE = "LAYERLORE_CONFIG"
+_TESTS = "TEST_"  # LAYERLORE_TEST_POSTGRES and the like
 
 Toolset = Literal["core", "threads", "runs", "curation", "admin"]
 TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
 DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("core", "threads", "curation")
 
 
-class SettingsError(MemstrataError):
+class SettingsError(LayerloreError):
     """Settings are unknown or wrong; the text, one line, says which, where they came from, and what is allowed."""
 
 
@@ -194,7 +194,8 @@ class Settings(BaseSettings):
     agent: Name = Field(default="default", min_length=1, description="The assistant whose memory this is.")
     resource: Name = Field(default="default", min_length=1, description="The person (or thing) that it serves.")
     thread: Name = Field(
-        default="", description="The conversation, where a call names none; else one new one a session."
+        default="",
+        description="The conversation, where a call names none; else a new one each session, main where there is none.",
     )
     memory: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] = Field(
         default="on", description="on, or off: nothing is stored, and the server says so."
@@ -204,7 +205,7 @@ class Settings(BaseSettings):
         description="sqlite://PATH, sqlite://:memory: or postgresql://...; else memory.db in the data folder.",
     )
     data_dir: Annotated[Path, AfterValidator(_absolute)] = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("memstrata", appauthor=False)),
+        default_factory=lambda: Path(platformdirs.user_data_dir("layerlore", appauthor=False)),
         description="The data folder; else the platform's.",
     )
     toolsets: Annotated[list[Toolset], BeforeValidator(_toolset_names)] = Field(
@@ -289,7 +290,7 @@ def load_settings(
     config: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Read all sources. ``flags`` may be nested; ``config`` is a TOML file's path (else ``MEMSTRATA_CONFIG``).
+    """Read all sources. ``flags`` may be nested; ``config`` is a TOML file's path (else ``LAYERLORE_CONFIG``).
 
     A variable or flag that is empty, or begins with ``${`` since a host passed on what it did not expand, counts as
     not given.

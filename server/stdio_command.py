@@ -1,13 +1,16 @@
-"""``memstrata`` without a subcommand: one client on standard input and output."""
+"""``layerlore`` without a subcommand: one client on standard input and output."""
 
 import os
 import sys
 
-from memstrata.server.building import build_server
-from memstrata.server.logs import configure_logging
-from memstrata.server.settings import SettingsError, load_settings
-from memstrata.server.stdio_transport import run_stdio
-from memstrata.server.stopping import StopRequest
+from layerlore.server.building import build_server
+from layerlore.server.former_store import adopt_former_store
+from layerlore.server.logs import configure_logging
+from layerlore.server.program import shell_command
+from layerlore.server.settings import SettingsError, load_settings
+from layerlore.server.stdio_transport import run_stdio
+from layerlore.server.stopping import StopRequest
+from layerlore.storage.errors import StorageUnavailable
 
 
 def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
@@ -17,10 +20,16 @@ def serve(flags: dict[str, str], fds: tuple[int, int]) -> int:
             {name: value for name, value in flags.items() if name != "config"}, config=flags.get("config")
         )
     except SettingsError as error:
-        sys.stderr.write(f"memstrata: {error}\n")
+        sys.stderr.write(f"layerlore: {error}\n")
         return 2
+    try:
+        adopt_former_store(settings)
+    except StorageUnavailable as error:
+        sys.stderr.write(f"layerlore: {error}\n")
+        return 1
     configure_logging(settings.log_level)
     if os.isatty(fds[0]):
-        sys.stderr.write("memstrata speaks MCP on stdin and stdout; hosts launch it. Try `memstrata demo`.\n")
+        tried = f"`{shell_command('demo')}`, or `{shell_command('--help')}`"
+        sys.stderr.write(f"layerlore speaks MCP on stdin and stdout; hosts launch it. Try {tried}.\n")
     stop = StopRequest()
     return run_stdio(build_server(settings, stop=stop), fds, stop=stop)

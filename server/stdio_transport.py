@@ -16,11 +16,19 @@ import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
 
-from memstrata.server.framing import MAX_LINE_BYTES, LineSplitter, TooLong, decode, encode, refuse_too_long
-from memstrata.server.sdk_private import serve_alone
-from memstrata.server.standard_streams import LAUNCHED_BY
-from memstrata.server.stdio_streams import Sink, Source, open_streams
-from memstrata.server.stopping import ExitDeadline, StopRequest
+from layerlore.server.framing import (
+    MAX_LINE_BYTES,
+    LineSplitter,
+    TooLong,
+    decode,
+    encode,
+    opened_by_handshake,
+    refuse_too_long,
+)
+from layerlore.server.sdk_private import serve_alone
+from layerlore.server.standard_streams import LAUNCHED_BY
+from layerlore.server.stdio_streams import Sink, Source, open_streams
+from layerlore.server.stopping import ExitDeadline, StopRequest
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +110,7 @@ class _StdioConnection:
         self._reading = anyio.CancelScope()
         self._serving = anyio.CancelScope()
         self._writing = anyio.Lock()
+        self._opening = True
         self._all_written = anyio.Event()
 
     async def serve(self) -> None:
@@ -128,8 +137,10 @@ class _StdioConnection:
         async with self._to_server:  # closing it is what ends the server
             with self._reading, contextlib.suppress(anyio.BrokenResourceError):  # the server has failed
                 while chunk := await self._source.read():
-                    for line in lines.feed(chunk):
+                    taken = lines.feed(chunk)
+                    for line in opened_by_handshake(taken) if self._opening else taken:
                         await self._take(line)
+                        self._opening = False
                 for line in lines.flush():
                     await self._take(line)
         self._stop.ask()

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Mapping
 
-from memstrata.extraction.budget import Budget
-from memstrata.extraction.chat.automatic import Models
-from memstrata.extraction.chat.choosing import chat, models_of
-from memstrata.extraction.kinds import all_kinds
-from memstrata.extraction.worker import JobWorker
-from memstrata.memory.engine import Engine
-from memstrata.server.llm_settings import LlmSettings
+from layerlore.extraction.budget import Budget
+from layerlore.extraction.chat.automatic import Models
+from layerlore.extraction.chat.choosing import chat, models_of
+from layerlore.extraction.kinds import all_kinds
+from layerlore.extraction.worker import JobWorker
+from layerlore.memory.engine import Engine
+from layerlore.server.llm_settings import LlmSettings
 
 
 def chosen_models(settings: LlmSettings, environ: Mapping[str, str] | None = None) -> Models:

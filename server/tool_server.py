@@ -10,15 +10,27 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import CallToolResult, InputRequiredResult, ListToolsResult, PaginatedRequestParams, TextContent
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+)
+from mcp.types import Tool as ListedTool
 from pydantic import ValidationError
 
-from memstrata.server.access.too_much import TooMuch, refused_call
-from memstrata.server.caller import principal_of
-from memstrata.server.permitting import admitted
-from memstrata.server.process import Process
-from memstrata.server.tools.declaring import Declaration
-from memstrata.storage.errors import MemstrataError
+from layerlore.server.access.too_much import TooMuch, refused_call
+from layerlore.server.caller import Default, default_of, principal_of
+from layerlore.server.instructions import told_for
+from layerlore.server.permitting import admitted
+from layerlore.server.process import Process
+from layerlore.server.tools.declaring import Declaration
+from layerlore.server.tools.leaving_out import without_left_out
+from layerlore.server.toolsets import ALL_TOOLS
+from layerlore.storage.errors import LayerloreError
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +57,26 @@ class ToolServer(MCPServer[Process]):
         """The tools that whoever asks has the right to."""
         rights = principal_of(ctx).rights
         listed = await self.list_tools()
-        return ListToolsResult(tools=[tool for tool in listed if self._declarations[tool.name].right in rights])
+        may = [tool for tool in listed if self._declarations[tool.name].right in rights]
+        return ListToolsResult(tools=_told_for(may, default_of(ctx)))
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Process, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend."""
+        """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend, and MCPError
+        for a tool that is not there, which in both eras is a protocol error."""
         assert context is not None
         process = context.request_context.lifespan_context
+        if name not in self._declared:
+            if process.settings.memory == "off" and name in ALL_TOOLS:
+                raise ToolError(f"there is no tool {name!r}; memory is switched off (memory = off)")
+            near = _nearest(name, list(self._declared))
+            raise MCPError(INVALID_PARAMS, process.masked(f"there is no tool {_quoted(name)}{near}"))
         try:
             return _result(await self._act(process, name, arguments, context))
         except TooMuch as refused:
             return refused_call(refused)
-        except MemstrataError as error:
+        except LayerloreError as error:
             raise ToolError(process.masked(str(error))) from error
         except ToolError as error:
             raise ToolError(process.masked(str(error))) from error.__cause__
@@ -67,25 +86,38 @@ class ToolServer(MCPServer[Process]):
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
 
     async def _act(self, process: Process, name: str, arguments: dict[str, Any], context: Context[Process, Any]) -> Any:
-        tool = self._declared.get(name)
-        if tool is None:
-            off = "; memory is switched off (memory = off)" if process.settings.memory == "off" else ""
-            raise ToolError(f"there is no tool {_quoted(name)}{_nearest(name, list(self._declared)) or off}")
         caller = await admitted(context.request_context, self._declarations[name].needs(arguments), name)
-        values = checked(tool, arguments)
+        values, given = checked(self._declared[name], arguments)
         runtime = await process.runtime()
-        return await runtime.act(name, caller, values, frozenset(arguments))
+        return await runtime.act(name, caller, values, given)
 
 
-def checked(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the tool's action takes them, with defaults for what is left out. Raises ToolError."""
+def _told_for(tools: Sequence[ListedTool], default: Default) -> list[ListedTool]:
+    """The same, saying what thread_id means on the connection."""
+
+    def told(tool: ListedTool) -> ListedTool:
+        properties = tool.input_schema.get("properties", {})
+        schema = properties.get("thread_id", {})
+        if "description" not in schema:
+            return tool
+        described = {**schema, "description": told_for(schema["description"], default)}
+        taken = {**tool.input_schema, "properties": {**properties, "thread_id": described}}
+        return tool.model_copy(update={"input_schema": taken})
+
+    return [told(tool) for tool in tools]
+
+
+def checked(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
+    """The arguments as the tool's action takes them, with defaults for what is left out, and the names of those that
+    are not. Raises ToolError."""
     allowed = list(tool.parameters.get("properties", {}))
     unknown = [name for name in arguments if name not in allowed]
     if unknown:
         takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
         raise ToolError(f"{tool.name} has no argument {_quoted(unknown[0])}{_nearest(unknown[0], allowed)} ({takes})")
+    given = without_left_out(tool, arguments)
     try:
-        return tool.fn_metadata.validate_arguments(arguments)
+        return tool.fn_metadata.validate_arguments(given), frozenset(given)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         told = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:_MOST_PROBLEMS])

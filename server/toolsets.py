@@ -1,7 +1,10 @@
 """Which tools a server lists."""
 
-from memstrata.server.settings import Settings
-from memstrata.server.tools import (
+from collections.abc import Collection
+
+from layerlore.server.access.principal import Right
+from layerlore.server.settings import Settings
+from layerlore.server.tools import (
     attempts,
     context,
     curation,
@@ -15,7 +18,7 @@ from memstrata.server.tools import (
     threads,
     working_memory,
 )
-from memstrata.server.tools.declaring import Declaration
+from layerlore.server.tools.declaring import Declaration
 
 DECLARATIONS: tuple[Declaration, ...] = (
     *messages.TOOLS,
@@ -32,6 +35,8 @@ DECLARATIONS: tuple[Declaration, ...] = (
     *erasing.TOOLS,
 )
 
+ALL_TOOLS = frozenset(each.signature.__name__ for each in DECLARATIONS)
+
 
 def chosen(settings: Settings) -> list[Declaration]:
     """The tools of the toolsets that the settings name; with memory off, only the one that says so."""
@@ -44,6 +49,11 @@ def chosen(settings: Settings) -> list[Declaration]:
 def listed(settings: Settings) -> frozenset[str]:
     """The names of the same: what a model can call."""
     return frozenset(each.signature.__name__ for each in chosen(settings))
+
+
+def callable_tools(settings: Settings, rights: Collection[Right]) -> frozenset[str]:
+    """The names of those that a credential with these rights can call."""
+    return frozenset(each.signature.__name__ for each in chosen(settings) if each.right in rights)
 
 
 def writing() -> frozenset[str]:

@@ -4,15 +4,15 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.limits import Limits
-from memstrata.server.caller import caller_of
-from memstrata.server.memory_uri import address_of
-from memstrata.server.notifications import Rules
-from memstrata.server.permitting import permit
-from memstrata.server.process import Process
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Scope
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.limits import Limits
+from layerlore.server.caller import caller_of
+from layerlore.server.memory_uri import address_of
+from layerlore.server.notifications import Rules
+from layerlore.server.permitting import permit
+from layerlore.server.process import Process
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Scope
 
 Ctx = ServerRequestContext[Process, Any]
 

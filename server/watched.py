@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
-from memstrata.server.interest import LIST
-from memstrata.server.memory_uri import OF_A_THREAD, Address, Kind, address_of
-from memstrata.storage.changes import Found, ThreadMark, Watched
-from memstrata.storage.records import Json
-from memstrata.storage.transaction import Row
+from layerlore.server.interest import LIST
+from layerlore.server.memory_uri import OF_A_THREAD, Address, Kind, address_of
+from layerlore.storage.changes import Found, ThreadMark, Watched
+from layerlore.storage.records import Json
+from layerlore.storage.transaction import Row
 
 _KeyT = TypeVar("_KeyT")
 

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import anyio
 from mcp.server.subscriptions import ServerEvent
 
-from memstrata.server.interest import Interest
-from memstrata.server.watched import ScopeWatch
-from memstrata.storage import changes
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.hints import Concerns
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database
+from layerlore.server.interest import Interest
+from layerlore.server.watched import ScopeWatch
+from layerlore.storage import changes
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.hints import Concerns
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Watcher:
         for scope in due:
             try:
                 await self.look(scope)
-            except MemstrataError as error:
+            except LayerloreError as error:
                 log.warning("cannot look for changes, and tries again: %s", error)
                 failed.add(scope)
             except Exception:

@@ -1,13 +1,13 @@
 """The policies of the window, as the settings describe them."""
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.window.policy import WindowPolicy, policy_from
-from memstrata.server.settings import Settings, SettingsError
-from memstrata.server.window_settings import WindowSettings
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.records import Json
+from layerlore.memory.limits import Limits
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.choosing import WindowRules
+from layerlore.memory.window.policy import WindowPolicy, policy_from
+from layerlore.server.settings import Settings, SettingsError
+from layerlore.server.window_settings import WindowSettings
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.records import Json
 
 
 def window_rules(settings: Settings, limits: Limits, counter: TokenCounter) -> WindowRules:
@@ -24,7 +24,7 @@ def _policy(settings: WindowSettings, where: str, limits: Limits, counter: Token
     given = {name: value for name, value in settings.model_dump(exclude_unset=True).items() if value != ""}
     try:
         return policy_from(given, where, WindowPolicy(), counter, limits, _as_written)
-    except MemstrataError as error:
+    except LayerloreError as error:
         raise SettingsError(str(error)) from None
 
 

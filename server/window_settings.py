@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from memstrata.server.settings_section import Section
+from layerlore.server.settings_section import Section
 
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST = 100_000

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, PrimaryKeyConstraint, Table, Text, UniqueConstraint
 
-from memstrata.storage.table_parts import metadata
+from layerlore.storage.table_parts import metadata
 
 # A key is found by its digest, before anybody knows whose it is: so its own id leads, not the tenant's.
 api_keys = Table(

@@ -14,7 +14,7 @@ from sqlalchemy import Delete, Select, TextClause, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage.transaction import Row, Tx
 
 _POSTGRES = postgresql.asyncpg.dialect()  # type: ignore[no-untyped-call]
 Columns = tuple[tuple[str, str], ...]
@@ -60,9 +60,9 @@ class Look:
         return (
             f"CREATE FUNCTION {self.function}({takes}) RETURNS TABLE ({gives}) LANGUAGE plpgsql SECURITY DEFINER\n"
             "AS $body$\n#variable_conflict use_column\nBEGIN\n"
-            "PERFORM set_config('memstrata.across', 'yes', true);\n"
+            "PERFORM set_config('layerlore.across', 'yes', true);\n"
             f"RETURN QUERY {body};\n"
-            "PERFORM set_config('memstrata.across', '', true);\n"
+            "PERFORM set_config('layerlore.across', '', true);\n"
             "END\n$body$;"
         )
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from memstrata.storage import messages, orphans
-from memstrata.storage.errors import Conflict
-from memstrata.storage.messages import Appended
-from memstrata.storage.records import Draft, Scope, SearchText
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import deletions
-from memstrata.storage.tool_pairs import call_ids, result_ids
-from memstrata.storage.transaction import Tx
+from layerlore.storage import messages, orphans
+from layerlore.storage.errors import Conflict
+from layerlore.storage.messages import Appended
+from layerlore.storage.records import Draft, Scope, SearchText
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import deletions
+from layerlore.storage.tool_pairs import call_ids, result_ids
+from layerlore.storage.transaction import Tx
 
 _ANY_DELETE = select(deletions.c.deletion_uid).where(in_thread(deletions)).limit(1)
 

@@ -8,22 +8,22 @@ import json
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.across import Look
-from memstrata.storage.errors import Conflict
-from memstrata.storage.records import ApiKey, Tenant
-from memstrata.storage.statements import to_json
-from memstrata.storage.tables import api_keys
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage.across import Look
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import ApiKey, Tenant
+from layerlore.storage.statements import to_json
+from layerlore.storage.tables import api_keys
+from layerlore.storage.transaction import Row, Tx
 
 _NAMES = ("key_id", "tenant_id", "agents", "resource_id", "rights", "created_at", "expires_at", "revoked_at")
 
 
 _columns = [api_keys.c[name] for name in _NAMES]
 _GIVEN = tuple((name, "bigint" if name.endswith("_at") else "text") for name in _NAMES)
-_BY_DIGEST = Look("memstrata_api_key", select(*_columns).where(api_keys.c.digest == bindparam("digest")), _GIVEN)
-_LISTED = Look("memstrata_api_keys", select(*_columns).order_by(api_keys.c.created_at, api_keys.c.key_id), _GIVEN)
+_BY_DIGEST = Look("layerlore_api_key", select(*_columns).where(api_keys.c.digest == bindparam("digest")), _GIVEN)
+_LISTED = Look("layerlore_api_keys", select(*_columns).order_by(api_keys.c.created_at, api_keys.c.key_id), _GIVEN)
 _USABLE = Look(
-    "memstrata_usable_api_key",
+    "layerlore_usable_api_key",
     select(api_keys.c.key_id)
     .where(
         api_keys.c.revoked_at.is_(None),

@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, func, insert, select
 
-from memstrata.storage import threads
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import attempts
-from memstrata.storage.transaction import Tx
+from layerlore.storage import threads
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import attempts
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, select
 
-from memstrata.storage import events
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import events as events_table
-from memstrata.storage.tables import resource_events, runs, threads
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import events
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import events as events_table
+from layerlore.storage.tables import resource_events, runs, threads
+from layerlore.storage.transaction import Row, Tx
 
 MOST_EVENTS = 1000
 """More new events than this are not read: anything may have changed."""

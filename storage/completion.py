@@ -4,10 +4,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, exists, func, select
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, of_scope, same_thread
-from memstrata.storage.tables import runs, threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, of_scope, same_thread
+from layerlore.storage.tables import runs, threads
+from layerlore.storage.transaction import Tx
 
 
 def _begins(column: ColumnElement[str]) -> ColumnElement[bool]:

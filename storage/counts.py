@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import func, select
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, of_scope
-from memstrata.storage.tables import deletions, threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, of_scope
+from layerlore.storage.tables import deletions, threads
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Chooses the database from one URL."""
 
+import asyncio
+import importlib
 from pathlib import Path
 
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.sqlite_database import MEMORY, SqliteDatabase
-from memstrata.storage.transaction import Database
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.sqlite_database import MEMORY, SqliteDatabase
+from layerlore.storage.transaction import Database
 
 FORMS = (
     "sqlite:///absolute/path.db, sqlite:///~/path.db, sqlite://relative/path.db, sqlite://:memory:, "
@@ -43,5 +44,7 @@ async def open_database(
     """
     path = sqlite_path(url, default)
     if path is None:
-        return await PostgresDatabase.open(url, pool_size=pool_size)
+        postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.postgres_database")
+        opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size)
+        return opened
     return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import (
+from layerlore.storage import (
     derivations,
     entries,
     entry_endings,
@@ -18,15 +18,15 @@ from memstrata.storage import (
     sources_there,
     threads,
 )
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.jobs import Kind
-from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.records import Message, Scope, SearchText, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import deletions, messages
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.jobs import Kind
+from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.records import Message, Scope, SearchText, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import deletions, messages
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 Which = Literal["last_turn", "all", "ids"]
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, exists, func, select, update
 
-from memstrata.storage import document_sources, job_setbacks, jobs, resources, threads, working_memory
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import document_sources as sources
-from memstrata.storage.tables import events, messages, session_notes, summaries
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
-from memstrata.storage.working_memory import Version
+from layerlore.storage import document_sources, job_setbacks, jobs, resources, threads, working_memory
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import document_sources as sources
+from layerlore.storage.tables import events, messages, session_notes, summaries
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
+from layerlore.storage.working_memory import Version
 
 PATIENCE_MS = 2_000
 """Several deletes, one after the other, go into the same work."""

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, PrimaryKeyConstraint, Table, Text, text
 
-from memstrata.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
+from layerlore.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
 
 _dropped = text("status = 'dropped'")
 _due = text("requested_seq > done_seq AND dead_at IS NULL")

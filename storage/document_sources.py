@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from memstrata.storage import sources_there
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import document_sources
-from memstrata.storage.transaction import Tx
-from memstrata.storage.working_memory import MOST_VERSIONS
+from layerlore.storage import sources_there
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import document_sources
+from layerlore.storage.transaction import Tx
+from layerlore.storage.working_memory import MOST_VERSIONS
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.tables import installation
-from memstrata.storage.transaction import Tx
+from layerlore.storage.tables import installation
+from layerlore.storage.transaction import Tx
 
 _IN_USE = "embedder:"
 _LEASE = "vectors-lease:"

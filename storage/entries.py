@@ -14,12 +14,12 @@ from typing import Literal, cast
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 
-from memstrata.storage import installation, search
-from memstrata.storage.records import Json, Message, Role, Scope, SearchText
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import SCOPE, entries, entry_sources, messages, search_rows, threads
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import installation, search
+from layerlore.storage.records import Json, Message, Role, Scope, SearchText
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import SCOPE, entries, entry_sources, messages, search_rows, threads
+from layerlore.storage.transaction import Row, Tx
 
 Status = Literal["active", "superseded", "dropped"]
 Origin = Literal["extracted", "remembered", "caller"]

@@ -4,13 +4,13 @@ from collections.abc import Collection
 
 from sqlalchemy import and_, bindparam, delete, exists, select, text, update
 
-from memstrata.storage import entries as kept
-from memstrata.storage import installation, resources
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import SCOPE, entries, entry_sources
-from memstrata.storage.transaction import Tx
+from layerlore.storage import entries as kept
+from layerlore.storage import installation, resources
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import SCOPE, entries, entry_sources
+from layerlore.storage.transaction import Tx
 
 _sources = and_(in_thread(entry_sources), any_of(entry_sources.c.message_seq, "seqs"))
 _FOLLOW = update(entry_sources).where(_sources).values(revision=entry_sources.c.revision + 1)

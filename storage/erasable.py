@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, func, or_, select
 
-from memstrata.storage import entries as kept
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.scoping import in_scope, of_scope
-from memstrata.storage.search import KINDS, scope_token
-from memstrata.storage.sources_there import ERASED
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import (
+from layerlore.storage import entries as kept
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.scoping import in_scope, of_scope
+from layerlore.storage.search import KINDS, scope_token
+from layerlore.storage.sources_there import ERASED
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import (
     SCOPE,
     THREAD,
     document_sources,
@@ -31,7 +31,7 @@ from memstrata.storage.tables import (
     usage,
     user_profiles,
 )
-from memstrata.storage.transaction import Tx
+from layerlore.storage.transaction import Tx
 
 Counts = Counter[str]
 """Rows by table."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import and_, bindparam, delete, insert, literal_column, select, text, tuple_, union, update
 
-from memstrata.storage import (
+from layerlore.storage import (
     derivations,
     entries,
     entry_endings,
@@ -20,9 +20,9 @@ from memstrata.storage import (
     sources_there,
     threads,
 )
-from memstrata.storage.across import Look
-from memstrata.storage.deletions import ERASE_THREAD
-from memstrata.storage.erasable import (
+from layerlore.storage.across import Look
+from layerlore.storage.deletions import ERASE_THREAD
+from layerlore.storage.erasable import (
     AT_ONCE,
     OF_THREAD,
     Counts,
@@ -32,16 +32,16 @@ from memstrata.storage.erasable import (
     named,
     of_threads,
 )
-from memstrata.storage.errors import NotFound
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.scoping import in_scope, of_scope, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import SCOPE, THREAD, deletions, idempotency, search_rows, search_vectors
-from memstrata.storage.tables import entries as entries_table
-from memstrata.storage.tables import jobs as jobs_table
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage.errors import NotFound
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.scoping import in_scope, of_scope, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import SCOPE, THREAD, deletions, idempotency, search_rows, search_vectors
+from layerlore.storage.tables import entries as entries_table
+from layerlore.storage.tables import jobs as jobs_table
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 PORTION = 300
 """Rows of one transaction: others wait for some 10 ms on SQLite."""
@@ -166,7 +166,7 @@ _marked = union(
     select(*(entries_table.c[name] for name in SCOPE)).where(_marked_entry),
 ).subquery()
 _UNFINISHED = Look(
-    "memstrata_scopes_being_erased",
+    "layerlore_scopes_being_erased",
     select(*(_marked.c[name] for name in SCOPE)),
     tuple((name, "text") for name in SCOPE),
 )

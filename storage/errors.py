@@ -1,22 +1,22 @@
 """Errors whose text may reach a caller.
 
-MemstrataError
+LayerloreError
 ├── InvalidInput        the arguments are wrong; the text says what is allowed
 │   └── LimitExceeded   a size or count is over its limit; the text names the limit
 ├── NotFound            no such thing in the caller's scope (foreign and unknown look the same)
 ├── Conflict            what is stored contradicts the request
 └── StorageUnavailable  the database cannot serve now; trying again may help
-    └── DatabaseTooNew  a newer memstrata wrote this database
+    └── DatabaseTooNew  a newer layerlore wrote this database
 
 Everything else that is raised is a defect: its text stays in the log.
 """
 
 
-class MemstrataError(Exception):
+class LayerloreError(Exception):
     """What went wrong, in words that a caller, or the model behind it, can act on."""
 
 
-class InvalidInput(MemstrataError):
+class InvalidInput(LayerloreError):
     pass
 
 
@@ -24,15 +24,15 @@ class LimitExceeded(InvalidInput):
     pass
 
 
-class NotFound(MemstrataError):
+class NotFound(LayerloreError):
     pass
 
 
-class Conflict(MemstrataError):
+class Conflict(LayerloreError):
     pass
 
 
-class StorageUnavailable(MemstrataError):
+class StorageUnavailable(LayerloreError):
     pass
 
 

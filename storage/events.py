@@ -13,13 +13,13 @@ from typing import Any
 from sqlalchemy import Select, Table, bindparam, exists, insert, or_, select, update
 from sqlalchemy.dialects import postgresql
 
-from memstrata.storage import threads
-from memstrata.storage.records import Json, Origin, Scope, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import events, messages, resource_events, resources
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import threads
+from layerlore.storage.records import Json, Origin, Scope, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import events, messages, resource_events, resources
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Row, Tx
 
 
 @dataclass(frozen=True, slots=True)

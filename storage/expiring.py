@@ -16,13 +16,13 @@ from sqlalchemy import (
     union_all,
 )
 
-from memstrata.storage import paging
-from memstrata.storage.across import Look
-from memstrata.storage.paging import behind
-from memstrata.storage.records import Scope
-from memstrata.storage.run_listing import EXPIRED
-from memstrata.storage.scoping import of_scope
-from memstrata.storage.tables import (
+from layerlore.storage import paging
+from layerlore.storage.across import Look
+from layerlore.storage.paging import behind
+from layerlore.storage.records import Scope
+from layerlore.storage.run_listing import EXPIRED
+from layerlore.storage.scoping import of_scope
+from layerlore.storage.tables import (
     SCOPE,
     deletions,
     entries,
@@ -31,7 +31,7 @@ from memstrata.storage.tables import (
     session_memories,
     user_profiles,
 )
-from memstrata.storage.transaction import Tx
+from layerlore.storage.transaction import Tx
 
 FIRST = Scope("", "", "")
 """Before every scope."""
@@ -67,7 +67,7 @@ _deleted: BindParameter[int] = bindparam("deleted_before", type_=BigInteger())
 # Written out where an index on some of the rows serves no other form.
 _cleared = text("change = 'clear'")
 _ERASABLE = Look(
-    "memstrata_scopes_to_erase",
+    "layerlore_scopes_to_erase",
     _page(
         union_all(
             _of(deletions, deletions.c.deleted_at < _deleted, deletions.c.deleted_at > 0),
@@ -80,7 +80,7 @@ _ERASABLE = Look(
     tuple((name, "text") for name in SCOPE),
 )
 _WITH_EXPIRED_RUNS = Look(
-    "memstrata_scopes_with_expired_runs",
+    "layerlore_scopes_with_expired_runs",
     _page(_of(runs, EXPIRED).subquery()),
     tuple((name, "text") for name in SCOPE),
 )

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, func, insert, select
 
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.scoping import in_scope, of_scope, same_thread
-from memstrata.storage.sources_there import version_there
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import SCOPE, idempotency, observations, session_memories, threads, user_profiles
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.scoping import in_scope, of_scope, same_thread
+from layerlore.storage.sources_there import version_there
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import SCOPE, idempotency, observations, session_memories, threads, user_profiles
+from layerlore.storage.transaction import Tx
 
 # Kept beside answers to requests, and as long. A caller's key holds no control character, so that none is this.
 _KEY = "\x01forget:"

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.sqlite_transaction import SqliteTx, drive
+from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.sqlite_transaction import SqliteTx, drive
 
 GROUP_SIZE = 64
 GROUP_SECONDS = 0.005

@@ -4,7 +4,7 @@ of what; who is told reads that."""
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memstrata.storage.records import Scope
+from layerlore.storage.records import Scope
 
 Concerns = Callable[[Scope], bool]
 Told = Callable[[Concerns], None]

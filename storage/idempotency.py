@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.errors import Conflict
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.scoping import in_scope, of_scope
-from memstrata.storage.statements import to_json
-from memstrata.storage.tables import idempotency
-from memstrata.storage.transaction import Tx
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.scoping import in_scope, of_scope
+from layerlore.storage.statements import to_json
+from layerlore.storage.tables import idempotency
+from layerlore.storage.transaction import Tx
 
 _key = idempotency.c.key == bindparam("key")
 _CLAIM = (

@@ -3,8 +3,8 @@
 from sqlalchemy import BigInteger, Text, bindparam, cast, delete, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.tables import installation
-from memstrata.storage.transaction import Tx
+from layerlore.storage.tables import installation
+from layerlore.storage.transaction import Tx
 
 _HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
 # Counted, so that what is erased while the file is being rewritten stays owed.

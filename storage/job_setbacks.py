@@ -2,11 +2,11 @@
 
 from sqlalchemy import and_, bindparam, case, delete, update
 
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.tables import jobs
-from memstrata.storage.transaction import Tx
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.tables import jobs
+from layerlore.storage.transaction import Tx
 
 _this = and_(in_thread(jobs), jobs.c.kind == bindparam("of_kind"))
 _SET_BACK = (

@@ -13,13 +13,13 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Executable, Select, and_, bindparam, case, func, null, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.across import Look
-from memstrata.storage.errors import Conflict
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import job_turns, jobs, threads
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage.across import Look
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import job_turns, jobs, threads
+from layerlore.storage.transaction import Row, Tx
 
 Kind = Literal["observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -168,7 +168,7 @@ def _next(of_one_scope: bool) -> Select[Any]:
 
 
 _NEXT = Look(
-    "memstrata_next_job",
+    "layerlore_next_job",
     _next(False),
     (
         *((name, "text") for name in _KEY),
@@ -362,7 +362,7 @@ async def resume(tx: Tx, scope: Scope, kinds: Collection[Kind] | None, now: int)
 
 
 _SOONEST = Look(
-    "memstrata_soonest_job",
+    "layerlore_soonest_job",
     select(func.min(case((_held, jobs.c.lease_until), else_=jobs.c.due_at))).where(_open, any_of(jobs.c.kind, "kinds")),
     (("due_at", "bigint"),),
 )

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Select, bindparam, delete, func, insert, select, text
 
-from memstrata.storage.journal_table import journal
-from memstrata.storage.records import Scope
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Tx
+from layerlore.storage.journal_table import journal
+from layerlore.storage.records import Scope
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 Outcome = Literal["done", "repeated", "denied", "failed"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -126,7 +126,7 @@ async def may(tx: Tx, act: Act) -> bool:
     return row is not None and bool(row[0])
 
 
-_SAY_SO = text("SELECT set_config('memstrata.prune', 'on', true)")
+_SAY_SO = text("SELECT set_config('layerlore.prune', 'on', true)")
 _OPEN = text("DROP TRIGGER journal_no_delete")
 _OLDEST = select(journal.c.row_id).where(journal.c.at < bindparam("before")).limit(bindparam("most"))
 _PRUNE = delete(journal).where(journal.c.row_id.in_(_OLDEST))

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from memstrata.storage import derivations, entry_endings, observation_sources, search, threads
-from memstrata.storage.errors import Conflict
-from memstrata.storage.records import ROLES, Draft, Json, Message, Scope, SearchText, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import messages
-from memstrata.storage.tool_pairs import without
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import derivations, entry_endings, observation_sources, search, threads
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import ROLES, Draft, Json, Message, Scope, SearchText, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import messages
+from layerlore.storage.tool_pairs import without
+from layerlore.storage.transaction import Row, Tx
 
 # created_at may run ahead of the clock by at most this, however late the caller says a message was.
 AHEAD_MS = 5 * 60 * 1000

@@ -2,11 +2,11 @@
 
 from sqlalchemy import bindparam, or_, select
 
-from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.records import Message, Scope, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import messages
-from memstrata.storage.transaction import Tx
+from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.records import Message, Scope, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import messages
+from layerlore.storage.transaction import Tx
 
 _ALL = (
     select(*COLUMNS)

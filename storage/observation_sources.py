@@ -11,12 +11,12 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import installation, jobs
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import observations, threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage import installation, jobs
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import observations, threads
+from layerlore.storage.transaction import Tx
 
 _THREAD = select(
     threads.c.observed_seq,

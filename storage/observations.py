@@ -10,12 +10,12 @@ from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from memstrata.storage import threads
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import messages, observations
-from memstrata.storage.transaction import Tx
+from layerlore.storage import threads
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import messages, observations
+from layerlore.storage.transaction import Tx
 
 Marker = Literal["critical", "important", "info", "completion"]
 MARKERS: tuple[Marker, ...] = get_args(Marker)

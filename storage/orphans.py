@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, delete, or_, select, update
 
-from memstrata.storage import observation_sources, search, sources_there
-from memstrata.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
-from memstrata.storage.records import Json, Message, Scope, SearchText, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import messages
-from memstrata.storage.tool_pairs import orphans, without
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import observation_sources, search, sources_there
+from layerlore.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
+from layerlore.storage.records import Json, Message, Scope, SearchText, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import messages
+from layerlore.storage.tool_pairs import orphans, without
+from layerlore.storage.transaction import Row, Tx
 
 _PARTS = COLUMNS.index(messages.c.parts)
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Select, Table, bindparam, cast, func, select, union
 
-from memstrata.storage import entries as kept
-from memstrata.storage import paging
-from memstrata.storage.across import Look
-from memstrata.storage.paging import behind
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_scope, of_thread
-from memstrata.storage.tables import SCOPE, THREAD, entries, messages, resources, threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage import entries as kept
+from layerlore.storage import paging
+from layerlore.storage.across import Look
+from layerlore.storage.paging import behind
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_scope, of_thread
+from layerlore.storage.tables import SCOPE, THREAD, entries, messages, resources, threads
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ FIRST = ThreadPlace(Scope("", "", ""), "")
 _columns = [threads.c[name] for name in THREAD]
 _PLACE = (*((name, "text") for name in THREAD),)
 _THREADS = Look(
-    "memstrata_threads_after",
+    "layerlore_threads_after",
     select(*_columns)
     .where(
         behind(_columns),
@@ -41,7 +41,7 @@ _THREADS = Look(
 )
 _entry_columns = [entries.c[name] for name in (*SCOPE, "entry_id")]
 _ENTRIES = Look(
-    "memstrata_entries_after",
+    "layerlore_entries_after",
     select(*_entry_columns)
     .where(
         behind(_entry_columns),
@@ -59,7 +59,7 @@ _SEQS = (
     .limit(bindparam("most", type_=BigInteger()))
 )
 _COUNT = Look(
-    "memstrata_count_messages",
+    "layerlore_count_messages",
     select(cast(func.coalesce(func.sum(threads.c.message_count), 0), BigInteger)).where(
         threads.c.deletion_uid.is_(None)
     ),
@@ -88,7 +88,7 @@ def _scopes_of(table: Table) -> Select[Any]:
 
 _both = union(_scopes_of(threads), _scopes_of(resources)).subquery()
 _SCOPES = Look(
-    "memstrata_scopes_after",
+    "layerlore_scopes_after",
     select(*_both.c).order_by(*_both.c).limit(bindparam("most", type_=BigInteger())),
     tuple((name, "text") for name in SCOPE),
 )

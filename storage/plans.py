@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, func, insert, select
 
-from memstrata.storage import threads
-from memstrata.storage.errors import Conflict
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import plans
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import threads
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import plans
+from layerlore.storage.transaction import Row, Tx
 
 MOST_REVISIONS = 100
 

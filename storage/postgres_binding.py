@@ -6,8 +6,8 @@ statement that forgets its condition finds nothing of others, and one in an unbo
 
 from typing import Literal
 
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.search import KINDS, scope_token
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.search import KINDS, scope_token
 
 Access = Literal["READ WRITE", "READ ONLY"]
 
@@ -31,7 +31,7 @@ def binding(whose: Scope | Tenant) -> str:
         tokens = " ".join(scope_token(whose, kind) for kind in KINDS)
         of_scope = {"tenant": whose.tenant_id, "agent": whose.agent_id, "resource": whose.resource_id}
         values = {**of_scope, "reach": "scope", "tokens": tokens}
-    settings = (f"set_config('memstrata.{name}', {_literal(value)}, true)" for name, value in values.items())
+    settings = (f"set_config('layerlore.{name}', {_literal(value)}, true)" for name, value in values.items())
     return f"SELECT {', '.join(settings)}"
 
 

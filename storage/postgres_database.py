@@ -14,16 +14,16 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy import Executable
 
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.hints import Told
-from memstrata.storage.installation import hmac_key
-from memstrata.storage.migrations.runner import migrate_postgres
-from memstrata.storage.postgres_binding import beginning, binding
-from memstrata.storage.postgres_hints import PostgresHints
-from memstrata.storage.postgres_roles import Standing, grant, standing
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.statements import Dialect, compiled
-from memstrata.storage.transaction import P, Placed, Row, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.hints import Told
+from layerlore.storage.installation import hmac_key
+from layerlore.storage.migrations.runner import migrate_postgres
+from layerlore.storage.postgres_binding import beginning, binding
+from layerlore.storage.postgres_hints import PostgresHints
+from layerlore.storage.postgres_roles import Standing, grant, standing
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.statements import Dialect, compiled
+from layerlore.storage.transaction import P, Placed, Row, ScopedFunction, StoreFunction, T, Whose
 
 RETRY_DEADLINE = 15.0
 STATEMENT_SECONDS = 15.0
@@ -132,6 +132,10 @@ class PostgresDatabase:
         self._units: set[asyncio.Task[Any]] = set()
         self._free_slots: list[str] = []
 
+    @property
+    def unfit(self) -> str:
+        return self.standing.unfit
+
     @classmethod
     async def open(cls, url: str, *, pool_size: int = 10) -> "PostgresDatabase":
         """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
@@ -141,7 +145,7 @@ class PostgresDatabase:
         logging.getLogger("asyncpg.pool").setLevel(
             logging.CRITICAL
         )  # it prints a traceback for each refused connection
-        settings = {"application_name": "memstrata", "synchronous_commit": "on", "timezone": "UTC"}
+        settings = {"application_name": "layerlore", "synchronous_commit": "on", "timezone": "UTC"}
         try:
             pool = await asyncpg.create_pool(
                 url, min_size=1, max_size=pool_size, command_timeout=STATEMENT_SECONDS, server_settings=settings
@@ -158,7 +162,7 @@ class PostgresDatabase:
             await pool.close()
             raise StorageUnavailable(
                 f"Postgres: {error}. The role needs a schema in which it may create tables: its own database, or "
-                "GRANT CREATE ON SCHEMA ...; or tables that another role made for it: memstrata migrate --owner-url"
+                "GRANT CREATE ON SCHEMA ...; or tables that another role made for it: layerlore migrate --owner-url"
             ) from None
         except BaseException:
             await pool.close()

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from memstrata.storage.hints import Listeners, Told, anybody
-from memstrata.storage.records import Scope
+from layerlore.storage.hints import Listeners, Told, anybody
+from layerlore.storage.records import Scope
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class PostgresHints:
         """``key``: the installation's own secret."""
         self._url = url
         self._digest = lru_cache(maxsize=4096)(lambda text: _hmac(key, text))
-        self._channel = f"memstrata_{self._digest('hints')}"
+        self._channel = f"layerlore_{self._digest('hints')}"
         self._listeners = Listeners()
         self._untold: set[Scope] = set()
         self._untold_of_all = False
@@ -117,7 +117,7 @@ class PostgresHints:
             timeout=CONNECT_SECONDS,
             command_timeout=STATEMENT_SECONDS,
             # A hint need not outlive a crash: its commit waits for no disk.
-            server_settings={"application_name": "memstrata hints", "synchronous_commit": "off"},
+            server_settings={"application_name": "layerlore hints", "synchronous_commit": "off"},
         )
         try:
             connection.add_termination_listener(lambda *_: self._wake.set())

@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from memstrata.storage.errors import StorageUnavailable
+from layerlore.storage.errors import StorageUnavailable
 
 CONNECT_SECONDS = 10.0
 

@@ -12,17 +12,17 @@ from typing import Any
 
 from sqlalchemy import Column, Select, Table, Update, bindparam, delete, func, insert, select, update
 
-from memstrata.storage import entries as kept
-from memstrata.storage import installation, job_setbacks, paging, reindexing, resources, search, search_rows, threads
-from memstrata.storage.content_columns import CONTENT
-from memstrata.storage.paging import behind
-from memstrata.storage.records import Scope, SearchText, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import SCOPE, attempts, entries, entry_sources, messages, metadata
-from memstrata.storage.tables import jobs as jobs_table
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage import entries as kept
+from layerlore.storage import installation, job_setbacks, paging, reindexing, resources, search, search_rows, threads
+from layerlore.storage.content_columns import CONTENT
+from layerlore.storage.paging import behind
+from layerlore.storage.records import Scope, SearchText, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import SCOPE, attempts, entries, entry_sources, messages, metadata
+from layerlore.storage.tables import jobs as jobs_table
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 Key = tuple[Any, ...]
 Moved = Callable[[int, int], tuple[int, int]]

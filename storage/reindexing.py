@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from memstrata.storage import entries, orphans, resources, threads
-from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.records import Scope, SearchText
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import messages
-from memstrata.storage.transaction import Tx
+from layerlore.storage import entries, orphans, resources, threads
+from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.records import Scope, SearchText
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import messages
+from layerlore.storage.transaction import Tx
 
 _BY_SEQS = (
     select(*COLUMNS)

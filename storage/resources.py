@@ -6,10 +6,10 @@ Who also locks a thread does so first.
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.tables import SCOPE, jobs, resources
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.tables import SCOPE, jobs, resources
+from layerlore.storage.transaction import Tx
 
 # It changes nothing but holds the row, which is made if it is absent. Postgres' form; SQLite's compiler writes the same.
 _HOLD = (

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, delete, select, update
 
-from memstrata.storage import (
+from layerlore.storage import (
     derivations,
     entries,
     entry_endings,
@@ -18,15 +18,15 @@ from memstrata.storage import (
     sources_there,
     threads,
 )
-from memstrata.storage.deletions import CHANGE_COUNTS, ERASE_THREAD, raw_tokens
-from memstrata.storage.errors import Conflict, NotFound
-from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.records import Message, Scope, SearchText, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import deletions, idempotency, messages
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage.deletions import CHANGE_COUNTS, ERASE_THREAD, raw_tokens
+from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.records import Message, Scope, SearchText, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import deletions, idempotency, messages
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Select, and_, bindparam, delete, not_, select, tuple_
 
-from memstrata.storage import threads
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.runs import COLUMNS, LIVE, Run, Status, run_of
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import runs
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage import threads
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.runs import COLUMNS, LIVE, Run, Status, run_of
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import runs
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 # As times, before and after everything.
 _FIRST, _LAST = -(2**62), 2**62

@@ -11,14 +11,14 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import Update, bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage import threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from memstrata.storage.statements import to_json
-from memstrata.storage.tables import runs
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.statements import to_json
+from layerlore.storage.tables import runs
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Row, Tx
 
 Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
 Ending = Literal["completed", "failed", "cancelled"]

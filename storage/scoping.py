@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
 
-from memstrata.storage.records import Scope
+from layerlore.storage.records import Scope
 
 
 def in_scope(table: FromClause) -> ColumnElement[bool]:

@@ -16,13 +16,13 @@ from typing import Any, Literal, Protocol
 
 from sqlalchemy import delete
 
-from memstrata.storage import search_postgres, search_sqlite
-from memstrata.storage.records import Indexed, Role, Scope
-from memstrata.storage.row_ids import RowIdArray
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import search_rows
-from memstrata.storage.transaction import Tx
+from layerlore.storage import search_postgres, search_sqlite
+from layerlore.storage.records import Indexed, Role, Scope
+from layerlore.storage.row_ids import RowIdArray
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import search_rows
+from layerlore.storage.transaction import Tx
 
 # Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
 TEXT_VERSION = 2

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from memstrata.storage.row_ids import RowIdArray, unpacked
-from memstrata.storage.search_sessions import BEFORE, COLUMNS, VALUES
-from memstrata.storage.transaction import Tx
+from layerlore.storage.row_ids import RowIdArray, unpacked
+from layerlore.storage.search_sessions import BEFORE, COLUMNS, VALUES
+from layerlore.storage.transaction import Tx
 
 # The stem of a word that the dictionary does not change is the word.
 _ADD = text(
@@ -15,7 +15,7 @@ _ADD = text(
     INSERT INTO search_rows ({COLUMNS}, lexemes)
     SELECT {VALUES}, made.lexemes
     FROM (
-        SELECT array_to_tsvector(array_agg(DISTINCT coalesce((ts_lexize('memstrata_stem', word))[1], word))
+        SELECT array_to_tsvector(array_agg(DISTINCT coalesce((ts_lexize('layerlore_stem', word))[1], word))
                                  || regexp_split_to_array(CAST(:scope_lexemes AS text), ' ')) AS lexemes
         FROM unnest(string_to_array(CAST(:words AS text), ' ')) AS word
     ) AS made
@@ -25,7 +25,7 @@ _ADD = text(
 
 # A function of the tables' owner (``migrations/``): under a policy no index would serve the words. Words are letters,
 # marks and digits only, so quoting them makes a lexeme.
-_POSTINGS = text("SELECT word, row_ids FROM memstrata_postings(:words, :scope, :most)")
+_POSTINGS = text("SELECT word, row_ids FROM layerlore_postings(:words, :scope, :most)")
 
 
 async def add(tx: Tx, rows: Sequence[dict[str, Any]]) -> None:

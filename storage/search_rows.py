@@ -21,14 +21,14 @@ from sqlalchemy import (
     union_all,
 )
 
-from memstrata.storage import entries
-from memstrata.storage.messages import COLUMNS, message_of
-from memstrata.storage.records import Message, Scope
-from memstrata.storage.row_ids import Packed, RowIdArray, listed, unpacked
-from memstrata.storage.scoping import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
-from memstrata.storage.statements import Dialect, any_of, to_json
-from memstrata.storage.tables import SCOPE, THREAD, entry_sources, messages, search_rows, threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage import entries
+from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.records import Message, Scope
+from layerlore.storage.row_ids import Packed, RowIdArray, listed, unpacked
+from layerlore.storage.scoping import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
+from layerlore.storage.statements import Dialect, any_of, to_json
+from layerlore.storage.tables import SCOPE, THREAD, entry_sources, messages, search_rows, threads
+from layerlore.storage.transaction import Tx
 
 # How many messages before and after a row ``around`` brings.
 REACH = 3

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from memstrata.storage.row_ids import RowIdArray, unpacked
-from memstrata.storage.search_sessions import BEFORE, COLUMNS, VALUES
-from memstrata.storage.transaction import Tx
+from layerlore.storage.row_ids import RowIdArray, unpacked
+from layerlore.storage.search_sessions import BEFORE, COLUMNS, VALUES
+from layerlore.storage.transaction import Tx
 
 _ADD_ROW = text(f"INSERT INTO search_rows ({COLUMNS}) SELECT {VALUES} FROM (SELECT 1) {BEFORE} RETURNING row_id")  # noqa: S608 - constants
 _ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_tokens)")

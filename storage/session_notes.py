@@ -6,11 +6,11 @@ from typing import Literal, get_args
 
 from sqlalchemy import bindparam, delete, func, insert, select
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import session_notes
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import session_notes
+from layerlore.storage.transaction import Tx
 
 Category = Literal["objective", "decision", "state", "follow_up"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)

@@ -20,10 +20,10 @@ from sqlalchemy import (
     update,
 )
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_scope, in_thread, of_thread
-from memstrata.storage.tables import SCOPE, document_sources, messages, session_memories, threads, user_profiles
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_scope, in_thread, of_thread
+from layerlore.storage.tables import SCOPE, document_sources, messages, session_memories, threads, user_profiles
+from layerlore.storage.transaction import Tx
 
 ERASED = "erased"
 """The change of a version whose content was erased with a message. Its number is never given again."""

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.tables import spending
-from memstrata.storage.transaction import Tx
+from layerlore.storage.tables import spending
+from layerlore.storage.transaction import Tx
 
 DAY_MS = 86_400_000
 

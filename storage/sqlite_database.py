@@ -10,15 +10,15 @@ from typing import Any, TypeVar, cast
 
 import aiosqlite
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.group_commit import Writer
-from memstrata.storage.hints import Told
-from memstrata.storage.migrations.runner import migrate_sqlite
-from memstrata.storage.sqlite_hints import SqliteHints
-from memstrata.storage.sqlite_transaction import SqliteTx, drive
-from memstrata.storage.statements import Dialect
-from memstrata.storage.transaction import P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.group_commit import Writer
+from layerlore.storage.hints import Told
+from layerlore.storage.migrations.runner import migrate_sqlite
+from layerlore.storage.sqlite_hints import SqliteHints
+from layerlore.storage.sqlite_transaction import SqliteTx, drive
+from layerlore.storage.statements import Dialect
+from layerlore.storage.transaction import P, ScopedFunction, StoreFunction, T, Whose
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
@@ -69,6 +69,7 @@ class SqliteDatabase:
     """Open with ``open``; several processes may share the file."""
 
     dialect: Dialect = "sqlite"
+    unfit = ""
 
     def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread]) -> None:
         self.path = path

@@ -46,7 +46,7 @@ _SQLITE_LOCKED = 6
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the SQLite at hand can do: shown by ``memstrata doctor`` and ``memory_status``."""
+    """What the SQLite at hand can do: shown by ``layerlore doctor`` and ``memory_status``."""
 
     module: str
     version: str

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.hints import Listeners, Told, anybody
+from layerlore.storage import sqlite_driver
+from layerlore.storage.hints import Listeners, Told, anybody
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Executable
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.records import Scope
-from memstrata.storage.statements import Dialect, compiled, sqlite_arguments
-from memstrata.storage.transaction import Row, StoreFunctionSuspended
+from layerlore.storage import sqlite_driver
+from layerlore.storage.records import Scope
+from layerlore.storage.statements import Dialect, compiled, sqlite_arguments
+from layerlore.storage.transaction import Row, StoreFunctionSuspended
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, insert, select, update
 
-from memstrata.storage import threads
-from memstrata.storage.events import of_visible_message
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.statements import any_of, to_json
-from memstrata.storage.tables import messages, steps
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.transaction import Tx
+from layerlore.storage import threads
+from layerlore.storage.events import of_visible_message
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.tables import messages, steps
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import summaries
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import summaries
+from layerlore.storage.transaction import Tx
 
 MOST_KEPT = 8
 

@@ -18,8 +18,8 @@ from sqlalchemy import (
     text,
 )
 
-from memstrata.storage.access_tables import api_keys
-from memstrata.storage.derived_tables import (
+from layerlore.storage.access_tables import api_keys
+from layerlore.storage.derived_tables import (
     document_sources,
     entries,
     entry_sources,
@@ -31,7 +31,7 @@ from memstrata.storage.derived_tables import (
     summaries,
     tenant_spending,
 )
-from memstrata.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
+from layerlore.storage.table_parts import SCOPE, THREAD, metadata, of_message, of_thread, scope_columns
 
 __all__ = [
     "SCOPE",

@@ -4,11 +4,11 @@ from collections.abc import Collection
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
 
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Tenant
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import jobs
-from memstrata.storage.transaction import Tx
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Tenant
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import jobs
+from layerlore.storage.transaction import Tx
 
 # As the index on such rows says it, so that it serves.
 _open = and_(jobs.c.requested_seq > jobs.c.done_seq, jobs.c.dead_at.is_(None))

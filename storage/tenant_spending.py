@@ -3,10 +3,10 @@
 from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.records import Tenant
-from memstrata.storage.spending import day_of
-from memstrata.storage.tables import tenant_spending
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Tenant
+from layerlore.storage.spending import day_of
+from layerlore.storage.tables import tenant_spending
+from layerlore.storage.transaction import Tx
 
 _put = insert(tenant_spending).values(**{column.name: bindparam(column.name) for column in tenant_spending.c})
 _ADD = _put.on_conflict_do_update(

@@ -5,10 +5,10 @@ from typing import Literal
 
 from sqlalchemy import Select, Update, bindparam, select, update
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import threads
+from layerlore.storage.transaction import Tx
 
 Cursor = Literal["entries_seq", "profile_seq", "session_seq"]
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, Update, bindparam, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.errors import Conflict, NotFound
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.statements import to_json
-from memstrata.storage.tables import threads
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.statements import to_json
+from layerlore.storage.tables import threads
+from layerlore.storage.transaction import Row, Tx
 
 # How often a thread is made and looked for again while others delete it.
 _TRIES = 20

@@ -2,10 +2,10 @@
 
 from sqlalchemy import bindparam, update
 
-from memstrata.storage.records import Scope
-from memstrata.storage.scoping import in_thread, of_thread
-from memstrata.storage.tables import threads
-from memstrata.storage.transaction import Tx
+from layerlore.storage.records import Scope
+from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.tables import threads
+from layerlore.storage.transaction import Tx
 
 # When the thread was last used stays: lists are sorted by that.
 _PUT = (

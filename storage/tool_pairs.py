@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from memstrata.storage.records import Json
+from layerlore.storage.records import Json
 
 
 def call_ids(parts: Iterable[Json]) -> set[str]:

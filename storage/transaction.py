@@ -14,9 +14,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Executable
 
-from memstrata.storage.hints import Told
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.statements import Dialect
+from layerlore.storage.hints import Told
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.statements import Dialect
 
 Row = Sequence[Any]
 P = ParamSpec("P")
@@ -77,6 +77,11 @@ class Database(Protocol):
 
     @property
     def dialect(self) -> Dialect: ...
+
+    @property
+    def unfit(self) -> str:
+        """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
+        no such second line."""
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs

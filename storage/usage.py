@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.scoping import in_scope, of_scope, of_thread, same_thread
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import threads, usage
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.scoping import in_scope, of_scope, of_thread, same_thread
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import threads, usage
+from layerlore.storage.transaction import Row, Tx
 
 
 @dataclass(frozen=True, slots=True)

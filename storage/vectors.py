@@ -25,15 +25,15 @@ from sqlalchemy import (
     tuple_,
 )
 
-from memstrata.storage import vectors_postgres, vectors_sqlite
-from memstrata.storage.across import Look
-from memstrata.storage.records import Scope
-from memstrata.storage.row_ids import RowIdArray, listed
-from memstrata.storage.scoping import in_scope, named_in_scope, of_scope
-from memstrata.storage.search import KINDS, TEXT_VERSION, Kind, kind_of, scope_token
-from memstrata.storage.statements import any_of
-from memstrata.storage.tables import SCOPE, search_rows, search_vectors
-from memstrata.storage.transaction import Tx
+from layerlore.storage import vectors_postgres, vectors_sqlite
+from layerlore.storage.across import Look
+from layerlore.storage.records import Scope
+from layerlore.storage.row_ids import RowIdArray, listed
+from layerlore.storage.scoping import in_scope, named_in_scope, of_scope
+from layerlore.storage.search import KINDS, TEXT_VERSION, Kind, kind_of, scope_token
+from layerlore.storage.statements import any_of
+from layerlore.storage.tables import SCOPE, search_rows, search_vectors
+from layerlore.storage.transaction import Tx
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +183,8 @@ _done = select(func.count()).select_from(search_vectors).where(search_vectors.c.
 _TOTAL = _total.where(in_scope(search_rows))
 _DONE = _done.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
 _COUNT = (("count", "bigint"),)
-_TOTAL_EVERYWHERE = Look("memstrata_count_rows", _total, _COUNT)
-_DONE_EVERYWHERE = Look("memstrata_count_vectors", _done, _COUNT)
+_TOTAL_EVERYWHERE = Look("layerlore_count_rows", _total, _COUNT)
+_DONE_EVERYWHERE = Look("layerlore_count_vectors", _done, _COUNT)
 
 
 async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
@@ -214,8 +214,8 @@ async def progress_everywhere(tx: Tx, model: str) -> Progress:
 _LAST_ID = 2**63 - 1
 _NEXT = select(search_rows.c.row_id).where(search_rows.c.row_id > bindparam("after")).order_by(search_rows.c.row_id)
 _ROW_ID = (("row_id", "bigint"),)
-_REACH = Look("memstrata_row_behind", _NEXT.limit(1).offset(bindparam("rows", type_=BigInteger())), _ROW_ID)
-_LAST_ROW = Look("memstrata_last_row", select(func.coalesce(func.max(search_rows.c.row_id), 0)), _ROW_ID)
+_REACH = Look("layerlore_row_behind", _NEXT.limit(1).offset(bindparam("rows", type_=BigInteger())), _ROW_ID)
+_LAST_ROW = Look("layerlore_last_row", select(func.coalesce(func.max(search_rows.c.row_id), 0)), _ROW_ID)
 
 
 async def last_row(tx: Tx) -> int:
@@ -233,7 +233,7 @@ async def reach(tx: Tx, *, after: int, rows: int) -> int:
 
 _PLACED = (*_ROW_ID, *((name, "text") for name in (*SCOPE, "thread_uid")), ("seq", "bigint"))
 _PENDING = Look(
-    "memstrata_rows_without_vector",
+    "layerlore_rows_without_vector",
     select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq, search_rows.c.chunk)
     .where(search_rows.c.row_id > bindparam("after"), search_rows.c.row_id <= bindparam("upto"), not_(_has_one))
     .order_by(search_rows.c.row_id)
@@ -254,7 +254,7 @@ async def pending(tx: Tx, model: str, *, after: int, most: int, upto: int | None
 
 # The version is written out because the index on such rows serves no other form.
 _STALE = Look(
-    "memstrata_stale_rows",
+    "layerlore_stale_rows",
     select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq)
     .where(search_rows.c.text_version < literal_column(str(TEXT_VERSION)), search_rows.c.row_id > bindparam("after"))
     .order_by(search_rows.c.row_id)
@@ -271,7 +271,7 @@ async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
 
 _key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
 _FORGET = Look(
-    "memstrata_forget_vectors",
+    "layerlore_forget_vectors",
     delete(search_vectors).where(
         _key.in_(
             select(search_vectors.c.row_id, search_vectors.c.model)

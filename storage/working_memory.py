@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from sqlalchemy import Delete, Insert, Select, Table, Update, bindparam, delete, func, insert, select, text, update
 
-from memstrata.storage import installation, resources, sources_there, threads
-from memstrata.storage.errors import Conflict, NotFound
-from memstrata.storage.records import Origin, Scope, Thread
-from memstrata.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from memstrata.storage.tables import session_memories, user_profiles
-from memstrata.storage.transaction import Row, Tx
+from layerlore.storage import installation, resources, sources_there, threads
+from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.records import Origin, Scope, Thread
+from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.tables import session_memories, user_profiles
+from layerlore.storage.transaction import Row, Tx
 
 MOST_VERSIONS = 20
 

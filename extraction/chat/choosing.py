@@ -5,8 +5,8 @@ from typing import Protocol
 
 from pydantic import SecretStr
 
-from memstrata.extraction.chat.automatic import Models, models
-from memstrata.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.chat.automatic import Models, models
+from layerlore.extraction.chat.litellm_chat import LitellmChat
 
 
 class Choice(Protocol):

@@ -9,7 +9,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from memstrata.extraction.chat.port import ThinkingFailed
+from layerlore.extraction.chat.port import ThinkingFailed
 
 log = logging.getLogger(__name__)
 

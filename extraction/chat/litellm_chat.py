@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from memstrata.extraction.chat.automatic import Models
-from memstrata.extraction.chat.failures import SETUP_PAUSE_MS, RequestRefused, failed
-from memstrata.extraction.chat.port import Answer, ThinkingFailed
-from memstrata.extraction.chat.replies import Reply, read_reply
-from memstrata.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
-from memstrata.memory.embedding.fitting import fit
-from memstrata.memory.embedding.worker import Worker
-from memstrata.memory.json_schema import check_schema
-from memstrata.memory.litellm_loading import load_litellm
-from memstrata.prompts import render
-from memstrata.storage.records import Json
+from layerlore.extraction.chat.automatic import Models
+from layerlore.extraction.chat.failures import SETUP_PAUSE_MS, RequestRefused, failed
+from layerlore.extraction.chat.port import Answer, ThinkingFailed
+from layerlore.extraction.chat.replies import Reply, read_reply
+from layerlore.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
+from layerlore.memory.embedding.fitting import fit
+from layerlore.memory.embedding.worker import Worker
+from layerlore.memory.json_schema import check_schema
+from layerlore.memory.litellm_loading import load_litellm
+from layerlore.prompts import render
+from layerlore.storage.records import Json
 
 if TYPE_CHECKING:
-    from memstrata.extraction.kind import Material
+    from layerlore.extraction.kind import Material
 
 log = logging.getLogger(__name__)
 

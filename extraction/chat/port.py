@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.records import Json
-from memstrata.storage.usage import Spent
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.records import Json
+from layerlore.storage.usage import Spent
 
 if TYPE_CHECKING:
-    from memstrata.extraction.kind import Material
+    from layerlore.extraction.kind import Material
 
 NOTHING = Spent()
 
@@ -22,7 +22,7 @@ class Answer:
     usage: Spent
 
 
-class ThinkingFailed(MemstrataError):
+class ThinkingFailed(LayerloreError):
     """No answer, and why: fit to be kept and shown, since it repeats no texts and no keys.
 
     ``retryable``: a later try of the same may succeed, not before ``retry_after_ms`` where that is given.

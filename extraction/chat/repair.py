@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from memstrata.memory.acceptance import check_json
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_json
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 DEPTH = 64
 _MOST_TRIES = 50

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.extraction.chat.port import ThinkingFailed
-from memstrata.memory.limits import Limits
-from memstrata.memory.prices import load_prices
-from memstrata.memory.usage import spent
-from memstrata.memory.usage_shapes import Usage, read_usage
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
-from memstrata.storage.usage import Spent
+from layerlore.extraction.chat.port import ThinkingFailed
+from layerlore.memory.limits import Limits
+from layerlore.memory.prices import load_prices
+from layerlore.memory.usage import spent
+from layerlore.memory.usage_shapes import Usage, read_usage
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.usage import Spent
 
 _LIMITS = Limits()
 _CHARACTERS_A_TOKEN = 4

@@ -4,12 +4,12 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.extraction.chat.repair import Unreadable, read_object
-from memstrata.memory.json_schema import check_against
-from memstrata.prompts import render
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
-from memstrata.storage.statements import to_json
+from layerlore.extraction.chat.repair import Unreadable, read_object
+from layerlore.memory.json_schema import check_against
+from layerlore.prompts import render
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
 
 ANSWER = "answer"
 

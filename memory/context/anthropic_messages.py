@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from memstrata.memory.context.exchanges import Step, told
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.provider_media import PDF, image_type, is_base64, is_pdf, media_note
-from memstrata.memory.context.provider_names import CallIds, tool_name
-from memstrata.memory.context.tool_answers import answer_texts
-from memstrata.memory.parts import result_parts
-from memstrata.storage.records import Json
+from layerlore.memory.context.exchanges import Step, told
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.provider_media import PDF, image_type, is_base64, is_pdf, media_note
+from layerlore.memory.context.provider_names import CallIds, tool_name
+from layerlore.memory.context.tool_answers import answer_texts
+from layerlore.memory.parts import result_parts
+from layerlore.storage.records import Json
 
 BEGAN_EARLIER = "[the conversation began earlier]"
 

@@ -4,22 +4,23 @@ import asyncio
 from dataclasses import replace
 from typing import Literal
 
-from memstrata.memory.acceptance import check_text
-from memstrata.memory.blocks import block
-from memstrata.memory.candidates import Vector
-from memstrata.memory.context import report, shaped_text
-from memstrata.memory.context.anthropic_messages import as_anthropic
-from memstrata.memory.context.gathering import Asked, gather
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.openai_messages import as_openai
-from memstrata.memory.context.pieces import Shown, cost
-from memstrata.memory.context.placing import Gathered
-from memstrata.memory.context.report import report_of
-from memstrata.memory.engine import Engine
-from memstrata.memory.quoting import indented, quoted
-from memstrata.memory.search_text import query_words
-from memstrata.storage.errors import LimitExceeded
-from memstrata.storage.records import Json, Scope
+from layerlore.memory.acceptance import check_text
+from layerlore.memory.blocks import block
+from layerlore.memory.candidates import Vector
+from layerlore.memory.context import report, shaped_text
+from layerlore.memory.context.anthropic_messages import as_anthropic
+from layerlore.memory.context.gathering import Asked, gather
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.openai_messages import as_openai
+from layerlore.memory.context.pieces import Shown, cost
+from layerlore.memory.context.placing import Gathered
+from layerlore.memory.context.report import report_of
+from layerlore.memory.digest import as_lines, digest, notes_of
+from layerlore.memory.engine import Engine
+from layerlore.memory.quoting import indented, quoted
+from layerlore.memory.search_text import query_words
+from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.records import Json, Scope
 
 Format = Literal["text", "openai", "anthropic", "json"]
 
@@ -38,7 +39,6 @@ async def get_context(
     query: str,
     max_tokens: int,
     format: Format,
-    may_be_new: bool,
 ) -> str | Json:
     """The context of a thread within so many tokens, what changes least first.
 
@@ -46,14 +46,14 @@ async def get_context(
     completions. ``anthropic``: ``system`` and ``messages``, with cache breakpoints before what changes. ``json``: the
     blocks and messages as they are kept. The last three have a ``report`` beside them.
 
-    ``may_be_new``: an unknown thread is one in which nothing was said yet. Raises NotFound, LimitExceeded.
+    In an unknown thread nothing was said yet. Raises LimitExceeded.
     """
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     words = tuple(query_words(query))
     vector = await _vector(engine, query) if words else None
-    asked = Asked(thread_id, max_tokens, may_be_new, engine.now(), words, vector)
+    asked = Asked(thread_id, max_tokens, engine.now(), words, vector)
     gathered = await engine.database.read(gather, scope, engine, asked)
     if max_tokens <= _INLINE_TOKENS:
         return _shaped(gathered, engine, max_tokens, format)
@@ -96,7 +96,11 @@ def _summary(gathered: Gathered, engine: Engine) -> Shown | None:
         return None
     made = counter.cut(left_out.summary, left_out.summary_tokens)
     room = left_out.summary_tokens - counter.known(made) if made else left_out.summary_tokens
-    lines = engine.extracts.of(gathered.thread_uid, left_out.sample, room, counter) if left_out.sample else ""
+
+    def extracted() -> str:
+        return as_lines(digest(notes_of(left_out.sample), counter, room))
+
+    lines = engine.extracts.of(gathered.thread_uid, left_out.sample, room, extracted) if left_out.sample else ""
     if not made and not lines:
         return None
     count = f"{left_out.messages:,} earlier message{'' if left_out.messages == 1 else 's'}"

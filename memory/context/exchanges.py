@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.provider_names import CallIds
-from memstrata.memory.parts import plain_text, says_something, text_part
-from memstrata.memory.quoting import escaped, quoted, quoted_line, visible, visible_json
-from memstrata.storage.records import Json, Message, Role
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.provider_names import CallIds
+from layerlore.memory.parts import plain_text, says_something, text_part
+from layerlore.memory.quoting import escaped, quoted, quoted_line, visible, visible_json
+from layerlore.storage.records import Json, Message, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,9 @@
 while, and noting takes longer than reading."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from memstrata.memory.digest import as_lines, digest, notes_of
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.records import Message
+from layerlore.storage.records import Message
 
 # A digest has about 1 KB.
 _REMEMBERED = 256
@@ -18,8 +16,9 @@ class Extracts:
     def __init__(self) -> None:
         self._made: dict[bytes, str] = {}
 
-    def of(self, thread_uid: str, sample: Sequence[Message], most_tokens: int, counter: TokenCounter) -> str:
-        """The lines worth keeping of a thread's messages, in at most so many tokens; empty where there are none."""
+    def of(self, thread_uid: str, sample: Sequence[Message], most_tokens: int, make: Callable[[], str]) -> str:
+        """The lines worth keeping of a thread's messages, in at most so many tokens, made if need be; empty where there
+        are none."""
         # A message whose text changes has another revision; one that lost the half of a tool call, fewer parts.
         told = [(message.seq, message.revision, len(message.parts)) for message in sample]
         key = hashlib.blake2b(repr((thread_uid, told, most_tokens)).encode(), digest_size=16).digest()
@@ -27,7 +26,7 @@ class Extracts:
         if lines is None:
             if len(self._made) >= _REMEMBERED:
                 self._made.clear()
-            lines = self._made[key] = as_lines(digest(notes_of(sample), counter, most_tokens))
+            lines = self._made[key] = make()
         return lines
 
     def forget(self) -> None:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from memstrata.memory.candidates import Vector
-from memstrata.memory.context.loading import load
-from memstrata.memory.context.pieces import (
+from layerlore.memory.candidates import Vector
+from layerlore.memory.context.loading import load
+from layerlore.memory.context.pieces import (
     Piece,
     of_attempts,
     of_document,
@@ -13,20 +13,20 @@ from memstrata.memory.context.pieces import (
     of_plan,
     of_task,
 )
-from memstrata.memory.context.placing import Gathered, Said, placed
-from memstrata.memory.engine import Engine
-from memstrata.memory.memory_block import memory_block
-from memstrata.memory.observations_text import cursor_of
-from memstrata.memory.parts import plain_text
-from memstrata.memory.search_text import query_words
-from memstrata.memory.window.choosing import policy_of
-from memstrata.memory.window.fitting import newest_from_user
-from memstrata.memory.window.view import Window, window_of
-from memstrata.memory.working_memory import Document
-from memstrata.storage import attempts, plans, summaries, threads, windows, working_memory
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.memory.context.placing import Gathered, Said, placed
+from layerlore.memory.engine import Engine
+from layerlore.memory.memory_block import memory_block
+from layerlore.memory.observations_text import cursor_of
+from layerlore.memory.parts import plain_text
+from layerlore.memory.search_text import query_words
+from layerlore.memory.window.choosing import policy_of
+from layerlore.memory.window.fitting import newest_from_user
+from layerlore.memory.window.view import Window, window_of
+from layerlore.memory.working_memory import Document
+from layerlore.storage import attempts, plans, summaries, threads, windows, working_memory
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Tx
 
 # Set aside for the line that says what is in the context, and for the frames of the conversation's blocks.
 REPORT_TOKENS = 200
@@ -44,16 +44,15 @@ class Asked:
 
     thread_id: str
     max_tokens: int
-    may_be_new: bool
     now: int
     words: tuple[str, ...] = ()
     vector: Vector | None = None
 
 
 async def gather(tx: Tx, scope: Scope, engine: Engine, asked: Asked) -> Gathered:
-    """Read a context and share the tokens out. Raises NotFound."""
+    """Read a context and share the tokens out."""
     thread_id, max_tokens = asked.thread_id, asked.max_tokens
-    thread = await _found(tx, scope, thread_id, asked.may_be_new)
+    thread = await _found(tx, scope, thread_id)
     policy, note = (
         policy_of(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
@@ -88,12 +87,10 @@ async def gather(tx: Tx, scope: Scope, engine: Engine, asked: Asked) -> Gathered
     return replace(made, left_out=replace(made.left_out, sample=sample, summary=told.text if told else ""))
 
 
-async def _found(tx: Tx, scope: Scope, thread_id: str, may_be_new: bool) -> Thread | None:
+async def _found(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
     try:
         return await threads.find(tx, scope, thread_id)
     except NotFound:
-        if not may_be_new:
-            raise
         return None
 
 

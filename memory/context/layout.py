@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memstrata.storage.records import Message
+from layerlore.storage.records import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memstrata.memory.context.message_lines import OVERHEAD
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.fitting import newest_from_user
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.memory.window.view import leading, lightened
-from memstrata.storage import windows
-from memstrata.storage.records import Message, Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.memory.context.message_lines import OVERHEAD
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.fitting import newest_from_user
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.memory.window.view import leading, lightened
+from layerlore.storage import windows
+from layerlore.storage.records import Message, Scope, Thread
+from layerlore.storage.transaction import Tx
 
 # Rows of one read. A first guess that is too small costs one more.
 _MOST_ROWS = 1000

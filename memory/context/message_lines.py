@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memstrata.memory.parts import plain_text
-from memstrata.memory.quoting import indented, quoted
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.trust import speaker_of
-from memstrata.storage.records import Json, Message
+from layerlore.memory.parts import plain_text
+from layerlore.memory.quoting import indented, quoted
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.trust import speaker_of
+from layerlore.storage.records import Json, Message
 
 OVERHEAD = 10
 """Tokens of a line beside its message's own: number, role, a short name, and the break of the line."""

@@ -3,12 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from memstrata.memory.observations_text import block_of
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import observations
-from memstrata.storage.observations import Observation
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory.observations_text import block_of
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage import observations
+from layerlore.storage.observations import Observation
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 # A thread has up to 48,000 tokens of them, half a megabyte.
 _THREADS = 16

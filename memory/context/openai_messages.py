@@ -7,16 +7,16 @@ most 40 characters. Reasoning is left out, as the API has no place for it.
 
 import re
 
-from memstrata.memory.acceptance import load_json
-from memstrata.memory.context.exchanges import Step, told
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.provider_media import PDF, audio_format, image_type, is_pdf, media_note
-from memstrata.memory.context.provider_names import CallIds, tool_name
-from memstrata.memory.context.tool_answers import answer_texts, compact
-from memstrata.memory.part_fields import UNREAD_ARGUMENTS
-from memstrata.memory.parts import text_part
-from memstrata.storage.errors import LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import load_json
+from layerlore.memory.context.exchanges import Step, told
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.provider_media import PDF, audio_format, image_type, is_pdf, media_note
+from layerlore.memory.context.provider_names import CallIds, tool_name
+from layerlore.memory.context.tool_answers import answer_texts, compact
+from layerlore.memory.part_fields import UNREAD_ARGUMENTS
+from layerlore.memory.parts import text_part
+from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.records import Json
 
 _CALL_IDS = re.compile(r".{1,40}", re.DOTALL)
 _TOOL_NAME_CHARS = 64

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memstrata.memory import attempts
-from memstrata.memory.blocks import block
-from memstrata.memory.context.noted import Noted
-from memstrata.memory.memory_block import as_block
-from memstrata.memory.plan_text import current_step, lines, phase_line, step_line
-from memstrata.memory.quoting import Tag, quoted_line
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.working_memory import Document, readable
-from memstrata.memory.working_memory_text import rendered
-from memstrata.storage.attempts import AttemptPage
-from memstrata.storage.records import Json
+from layerlore.memory import attempts
+from layerlore.memory.blocks import block
+from layerlore.memory.context.noted import Noted
+from layerlore.memory.memory_block import as_block
+from layerlore.memory.plan_text import current_step, lines, phase_line, step_line
+from layerlore.memory.quoting import Tag, quoted_line
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.working_memory import Document, readable
+from layerlore.memory.working_memory_text import rendered
+from layerlore.storage.attempts import AttemptPage
+from layerlore.storage.records import Json
 
 Name = Literal[
     "user-profile",

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memstrata.memory.context.budget import grid, shares, summary_tokens, window_budget
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.loading import Loaded, floor_of
-from memstrata.memory.context.message_lines import OVERHEAD, weighed
-from memstrata.memory.context.pieces import Piece, Shown
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.fitting import aligned, fitted, newest_from_user
-from memstrata.memory.window.pairs import without_orphans
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.memory.window.view import Window
-from memstrata.storage.records import Message, Thread
+from layerlore.memory.context.budget import grid, shares, summary_tokens, window_budget
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.loading import Loaded, floor_of
+from layerlore.memory.context.message_lines import OVERHEAD, weighed
+from layerlore.memory.context.pieces import Piece, Shown
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.fitting import aligned, fitted, newest_from_user
+from layerlore.memory.window.pairs import without_orphans
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.memory.window.view import Window
+from layerlore.storage.records import Message, Thread
 
 # Set aside for the frame of the summary.
 _SUMMARY_FRAME = 60

@@ -3,8 +3,8 @@
 import binascii
 from urllib.parse import urlsplit
 
-from memstrata.memory.quoting import quoted_line
-from memstrata.storage.records import Json
+from layerlore.memory.quoting import quoted_line
+from layerlore.storage.records import Json
 
 _IMAGE_STARTS = ((b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 _IMAGE_TYPES = {

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from memstrata.memory.context.message_lines import OVERHEAD
-from memstrata.memory.context.pieces import Shown
-from memstrata.memory.context.placing import Gathered
-from memstrata.memory.quoting import TAGS, escaped
-from memstrata.storage.records import Json, Message
+from layerlore.memory.context.message_lines import OVERHEAD
+from layerlore.memory.context.pieces import Shown
+from layerlore.memory.context.placing import Gathered
+from layerlore.memory.quoting import TAGS, escaped
+from layerlore.storage.records import Json, Message
 
 
 @dataclass(frozen=True, slots=True)

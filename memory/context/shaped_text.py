@@ -1,13 +1,13 @@
 """A context as text for a model to read, and as JSON for a program."""
 
-from memstrata.memory.ages import iso
-from memstrata.memory.blocks import block
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.message_lines import lines
-from memstrata.memory.context.pieces import Shown
-from memstrata.memory.context.placing import Gathered
-from memstrata.memory.quoting import TAGS, Tag
-from memstrata.storage.records import Json, Message
+from layerlore.memory.ages import iso
+from layerlore.memory.blocks import block
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.message_lines import lines
+from layerlore.memory.context.pieces import Shown
+from layerlore.memory.context.placing import Gathered
+from layerlore.memory.quoting import TAGS, Tag
+from layerlore.storage.records import Json, Message
 
 _FRAMES: dict[Tag, str] = {
     "predefined-messages": "Messages that the operator put before every conversation.",

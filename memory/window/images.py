@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.parts import result_of, result_parts, text_part
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.changing import with_parts
-from memstrata.storage.records import Json, Message
+from layerlore.memory.parts import result_of, result_parts, text_part
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.changing import with_parts
+from layerlore.storage.records import Json, Message
 
 URL_CHARS = 200
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from memstrata.memory.parts import says_something
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.changing import with_parts
-from memstrata.storage.records import Message
+from layerlore.memory.parts import says_something
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.changing import with_parts
+from layerlore.storage.records import Message
 
 _Place = tuple[int, int]
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from memstrata.memory.acceptance import check_keys, check_text, load_json, one_of, shown
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import parse_messages
-from memstrata.memory.parts import text_part
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json, Message
+from layerlore.memory.acceptance import check_keys, check_text, load_json, one_of, shown
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import parse_messages
+from layerlore.memory.parts import text_part
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json, Message
 
 Mask = Callable[[list[Json]], tuple[list[Json], int]]
 """What masks the secrets in a message's parts: `Engine.masked_parts` is one."""

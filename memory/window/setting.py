@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from memstrata.memory.acceptance import check_metadata, check_text, json_bytes, load_json, shown
-from memstrata.memory.engine import Engine
-from memstrata.memory.window.policy import WindowPolicy, as_json, policy_from
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
-from memstrata.storage.statements import to_json
+from layerlore.memory.acceptance import check_metadata, check_text, json_bytes, load_json, shown
+from layerlore.memory.engine import Engine
+from layerlore.memory.window.policy import WindowPolicy, as_json, policy_from
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
 
 WHERE = "window"
 PROFILE = "profile"

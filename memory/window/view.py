@@ -4,13 +4,13 @@ window, byte for byte, and nothing is lost by it."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.blanking import blanked
-from memstrata.memory.window.fitting import fitted, newest_from_user
-from memstrata.memory.window.images import without_images
-from memstrata.memory.window.pairs import without_orphans
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.storage.records import Message
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.blanking import blanked
+from layerlore.memory.window.fitting import fitted, newest_from_user
+from layerlore.memory.window.images import without_images
+from layerlore.memory.window.pairs import without_orphans
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.storage.records import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import anyio
 
-from memstrata.server.access.buckets import Bucket
+from layerlore.server.access.buckets import Bucket
 
 BURST_SECONDS = 2.0
 """Who was idle may ask for so many seconds' worth at once."""

@@ -2,7 +2,7 @@
 
 from starlette.responses import JSONResponse, Response
 
-REALM = "memstrata"
+REALM = "layerlore"
 SCOPES = "memory:read memory:write memory:forget"
 RETRY_SECONDS = 2
 

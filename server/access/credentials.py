@@ -4,9 +4,9 @@ import hashlib
 import hmac
 from typing import Protocol
 
-from memstrata.server.access.principal import LOCAL_TENANT, RIGHTS, Principal
+from layerlore.server.access.principal import LOCAL_TENANT, RIGHTS, Principal
 
-API_KEY_PREFIX = "msk_"
+API_KEY_PREFIX = "llk_"
 PRINCIPAL_CLAIM = "principal"
 """Of the access token by which the SDK knows a request: the principal."""
 

@@ -17,12 +17,12 @@ import anyio
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memstrata.server.access.credentials import PRINCIPAL_CLAIM, Credentials
-from memstrata.server.access.gate import Gate, Gated
-from memstrata.server.access.principal import Principal
-from memstrata.server.access.room import Room, told_length
-from memstrata.server.access.throttle import Throttle
-from memstrata.server.access.too_much import TooMuch, refusal
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from layerlore.server.access.gate import Gate, Gated
+from layerlore.server.access.principal import Principal
+from layerlore.server.access.room import Room, told_length
+from layerlore.server.access.throttle import Throttle
+from layerlore.server.access.too_much import TooMuch, refusal
 
 HELD_SECONDS = (1.0, 3.0)
 """Between these, by chance, so that those who came together do not go on together."""
@@ -77,7 +77,7 @@ class Flood:
 
     async def _hold(self, principal: Principal, scope: Scope) -> None:
         """Wait, if the principal is beyond a limit. Raises TooMuch, unless the request may go on."""
-        refused = self._throttle.beyond(principal, told_length(scope))
+        refused = self._throttle.beyond(principal, told_length(scope), _method(scope))
         if refused is None:
             return
         before = self._held[principal.tenant]
@@ -103,6 +103,14 @@ class PatientGate(Gate):
 
     def around(self, app: ASGIApp) -> Gated:
         return super().around(self._flood.around(app))
+
+
+def _method(scope: Scope) -> str:
+    """The request's, if its head tells: one whose body is for another is refused, and counts."""
+    if scope["method"] != "POST":
+        return str(scope["method"])
+    told: bytes = next((value for name, value in scope["headers"] if name == b"mcp-method"), b"")
+    return told.decode("latin-1").strip()
 
 
 def _too_many(refused: TooMuch) -> JSONResponse:

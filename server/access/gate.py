@@ -11,11 +11,11 @@ from starlette.authentication import AuthCredentials
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memstrata.server.access.challenges import insufficient_scope, unauthorized, unavailable
-from memstrata.server.access.credentials import PRINCIPAL_CLAIM, Credentials
-from memstrata.server.access.principal import Principal
-from memstrata.server.access.streams import AGAIN_SECONDS, OpenRequests
-from memstrata.storage.errors import StorageUnavailable
+from layerlore.server.access.challenges import insufficient_scope, unauthorized, unavailable
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from layerlore.server.access.principal import Principal
+from layerlore.server.access.streams import AGAIN_SECONDS, OpenRequests
+from layerlore.storage.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 

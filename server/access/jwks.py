@@ -11,10 +11,10 @@ import anyio
 import httpx2
 import jwt
 
-from memstrata.server.certificates import trusted
-from memstrata.server.jwt_settings import JwtSettings
-from memstrata.server.settings import SettingsError
-from memstrata.storage.errors import StorageUnavailable
+from layerlore.server.certificates import trusted
+from layerlore.server.jwt_settings import JwtSettings
+from layerlore.server.settings import SettingsError
+from layerlore.storage.errors import StorageUnavailable
 
 FETCH_SECONDS = 5.0
 MAX_BYTES = 256 * 1024

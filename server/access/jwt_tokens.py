@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from memstrata.server.access.jwks import KeySet
-from memstrata.server.access.principal import LOCAL_TENANT, RIGHTS, Principal, Right
-from memstrata.server.jwt_settings import JwtSettings
+from layerlore.server.access.jwks import KeySet
+from layerlore.server.access.principal import LOCAL_TENANT, RIGHTS, Principal, Right
+from layerlore.server.jwt_settings import JwtSettings
 
 MAX_TOKEN_BYTES = 8 * 1024
 _NAME_CHARS = 255

@@ -7,8 +7,8 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 
-from memstrata.server.access.principal import RIGHTS, Principal
-from memstrata.storage.records import ApiKey
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.storage.records import ApiKey
 
 CACHED_SECONDS = 2.0
 """How long what was found of a key is believed: a key that is revoked is refused everywhere so long after."""
@@ -17,16 +17,16 @@ CACHED_MOST = 4096
 
 _ID_CHARS = "abcdefghijklmnopqrstuvwxyz234567"
 _ID = re.compile(f"[{_ID_CHARS}]{{8}}")
-_KEY = re.compile(f"msk_{_ID.pattern}_[A-Za-z0-9_-]{{43}}")
+_KEY = re.compile(f"llk_{_ID.pattern}_[A-Za-z0-9_-]{{43}}")
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
 _Looked = dict[str, tuple[float, ApiKey | None]]  # digest -> when the look began, and what it found
 
 
 def new_key() -> tuple[str, str]:
-    """A new id, which is no secret, and the whole key: ``msk_``, the id, and 256 random bits."""
+    """A new id, which is no secret, and the whole key: ``llk_``, the id, and 256 random bits."""
     key_id = "".join(secrets.choice(_ID_CHARS) for _ in range(8))
-    return key_id, f"msk_{key_id}_{secrets.token_urlsafe(32)}"
+    return key_id, f"llk_{key_id}_{secrets.token_urlsafe(32)}"
 
 
 def digest_of(key: str) -> str:

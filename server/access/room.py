@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import Message, Receive, Scope
 
-from memstrata.server.access.too_much import TooMuch
+from layerlore.server.access.too_much import TooMuch
 
 MOST_READING_BYTES = 16 * 1024 * 1024
 """Of bodies of one tenant that have not arrived as a whole; one of any size is read."""

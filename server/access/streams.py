@@ -6,10 +6,10 @@ import time
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memstrata.server.access.challenges import unauthorized
-from memstrata.server.access.credentials import Credentials
-from memstrata.server.access.principal import Principal
-from memstrata.storage.errors import StorageUnavailable
+from layerlore.server.access.challenges import unauthorized
+from layerlore.server.access.credentials import Credentials
+from layerlore.server.access.principal import Principal
+from layerlore.storage.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 

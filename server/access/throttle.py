@@ -1,5 +1,8 @@
 """Holds callers to what they may ask for: calls, bytes and rows a second, and calls at a time.
 
+What comes too early waits its turn, in the order it came, for as long as a client waits for an answer; only what would
+wait longer is refused. Connecting, lists and pings have an amount of their own, so that no calls keep a client from them.
+
 Asked for each request before anything of it is checked, so that one that is refused costs little more than its own
 reading. The refusal is an ordinary answer with the request's id: no client waits for one in vain.
 """
@@ -14,21 +17,25 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from memstrata.server.access.accounts import Account, Accounts
-from memstrata.server.access.amounts import bytes_of, rows_of
-from memstrata.server.access.buckets import Bucket
-from memstrata.server.access.principal import Principal
-from memstrata.server.access.too_much import TooMuch, refusal, refused_call
-from memstrata.server.rate_settings import RateSettings
+from layerlore.server.access.accounts import Account, Accounts
+from layerlore.server.access.amounts import bytes_of, rows_of
+from layerlore.server.access.buckets import Bucket
+from layerlore.server.access.principal import Principal
+from layerlore.server.access.too_much import TooMuch, refusal, refused_call
+from layerlore.server.rate_settings import RateSettings
 
 Ctx = ServerRequestContext[Any, Any]
 
-MOST_WAITING = 32
-"""Calls of one principal that wait their turn; more are refused."""
+MOST_WAITING = 256
+"""Requests of one principal that wait their turn; more are refused."""
+BESIDES_PER_CALL = 2
+"""So many requests beside calls may come for each call that may."""
+_CALLS = ("tools/call", "resources/read", "prompts/get", "completion/complete")
 _NEVER_REFUSED = ("ping",)
-_MOST_DEBT = 2.0  # seconds that what cannot be refused may take ahead
+_MOST_DEBT = 2.0  # seconds that what cannot be refused may take ahead, beyond those that a call waits
+_AGAIN_SECONDS = 1.0  # when to try again what no turn was free for, at the latest
 _LONG = ("subscriptions/listen",)  # open for as long as somebody listens
-_WORDS = {"calls": "calls", "bytes": "bytes", "rows": "rows to write"}
+_WORDS = {"calls": "calls", "besides": "requests", "bytes": "bytes", "rows": "rows to write"}
 _OF_TENANT = " of your tenant together"
 
 
@@ -64,12 +71,10 @@ class Throttle:
         self._writing = frozenset(writing)
         self._clock = clock
         self._patience = rates.wait_ms / 1000
+        self._again = min(self._patience, _AGAIN_SECONDS)
         self._at_once = rates.tenant_calls_at_once
         self._most_streams = rates.tenant_streams
-        self._rates: dict[str, dict[str, float]] = {
-            whose: {what: getattr(rates, f"{whose}_{what}_per_second") for what in _WORDS}
-            for whose in ("principal", "tenant")
-        }
+        self._rates = {whose: _rates_of(rates, whose) for whose in ("principal", "tenant")}
         self._principals = Accounts(self._rates["principal"], clock)
         self._tenants = Accounts(self._rates["tenant"], clock, at_once=self._at_once)
 
@@ -101,7 +106,7 @@ class Throttle:
 
     async def _listening(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
         if tenant.listening >= self._most_streams > 0:
-            raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._patience)
+            raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._again)
         tenant.listening += 1
         try:
             await self._admitted(ctx, one, tenant)
@@ -109,22 +114,24 @@ class Throttle:
         finally:
             tenant.listening -= 1
 
-    def beyond(self, principal: Principal, size: int) -> TooMuch | None:
-        """What a request of so many bytes would be refused with, by what is known before it is read. Nothing is taken."""
+    def beyond(self, principal: Principal, size: int, method: str = "") -> TooMuch | None:
+        """What a request of so many bytes would be refused with, by what is known before it is read: ``method``, if its
+        head tells. Nothing is taken."""
         one, tenant = self._accounts(principal)
+        amounts = {_counted_as(method): 1} if method else {"calls": 1, "besides": 1}
         try:
-            self._wait(self._charges({"calls": 1, "bytes": size}, one, tenant), one.waiting, self._clock())
+            self._wait(self._charges({**amounts, "bytes": size}, one, tenant), one.waiting, self._clock())
         except TooMuch as refused:
             return refused
         if one.waiting < MOST_WAITING:
             return None
-        return TooMuch("calls that wait their turn", f"{MOST_WAITING} are allowed", self._patience)
+        return TooMuch("calls that wait their turn", f"{MOST_WAITING} are allowed", self._again)
 
     def count(self, principal: Principal, size: int) -> None:
         """Take what a request of so many bytes takes that is not refused: a notification, or what cannot be read."""
         (one, tenant), at = self._accounts(principal), self._clock()
-        for charge in self._charges({"calls": 1, "bytes": size}, one, tenant):
-            if charge.bucket.wait(charge.amount, at) < _MOST_DEBT:
+        for charge in self._charges({"besides": 1, "bytes": size}, one, tenant):
+            if charge.bucket.wait(charge.amount, at) < self._patience + _MOST_DEBT:
                 charge.bucket.spend(charge.amount, at)
 
     def _accounts(self, principal: Principal) -> tuple[Account, Account]:
@@ -133,7 +140,8 @@ class Throttle:
 
     async def _admitted(self, ctx: Ctx, one: Account, tenant: Account) -> anyio.Semaphore | None:
         """Wait until the call may begin. Returns where its turn is to be given back. Raises TooMuch."""
-        amounts = {"calls": 1, "bytes": bytes_of(ctx.params, ctx.request), "rows": self._rows(ctx)}
+        counted_as = _counted_as(ctx.method)
+        amounts = {counted_as: 1, "bytes": bytes_of(ctx.params, ctx.request), "rows": self._rows(ctx)}
         charges, at = self._charges(amounts, one, tenant), self._clock()
         wait = self._wait(charges, one.waiting, at)
         for charge in charges:
@@ -144,9 +152,9 @@ class Throttle:
                 await anyio.sleep(wait)
             finally:
                 one.waiting -= 1
-        return None if ctx.method in _LONG else await self._turn(one, tenant.turns, self._patience - wait)
+        return await self._turn(one, tenant.turns) if counted_as == "calls" else None
 
-    async def _turn(self, one: Account, turns: anyio.Semaphore | None, patience: float) -> anyio.Semaphore | None:
+    async def _turn(self, one: Account, turns: anyio.Semaphore | None) -> anyio.Semaphore | None:
         if turns is None:
             return None
         try:
@@ -157,12 +165,12 @@ class Throttle:
         if one.waiting < MOST_WAITING:
             one.waiting += 1
             try:
-                with anyio.move_on_after(patience):
+                with anyio.move_on_after(self._patience):
                     await turns.acquire()
                     return turns
             finally:
                 one.waiting -= 1
-        raise TooMuch(f"calls at once{_OF_TENANT}", f"{self._at_once:,} are allowed", self._patience)
+        raise TooMuch(f"calls at once{_OF_TENANT}", f"{self._at_once:,} are allowed", self._again)
 
     def _wait(self, charges: Sequence[_Charge], waiting: int, at: float) -> float:
         """Seconds until all of it may be taken. Raises TooMuch if that is too long, or too many wait already."""
@@ -187,6 +195,17 @@ class Throttle:
         if ctx.method != "tools/call" or tool not in self._writing:
             return 0
         return rows_of(tool, params.get("arguments"))
+
+
+def _counted_as(method: str) -> str:
+    return "calls" if method in _CALLS else "besides"
+
+
+def _rates_of(rates: RateSettings, whose: str) -> dict[str, float]:
+    """Of a principal or a tenant, by what is counted."""
+    calls = getattr(rates, f"{whose}_calls_per_second")
+    counted = {what: getattr(rates, f"{whose}_{what}_per_second") for what in ("bytes", "rows")}
+    return {"calls": calls, "besides": BESIDES_PER_CALL * calls, **counted}
 
 
 def _refusal(ctx: Ctx, refused: TooMuch) -> HandlerResult:

@@ -4,15 +4,15 @@ import math
 
 from mcp.types import CallToolResult, ErrorData, TextContent
 
-from memstrata.storage.errors import MemstrataError
+from layerlore.storage.errors import LayerloreError
 
 RETRY_AFTER = "retry_after_seconds"
-RETRY_AFTER_META = f"memstrata/{RETRY_AFTER}"
+RETRY_AFTER_META = f"layerlore/{RETRY_AFTER}"
 TOO_MUCH = -32005
 """The JSON-RPC code: of those that the protocol leaves to servers (-32000 to -32019)."""
 
 
-class TooMuch(MemstrataError):
+class TooMuch(LayerloreError):
     """``what`` is too much, ``allowed`` is what would do; ``retry_after`` is in seconds, rounded up to tenths."""
 
     def __init__(self, what: str, allowed: str, retry_after: float) -> None:

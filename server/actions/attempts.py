@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from memstrata.memory import attempts, briefing
-from memstrata.server.actions.call import Call
-from memstrata.storage.records import Json
+from layerlore.memory import attempts, briefing
+from layerlore.server.actions.call import Call
+from layerlore.storage.records import Json
 
 
 async def log_attempt(
@@ -37,10 +37,9 @@ async def get_briefing(
     return await briefing.get_briefing(
         call.engine,
         call.scope,
-        call.thread(thread_id),
+        call.thread(thread_id, reads=True),
         task,
         task_key=task_key,
-        may_be_new=not thread_id,
         max_tokens=max_tokens,
         json=format == "json",
     )

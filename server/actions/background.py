@@ -4,24 +4,24 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from memstrata.extraction.chat.automatic import told
-from memstrata.memory.ages import iso
-from memstrata.memory.usage_shapes import NANO
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.actions.call import Call
-from memstrata.server.thinking import chosen_models
-from memstrata.storage import jobs, spending, tenant_spending, threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json, Scope, Tenant, Thread
-from memstrata.storage.spending import OfDay
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.chat.automatic import told
+from layerlore.memory.ages import iso
+from layerlore.memory.usage_shapes import NANO
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.actions.call import Call
+from layerlore.server.thinking import chosen_models
+from layerlore.storage import jobs, spending, tenant_spending, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.jobs import JobRow
+from layerlore.storage.records import Json, Scope, Tenant, Thread
+from layerlore.storage.spending import OfDay
+from layerlore.storage.transaction import Tx
 
 MOST_DEAD = 20
 """So many of the jobs that failed too often are shown one by one, the newest."""
 MOST_FAILING = 20
 """So many of those that failed and are tried again, the most often failed first."""
-RESUME = "memstrata jobs --resume"
+RESUME = "layerlore jobs --resume"
 _STATES = ("due", "running", "later", "dead")
 
 
@@ -58,7 +58,7 @@ async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
     spent = await spending.on(tx, spending.day_of(now))
     tenant_tokens = await tenant_spending.on(tx, Tenant(scope.tenant_id), spending.day_of(now))
     try:
-        thread = await threads.find(tx, scope, thread_id) if thread_id else None
+        thread = await threads.find(tx, scope, thread_id)
     except NotFound:
         thread = None
     return Background(rows, spent, tenant_tokens, thread)

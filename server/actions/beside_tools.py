@@ -1,13 +1,19 @@
 """Which action serves a prompt, a completion, or a resource that no tool answers for."""
 
-from memstrata.server.actions import completing, observations, prompts
-from memstrata.server.actions.by_tool import Action
+from layerlore.server.actions.by_tool import Action, load_action
 
-BESIDE_TOOLS: dict[str, Action] = {
-    action.__name__: action
-    for action in (
-        *(completing.thread_ids, completing.run_ids),
-        *(prompts.load_memory, prompts.resume_work, prompts.review_memory, prompts.curate),
-        observations.observations_of,
-    )
+BESIDE_TOOLS = {
+    "thread_ids": "completing",
+    "run_ids": "completing",
+    "load_memory": "prompts",
+    "resume_work": "prompts",
+    "review_memory": "prompts",
+    "curate": "prompts",
+    "observations_of": "observations",
 }
+"""The module of each."""
+
+
+async def action_beside(name: str) -> Action:
+    """The action of that name."""
+    return await load_action(BESIDE_TOOLS[name], name)

@@ -1,36 +1,57 @@
 """One call of a tool, as its action sees it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from memstrata.extraction.worker import JobWorker
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.engine import Engine, Sent
-from memstrata.server.caller import Caller
-from memstrata.server.settings import Settings
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.engine import Engine, Sent
+from layerlore.server.caller import Caller
+from layerlore.server.settings import Settings
+from layerlore.server.toolsets import callable_tools
+from layerlore.storage.records import Origin, Scope
+
+if TYPE_CHECKING:
+    from layerlore.extraction.worker import JobWorker
+
+
+@dataclass(slots=True)
+class DefaultUse:
+    """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
+    nothing there."""
+
+    thread_id: str = ""
+    reads: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
-    background work of this process."""
+    background work of this process, once it has begun."""
 
     tool: str
     engine: Engine
     settings: Settings
     caller: Caller
     given: frozenset[str]
-    worker: JobWorker | None = None
+    worker: "JobWorker | None" = None
+    default_use: DefaultUse = field(default_factory=DefaultUse)
 
     @property
     def scope(self) -> Scope:
         return self.caller.scope
+
+    @property
+    def tools(self) -> frozenset[str]:
+        """The names of those that the caller's model can call."""
+        return callable_tools(self.settings, self.caller.principal.rights)
 
     def sent(self, thread_id: str = "", *, key: str = "") -> Sent:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
         return Sent(origin, key or self.caller.idempotency_key, thread_id)
 
-    def thread(self, argument: str) -> str:
+    def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""
-        return check_id(self.caller.thread(argument), "thread_id", self.engine.limits.thread_id_chars)
+        if not argument and self.caller.default != "named":
+            self.default_use.thread_id, self.default_use.reads = self.caller.default_thread, reads
+        return check_id(argument or self.caller.default_thread, "thread_id", self.engine.limits.thread_id_chars)

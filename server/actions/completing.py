@@ -1,8 +1,8 @@
 """What completes an id that somebody is typing."""
 
-from memstrata.memory.acceptance import check_text
-from memstrata.server.actions.call import Call
-from memstrata.storage import completion
+from layerlore.memory.acceptance import check_text
+from layerlore.server.actions.call import Call
+from layerlore.storage import completion
 
 # As many as the protocol allows in one answer.
 MOST = 100

@@ -4,18 +4,18 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from memstrata.extraction import hosted
-from memstrata.extraction.chat.litellm_chat import CHARACTERS_A_TOKEN
-from memstrata.memory.ages import iso
-from memstrata.memory.tokens import ESTIMATE, PER_IMAGE
-from memstrata.memory.usage import shown_lines
-from memstrata.server.access.principal import RIGHTS, Principal
-from memstrata.server.actions import background
-from memstrata.server.actions.background import Background
-from memstrata.server.actions.call import Call
-from memstrata.storage import counts, jobs, sqlite_driver, usage, vectors
-from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json
+from layerlore.extraction import hosted
+from layerlore.extraction.chat.litellm_chat import CHARACTERS_A_TOKEN
+from layerlore.memory.ages import iso
+from layerlore.memory.tokens import ESTIMATE, PER_IMAGE
+from layerlore.memory.usage import shown_lines
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.actions import background
+from layerlore.server.actions.background import Background
+from layerlore.server.actions.call import Call
+from layerlore.storage import counts, jobs, sqlite_driver, usage, vectors
+from layerlore.storage.jobs import JobRow
+from layerlore.storage.records import Json
 
 
 async def next_memory_job(call: Call) -> Json:
@@ -68,7 +68,7 @@ async def memory_status(call: Call) -> Json:
         }
     return {
         "memory": call.settings.memory,
-        "version": version("memstrata"),
+        "version": version("layerlore"),
         "database": database,
         "caller": _asking(call.caller.principal),
         "scope": {"agent": call.scope.agent_id, "resource": call.scope.resource_id},

@@ -1,10 +1,10 @@
 """What erase_memory does."""
 
-from memstrata.memory import confirmed_erasing
-from memstrata.memory.acceptance import check_id
-from memstrata.server.actions.call import Call
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory import confirmed_erasing
+from layerlore.memory.acceptance import check_id
+from layerlore.server.actions.call import Call
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 
 async def erase_memory(call: Call, thread_id: str, dry_run: bool, confirm: str) -> Json:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memstrata.memory import adding, deleting, reading
-from memstrata.memory.reading import Detail, PageRequest, checked_roles
-from memstrata.server.actions.call import Call
-from memstrata.storage.deletions import Which
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory import adding, deleting, reading
+from layerlore.memory.reading import Detail, PageRequest, checked_roles
+from layerlore.server.actions.call import Call
+from layerlore.storage.deletions import Which
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 # Seqs and offsets are the databases' 64-bit integers.
 _LARGEST = 2**63 - 1
@@ -40,7 +40,7 @@ async def get_messages(
         if value is not None and not least <= value <= _LARGEST:
             raise InvalidInput(f"{name}: {least} to {_LARGEST} are allowed")
     asked = PageRequest(limit, offset, before, after, checked_roles(roles), detail, max_tokens)
-    return await reading.get_messages(call.engine, call.scope, call.thread(thread_id), asked)
+    return await reading.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
 
 
 async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:

@@ -1,9 +1,9 @@
 """What the resource of a thread's observations gives."""
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.observed import observed
-from memstrata.server.actions.call import Call
-from memstrata.storage.records import Json
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.observed import observed
+from layerlore.server.actions.call import Call
+from layerlore.storage.records import Json
 
 
 async def observations_of(call: Call, thread_id: str) -> Json:

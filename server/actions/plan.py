@@ -2,11 +2,11 @@
 
 from typing import Any, Literal
 
-from memstrata.memory import plan as plans
-from memstrata.memory.plan_text import as_text
-from memstrata.server.actions.call import Call
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Json
+from layerlore.memory import plan as plans
+from layerlore.memory.plan_text import as_text
+from layerlore.server.actions.call import Call
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 
 async def plan(
@@ -18,11 +18,11 @@ async def plan(
     thread_id: str,
     format: Literal["text", "json"],
 ) -> str | Json:
-    thread = call.thread(thread_id)
+    thread = call.thread(thread_id, reads=action == "review")
     if action == "review":
         if plan or expected_revision is not None:
             raise InvalidInput("plan and expected_revision belong to create and update; review only reads")
-        answer = await _read(call, thread, bool(thread_id), revision)
+        answer = await plans.review(call.engine, call.scope, thread, revision=revision)
     else:
         if revision is not None:
             raise InvalidInput(
@@ -38,14 +38,6 @@ async def plan(
             expected_revision=expected_revision,
             sent=call.sent(thread_id),
         )
+        if call.default_use.thread_id:  # a request that is sent again means the thread of the first
+            call.default_use.thread_id = answer["thread_id"]
     return as_text(answer) if format == "text" else answer
-
-
-async def _read(call: Call, thread: str, named: bool, revision: int | None) -> Json:
-    """The plan; of the current conversation also when nothing of it is stored yet."""
-    try:
-        return await plans.review(call.engine, call.scope, thread, revision=revision)
-    except NotFound:
-        if named or revision is not None:
-            raise
-        return plans.nothing_yet(thread)

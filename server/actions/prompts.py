@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 
-from memstrata.extraction.hosted import hosted_kinds
-from memstrata.memory import briefing, threads
-from memstrata.memory.blocks import block
-from memstrata.memory.context import context
-from memstrata.memory.quoting import escaped, one_line, quoted_line
-from memstrata.memory.tokens import TokenCounter
-from memstrata.server.actions.background import background, counted
-from memstrata.server.actions.call import Call
-from memstrata.server.actions.working_memory import get_working_memory
-from memstrata.server.toolsets import listed
-from memstrata.storage import counts
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Json
+from layerlore.extraction.hosted import hosted_kinds
+from layerlore.memory import briefing, threads
+from layerlore.memory.blocks import block
+from layerlore.memory.context import context
+from layerlore.memory.quoting import escaped, one_line, quoted_line
+from layerlore.memory.tokens import TokenCounter
+from layerlore.server.actions.background import background, counted
+from layerlore.server.actions.call import Call
+from layerlore.server.actions.default_thread import LINE_TOKENS
+from layerlore.server.actions.working_memory import get_working_memory
+from layerlore.storage import counts
+from layerlore.storage.records import Json
 
 # Tokens of a prompt, all its messages together.
 BUDGET = 4000
@@ -59,7 +58,7 @@ wrong and what is allowed: mend that and submit again, twice at most, then leave
 
 _NO_JOBS_HERE = """\
 Tell me that you cannot keep your memory in order here: the tools for it are not listed. Whoever runs the server lists \
-them with the toolset curation (--toolsets)."""
+them with the toolset curation (--toolsets), for credentials that may write."""
 
 # How what is remembered can be changed: each line needs its tool.
 _CHANGES = (
@@ -73,8 +72,8 @@ _CHANGES = (
 
 
 async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
-    """A conversation's context, for a model that was not there. Raises NotFound, InvalidInput, LimitExceeded."""
-    thread = call.thread(thread_id)
+    """A conversation's context, for a model that was not there. Raises InvalidInput, LimitExceeded."""
+    thread = call.thread(thread_id, reads=True)
     loaded = await context.get_context(
         call.engine,
         call.scope,
@@ -82,7 +81,6 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
         query=query,
         max_tokens=BUDGET,
         format="text",
-        may_be_new=thread == call.caller.default_thread,
     )
     assert isinstance(loaded, str)
     asked = f", and answer from it: {escaped(one_line(query))!r}" if query.strip() else ""
@@ -90,20 +88,15 @@ async def load_memory(call: Call, thread_id: str, query: str) -> list[str]:
 
 
 async def resume_work(call: Call, thread_id: str) -> list[str]:
-    """Asks the model to go on with a conversation's work, with what is kept of it. Raises NotFound, InvalidInput."""
-    thread = call.thread(thread_id)
-    try:
-        kept = await briefing.resume_work(call.engine, call.scope, thread)
-    except NotFound:
-        if thread != call.caller.default_thread:
-            raise
-        kept = []
+    """Asks the model to go on with a conversation's work, with what is kept of it. Raises InvalidInput."""
+    thread = call.thread(thread_id, reads=True)
+    kept = await briefing.resume_work(call.engine, call.scope, thread)
     shown = escaped(repr(thread))
     if not kept:
         return [_NOTHING.format(thread=shown)]
-    tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in listed(call.settings)]
+    tools = [name for name in ("plan", "log_attempt", "update_working_memory") if name in call.tools]
     told = _RESUME.format(thread=shown, tools=f" ({', '.join(tools)})" if tools else "")
-    return await asyncio.to_thread(fitted, call.engine.tokens, [told, *kept])
+    return await asyncio.to_thread(fitted, call.engine.tokens, [told, *kept], BUDGET - LINE_TOKENS)
 
 
 async def review_memory(call: Call) -> list[str]:
@@ -124,7 +117,7 @@ async def review_memory(call: Call) -> list[str]:
     shown = f"the {len(rows)} newest" if held.threads > len(rows) else "all of them"
     kept = f"Kept: {held.messages} messages in {held.threads} conversations; {shown}."
     listing = block("conversations", "\n".join(rows), kept) if rows else "No conversation is kept."
-    changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in listed(call.settings)]
+    changes = [f"- {tool}: {what}" for tool, what in _CHANGES if tool in call.tools]
     mend = "\n".join(["What changes it, once I say so:", *changes]) if changes else "No tool here changes it."
     return await asyncio.to_thread(fitted, call.engine.tokens, [_REVIEW, profile, listing, mend])
 
@@ -132,7 +125,7 @@ async def review_memory(call: Call) -> list[str]:
 async def curate(call: Call) -> list[str]:
     """Has the model do the jobs that wait for one, with what waits now."""
     names = {"next": "next_memory_job", "submit": "submit_memory_job"}
-    if not set(names.values()) <= listed(call.settings):
+    if not set(names.values()) <= call.tools:
         return [_NO_JOBS_HERE]
     found = await background(call)
     waiting = counted(found.rows, hosted_kinds())

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Literal
 
-from memstrata.memory import recall, recall_text
-from memstrata.memory.acceptance import check_text, parse_time
-from memstrata.memory.ages import DAY_MS
-from memstrata.memory.reading import Detail, checked_roles
-from memstrata.memory.recall import RecallRequest
-from memstrata.server.actions.call import Call
-from memstrata.storage.records import Json
-from memstrata.storage.search import KINDS, Kind
+from layerlore.memory import recall, recall_text
+from layerlore.memory.acceptance import check_text, parse_time
+from layerlore.memory.ages import DAY_MS
+from layerlore.memory.reading import Detail, checked_roles
+from layerlore.memory.recall import RecallRequest
+from layerlore.server.actions.call import Call
+from layerlore.storage.records import Json
+from layerlore.storage.search import KINDS, Kind
 
 
 async def recall_memory(

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memstrata.memory import run_listing, runs
-from memstrata.memory.acceptance import parse_time
-from memstrata.memory.run_listing import Listing
-from memstrata.memory.runs import Brought, Suspension
-from memstrata.server.actions.call import Call
-from memstrata.server.actions.recall import last_moment
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
-from memstrata.storage.runs import Ending, Status
+from layerlore.memory import run_listing, runs
+from layerlore.memory.acceptance import parse_time
+from layerlore.memory.run_listing import Listing
+from layerlore.memory.runs import Brought, Suspension
+from layerlore.server.actions.call import Call
+from layerlore.server.actions.recall import last_moment
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.runs import Ending, Status
 
 
 async def suspend_run(

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from memstrata.memory import events
-from memstrata.memory import steps as recorded
-from memstrata.server.actions.call import Call
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory import events
+from layerlore.memory import steps as recorded
+from layerlore.server.actions.call import Call
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 
 async def record_steps(call: Call, steps: Any, thread_id: str) -> Json:
@@ -16,7 +16,7 @@ async def record_steps(call: Call, steps: Any, thread_id: str) -> Json:
 
 
 async def list_steps(call: Call, operation_id: str, limit: int, cursor: str, thread_id: str) -> Json:
-    thread = call.thread(thread_id)
+    thread = call.thread(thread_id, reads=True)
     return await recorded.list_steps(
         call.engine, call.scope, thread, operation_id=operation_id, limit=limit, cursor=cursor
     )
@@ -27,5 +27,5 @@ async def list_events(
 ) -> Json:
     if scope == "resource" and thread_id:
         raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
-    thread = call.thread(thread_id) if scope == "thread" else None
+    thread = call.thread(thread_id, reads=True) if scope == "thread" else None
     return await events.list_events(call.engine, call.scope, thread, after=after, types=types, limit=limit)

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from memstrata.memory import deleting, threads
-from memstrata.server.actions.call import Call
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
-from memstrata.storage.threads import OrderBy
+from layerlore.memory import deleting, threads
+from layerlore.server.actions.call import Call
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.threads import OrderBy
 
 
 async def list_threads(
@@ -34,8 +34,7 @@ async def update_thread(call: Call, thread_id: str, title: str, metadata: Json, 
         call.thread(thread_id),
         title=title if "title" in call.given else None,
         metadata=metadata if "metadata" in call.given else None,
-        # Null, sent, is another way to say "".
-        window=(window if window is not None else "") if "window" in call.given else None,
+        window=window if "window" in call.given else None,
         sent=call.sent(thread_id),
     )
 

@@ -2,25 +2,24 @@
 
 from typing import Any, Literal
 
-from memstrata.memory import working_memory
-from memstrata.memory.document_rules import DocumentScope
-from memstrata.memory.working_memory import Mode
-from memstrata.memory.working_memory_text import as_json, as_text
-from memstrata.server.actions.call import Call
-from memstrata.server.toolsets import listed
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
+from layerlore.memory import working_memory
+from layerlore.memory.document_rules import DocumentScope
+from layerlore.memory.working_memory import Mode
+from layerlore.memory.working_memory_text import as_json, as_text
+from layerlore.server.actions.call import Call
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
 
 
 async def get_working_memory(
     call: Call, scope: DocumentScope, thread_id: str, version: int, format: Literal["text", "json"]
 ) -> str | Json:
     document, kept = await working_memory.read(
-        call.engine, call.scope, scope, _thread(call, scope, thread_id), version=version, may_be_new=not thread_id
+        call.engine, call.scope, scope, _thread(call, scope, thread_id, reads=True), version=version
     )
     if format == "json":
         return as_json(document, kept)
-    return as_text(document, kept, writable="update_working_memory" in listed(call.settings))
+    return as_text(document, kept, writable="update_working_memory" in call.tools)
 
 
 async def update_working_memory(
@@ -34,13 +33,16 @@ async def update_working_memory(
 ) -> Json:
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
-        if content != "" or "mode" in call.given:
+        if call.given & {"content", "mode"}:
             raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
         return await working_memory.restore(
             call.engine, call.scope, scope, thread, restore_version, expected_version=expected_version, sent=sent
         )
     if "content" not in call.given:
-        raise InvalidInput("content: needed, the text or object to keep (or restore_version, to bring a version back)")
+        raise InvalidInput(
+            "content: needed, the text or object to keep (or restore_version, to bring a version back; "
+            "clear_working_memory empties a document)"
+        )
     return await working_memory.update(
         call.engine, call.scope, scope, thread, content, mode=mode, expected_version=expected_version, sent=sent
     )
@@ -58,10 +60,10 @@ async def clear_working_memory(call: Call, scope: DocumentScope, thread_id: str,
     )
 
 
-def _thread(call: Call, scope: DocumentScope, thread_id: str) -> str:
+def _thread(call: Call, scope: DocumentScope, thread_id: str, *, reads: bool = False) -> str:
     """The thread whose document is meant; none for the profile."""
     if scope == "thread":
-        return call.thread(thread_id)
+        return call.thread(thread_id, reads=reads)
     if thread_id:
         raise InvalidInput("thread_id: the user profile (scope='resource') belongs to no conversation; leave it out")
     return ""

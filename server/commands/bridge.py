@@ -1,17 +1,17 @@
-"""``memstrata bridge``: a memory that is served elsewhere, for hosts that launch a command and can set no headers."""
+"""``layerlore bridge``: a memory that is served elsewhere, for hosts that launch a command and can set no headers."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 
-from memstrata.server.bridging import run_bridge
-from memstrata.server.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
-from memstrata.server.certificates import trusted
-from memstrata.server.exposure import is_loopback
-from memstrata.server.remote_server import Remote
-from memstrata.server.settings import Settings, SettingsError
-from memstrata.server.standard_streams import claim_stdio
+from layerlore.server.bridging import run_bridge
+from layerlore.server.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from layerlore.server.certificates import trusted
+from layerlore.server.exposure import is_loopback
+from layerlore.server.remote_server import Remote
+from layerlore.server.settings import Settings, SettingsError
+from layerlore.server.standard_streams import claim_stdio
 
 MCP = "/mcp"
 
@@ -49,9 +49,10 @@ def _key(settings: Settings) -> str:
     try:
         key = (Path(file).expanduser().read_text(encoding="utf-8-sig") if file else given).strip()
     except (OSError, RuntimeError, ValueError) as error:
-        raise SettingsError(f"bridge.key_file: {file} cannot be read ({type(error).__name__})") from None
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
+        raise SettingsError(f"bridge.key_file: {file} cannot be read: {why}") from None
     if not key:
-        raise SettingsError("bridge: a key is needed: --key-file FILE, or the variable MEMSTRATA_BRIDGE__KEY")
+        raise SettingsError("bridge: a key is needed: --key-file FILE, or the variable LAYERLORE_BRIDGE__KEY")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise SettingsError("bridge: the key must be one word of printable ASCII, alone in its file")
     return key

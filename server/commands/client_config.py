@@ -2,14 +2,10 @@
 
 import json
 import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 NAME = "memory"
-FROM_THE_REGISTRY = ("uvx", "memstrata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +16,6 @@ class Snippet:
     where: str
     text: str
     file: str
-
-
-def launch_command() -> tuple[str, ...]:
-    """How a host starts this memstrata: the program beside the running Python, else the released one through uvx."""
-    folder = Path(sys.executable).parent
-    program = shutil.which("memstrata", path=str(folder))
-    # uvx runs programs out of a cache of archives, where they do not stay.
-    if program is None or any(part.startswith("archive-v") for part in folder.parts):
-        return FROM_THE_REGISTRY
-    return (program,)
 
 
 def snippets(command: Sequence[str]) -> list[Snippet]:

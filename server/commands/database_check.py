@@ -8,12 +8,12 @@ from typing import Literal
 
 import asyncpg
 
-from memstrata.server.database_url import without_password
-from memstrata.server.settings import Settings
-from memstrata.storage import sqlite_driver
-from memstrata.storage.database import sqlite_path
-from memstrata.storage.migrations.runner import latest_version
-from memstrata.storage.sqlite_database import MEMORY
+from layerlore.server.database_url import without_password
+from layerlore.server.settings import Settings
+from layerlore.storage import sqlite_driver
+from layerlore.storage.database import sqlite_path
+from layerlore.storage.migrations.runner import latest_version
+from layerlore.storage.sqlite_database import MEMORY
 
 CONNECT_SECONDS = 5.0
 
@@ -31,7 +31,7 @@ class DatabaseState:
 
     @property
     def latest(self) -> int:
-        """The newest schema version that this memstrata knows."""
+        """The newest schema version that this layerlore knows."""
         return latest_version(self.kind)
 
     @property

@@ -1,4 +1,4 @@
-"""``memstrata demo``: a real server over stdio, driven by the official client, and what it remembers when restarted."""
+"""``layerlore demo``: a real server over stdio, driven by the official client, and what it remembers when restarted."""
 
 import asyncio
 import contextlib
@@ -20,18 +20,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memstrata.server.commands.client_config import launch_command, snippets
-from memstrata.server.commands.demo_story import Story, story
-from memstrata.server.local_key import key_file, read_key
-from memstrata.server.settings import Settings
-from memstrata.storage.errors import MemstrataError
+from layerlore.server.commands.client_config import snippets
+from layerlore.server.commands.demo_story import Story, story
+from layerlore.server.local_key import key_file, read_key
+from layerlore.server.program import launch_command, shell_command
+from layerlore.server.settings import Settings
+from layerlore.storage.errors import LayerloreError
 
 PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _ROLES = {"user": "cyan", "assistant": "green"}
 
 
-class DemoFailed(MemstrataError):
+class DemoFailed(LayerloreError):
     pass
 
 
@@ -60,8 +61,8 @@ def demo(settings: Settings) -> int:
     Raises DemoFailed, KeyUnusable or OSError.
     """
     console = Console(markup=False, highlight=False)
-    with tempfile.TemporaryDirectory(prefix="memstrata-demo-", ignore_cleanup_errors=True) as folder:
-        console.print(f"memstrata {version('memstrata')}: a memory for agents", style="bold")
+    with tempfile.TemporaryDirectory(prefix="layerlore-demo-", ignore_cleanup_errors=True) as folder:
+        console.print(f"layerlore {version('layerlore')}: a memory for agents", style="bold")
         console.print("A server on a database in a temporary folder, called by the official MCP client;")
         console.print("its first call waits until the database is open.")
         asyncio.run(_remember_and_recall(console, Path(folder), story()))
@@ -116,7 +117,7 @@ async def _until_embedded(session: _Session) -> Text:
 @contextlib.asynccontextmanager
 async def _server(folder: Path) -> AsyncIterator[_Session]:
     """A server process on the folder's database, ended with the block. Raises DemoFailed for whatever went wrong."""
-    arguments = ["-m", "memstrata.server", "--data-dir", str(folder)]
+    arguments = ["-m", "layerlore.server", "--data-dir", str(folder)]
     log = folder / "server.log"
     try:
         with log.open("w", encoding="utf-8") as errlog, anyio.fail_after(PATIENCE_SECONDS):
@@ -172,15 +173,15 @@ def _status_line(status: dict[str, Any]) -> str:
 
 
 def show_connecting(console: Console, settings: Settings) -> None:
-    """How each host is told of this memstrata, over stdio and over HTTP. Raises KeyUnusable or OSError."""
+    """How each host is told of this layerlore, over stdio and over HTTP. Raises KeyUnusable or OSError."""
     console.print("\nConnect your agents (memory is kept in your own data folder then)", style="bold")
     for snippet in snippets(launch_command()):
         console.print(Text.assemble((snippet.host, "bold"), f": {snippet.where}"), soft_wrap=True)
         console.print(Text(snippet.text), style="cyan", soft_wrap=True)
     key, url = read_key(settings.data_dir), f"http://127.0.0.1:{settings.http.port}"
-    over_http = f": memstrata serve, then {url}/mcp (SSE: {url}/sse) with the header"
+    over_http = f": {shell_command('serve')}, then {url}/mcp (SSE: {url}/sse) with the header"
     console.print(Text.assemble(("Over HTTP", "bold"), over_http), soft_wrap=True)
     console.print(Text(f"Authorization: Bearer {key or 'KEY'}"), style="cyan", soft_wrap=True)
     if key is None:
         file = key_file(settings.data_dir)
-        console.print(f"The first start writes KEY to {file}; memstrata doctor shows it.", soft_wrap=True)
+        console.print(f"The first start writes KEY to {file}; {shell_command('doctor')} shows it.", soft_wrap=True)

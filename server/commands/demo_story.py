@@ -1,4 +1,4 @@
-"""The conversations that ``memstrata demo`` remembers, and what it asks about them."""
+"""The conversations that ``layerlore demo`` remembers, and what it asks about them."""
 
 import secrets
 from dataclasses import dataclass

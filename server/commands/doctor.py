@@ -1,4 +1,4 @@
-"""``memstrata doctor``: what memory needs, what of it is there, what will degrade and how to mend it."""
+"""``layerlore doctor``: what memory needs, what of it is there, what will degrade and how to mend it."""
 
 import asyncio
 import json
@@ -12,18 +12,19 @@ from itertools import groupby
 
 from rich.console import Console
 
-from memstrata.extraction.chat.automatic import told
-from memstrata.memory.embedding.minilm import installed_weights
-from memstrata.memory.embedding.port import EmbeddingFailed
-from memstrata.memory.tokens import ESTIMATE, load_counter, shipped_encodings
-from memstrata.server.commands.database_check import DatabaseState, look_at_database
-from memstrata.server.commands.findings import Finding, on_disk, wanted
-from memstrata.server.exposure import reached_by_others
-from memstrata.server.local_key import KeyUnusable, key_file, read_key
-from memstrata.server.settings import Settings
-from memstrata.server.thinking import chosen_models
-from memstrata.storage import sqlite_driver
-from memstrata.storage.sqlite_database import MEMORY
+from layerlore.extraction.chat.automatic import told
+from layerlore.memory.embedding.minilm import installed_weights
+from layerlore.memory.embedding.port import EmbeddingFailed
+from layerlore.memory.tokens import ESTIMATE, load_counter, shipped_encodings
+from layerlore.server.commands.database_check import DatabaseState, look_at_database
+from layerlore.server.commands.findings import Finding, on_disk, wanted
+from layerlore.server.exposure import reached_by_others
+from layerlore.server.local_key import KeyUnusable, key_file, read_key
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings
+from layerlore.server.thinking import chosen_models
+from layerlore.storage import sqlite_driver
+from layerlore.storage.sqlite_database import MEMORY
 
 MODEL_KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "MISTRAL_API_KEY", "GROQ_API_KEY"),
@@ -49,8 +50,8 @@ def doctor(settings: Settings, *, as_json: bool) -> int:
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, section by section. Nothing is made or changed."""
     state = asyncio.run(look_at_database(settings))
-    yield Finding("memstrata", "version", version("memstrata"))
-    yield Finding("memstrata", "Python", f"{platform.python_version()} ({sys.executable})")
+    yield Finding("layerlore", "version", version("layerlore"))
+    yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
     yield from _settings(settings)
     yield from _database(settings, state)
     yield from _sqlite(state)
@@ -62,12 +63,12 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
-    yield Finding("memstrata", "scope", f"agent {settings.agent}, resource {settings.resource}")
+    yield Finding("layerlore", "scope", f"agent {settings.agent}, resource {settings.resource}")
     off = "nothing is stored and nothing is remembered: set memory = on"
-    yield wanted("memstrata", "memory", settings.memory == "on", yes="on", no="off", mend=off)
+    yield wanted("layerlore", "memory", settings.memory == "on", yes="on", no="off", mend=off)
     as_sent = f"stored as sent (redaction = {settings.redaction})"
     yield wanted(
-        "memstrata",
+        "layerlore",
         "secrets",
         settings.redaction == "all",
         yes="masked before they are stored",
@@ -104,8 +105,8 @@ def _schema(state: DatabaseState) -> Finding:
         "tables",
         state.version <= state.latest,
         yes=behind if state.version < state.latest else f"up to date (version {state.version})",
-        no=f"version {state.version}, but this memstrata knows versions up to {state.latest}",
-        mend="a newer memstrata wrote this database: upgrade memstrata, or name another database",
+        no=f"version {state.version}, but this layerlore knows versions up to {state.latest}",
+        mend="a newer layerlore wrote this database: upgrade layerlore, or name another database",
         state="failed",
     )
 
@@ -177,7 +178,7 @@ def _embedder(settings: Settings) -> Finding:
 
 def _tokens() -> Finding:
     counter = load_counter()
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or shipped_encodings()
+    folder = shipped_encodings()
     mend = "no encoding file was found, so four characters count as one token: reinstall litellm, which ships it"
     counts = counter.name != ESTIMATE
     return wanted("tokens", "encoding", counts, yes=f"{counter.name}, from {folder}", no=counter.name, mend=mend)
@@ -186,7 +187,7 @@ def _tokens() -> Finding:
 def _http(settings: Settings) -> Iterator[Finding]:
     http, file = settings.http, key_file(settings.data_dir)
     host = f"[{http.host}]" if ":" in http.host else http.host
-    yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `memstrata serve` runs")
+    yield Finding("HTTP", "address", f"http://{host}:{http.port}/mcp once `{shell_command('serve')}` runs")
     try:
         key = read_key(settings.data_dir)
     except (KeyUnusable, OSError) as error:
@@ -195,9 +196,9 @@ def _http(settings: Settings) -> Iterator[Finding]:
     if not http.auth:
         yield Finding("HTTP", "key", "none is asked for (http.auth = false)")
     elif reached_by_others(settings):
-        yield Finding("HTTP", "key", "those that `memstrata keys` makes, and [jwt]")
+        yield Finding("HTTP", "key", f"those that `{shell_command('keys')}` makes, and [jwt]")
     elif key is None:
-        yield Finding("HTTP", "key", f"written to {file} by the first `memstrata serve`")
+        yield Finding("HTTP", "key", f"written to {file} by the first `{shell_command('serve')}`")
     else:
         yield on_disk("HTTP", "key", f"{key} (in {file})", file, closed="rwx", risk="can read the key")
 

@@ -1,17 +1,18 @@
-"""``memstrata erase``: what is kept of somebody is erased for good, also while servers run."""
+"""``layerlore erase``: what is kept of somebody is erased for good, also while servers run."""
 
 import asyncio
 import json
 import sys
 from dataclasses import dataclass
 
-from memstrata.memory.engine import Engine
-from memstrata.memory.erasing import Receipt, shown
-from memstrata.memory.erasing import erase as erase_for_good
-from memstrata.memory.quoting import one_line
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings, SettingsError
-from memstrata.storage.records import Json, Origin, Tenant
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.engine import Engine
+from layerlore.memory.erasing import Receipt, shown
+from layerlore.memory.erasing import erase as erase_for_good
+from layerlore.memory.quoting import one_line
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.settings import Settings, SettingsError
+from layerlore.storage.records import Json, Origin, Tenant
 
 _BYTES = {
     "erased": "the file was rewritten: no byte of it is left there",
@@ -45,7 +46,7 @@ def erase(settings: Settings, asked: Asked, *, dry_run: bool, sure: bool, as_jso
         )
     receipt = asyncio.run(_erase(settings, asked, dry_run=dry_run, sure=sure))
     if receipt is None:
-        sys.stderr.write("memstrata: nothing was erased\n")
+        sys.stderr.write("layerlore: nothing was erased\n")
         return 1
     if as_json:
         told = {"asked": _as_json(asked), **shown(receipt)}
@@ -68,7 +69,7 @@ async def _erase(settings: Settings, asked: Asked, *, dry_run: bool, sure: bool)
 async def _act(engine: Engine, asked: Asked, *, dry_run: bool) -> Receipt:
     return await erase_for_good(
         engine,
-        Tenant(asked.tenant),
+        Tenant(check_id(asked.tenant, "--tenant", engine.limits.id_chars)),
         asked.resource,
         agent_id=asked.agent,
         thread_id=asked.thread,

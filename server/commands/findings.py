@@ -1,4 +1,4 @@
-"""What ``memstrata doctor`` found."""
+"""What ``layerlore doctor`` found."""
 
 import os
 import stat

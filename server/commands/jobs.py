@@ -1,23 +1,24 @@
-"""``memstrata jobs``: the background work that waits or failed, and how to have it tried again."""
+"""``layerlore jobs``: the background work that waits or failed, and how to have it tried again."""
 
 import asyncio
 import json
 import sys
 
-from memstrata.extraction.chat.automatic import told
-from memstrata.memory import journaling
-from memstrata.memory.ages import iso
-from memstrata.memory.engine import Engine
-from memstrata.memory.journaling import Wrote
-from memstrata.memory.quoting import one_line
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.server.thinking import chosen_models
-from memstrata.storage import jobs as stored
-from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.chat.automatic import told
+from layerlore.memory import journaling
+from layerlore.memory.ages import iso
+from layerlore.memory.engine import Engine
+from layerlore.memory.journaling import Wrote
+from layerlore.memory.quoting import one_line
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings
+from layerlore.server.thinking import chosen_models
+from layerlore.storage import jobs as stored
+from layerlore.storage.jobs import JobRow
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 _BY = Origin("command line", "jobs", "command:jobs")
 _OF_RESOURCE = "(of all threads)"
@@ -48,7 +49,7 @@ def jobs(settings: Settings, *, resume: bool, as_json: bool) -> int:
     if not rows:
         sys.stdout.write(f"nothing waits for agent {settings.agent!r} and resource {settings.resource!r}\n")
     if any(row.state == "dead" for row in rows):
-        sys.stdout.write("\n`memstrata jobs --resume` makes the dead ones due again.\n")
+        sys.stdout.write(f"\n`{shell_command('jobs', '--resume')}` makes the dead ones due again.\n")
     sys.stdout.write(f"\nmodel: {told(chosen_models(settings.llm))}\n")
     return 0
 

@@ -1,4 +1,4 @@
-"""``memstrata journal``: who wrote what when, as the operator of an installation reads it."""
+"""``layerlore journal``: who wrote what when, as the operator of an installation reads it."""
 
 import asyncio
 import json
@@ -8,29 +8,26 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from memstrata.memory.acceptance import parse_time
-from memstrata.memory.ages import iso
-from memstrata.memory.journaling import line_of, resource_mark
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.lengths import length_ms
-from memstrata.server.commands.stored import expect_database
-from memstrata.server.settings import Settings, SettingsError
-from memstrata.storage import journal as stored
-from memstrata.storage.database import open_database, sqlite_path
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.installation import hmac_key
-from memstrata.storage.journal import Act, Journaled, Outcome, Wanted
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.memory.acceptance import parse_time
+from layerlore.memory.ages import iso
+from layerlore.memory.journaling import line_of, resource_mark
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.commands.lengths import length_ms
+from layerlore.server.commands.opened import known_database
+from layerlore.server.commands.tables import print_table
+from layerlore.server.settings import Settings, SettingsError
+from layerlore.storage import journal as stored
+from layerlore.storage.database import sqlite_path
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.installation import hmac_key
+from layerlore.storage.journal import Act, Journaled, Outcome, Wanted
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Database, Tx
 
 T = TypeVar("T")
 
 _MARK_SHOWN = 12
-_NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
+_HEADINGS = ("at", "tenant", "agent", "resource", "principal", "client", "tool", "outcome", "counts")
 _BY = Origin("command line", "journal", "command:journal")
 
 
@@ -66,7 +63,7 @@ def journal(settings: Settings, asked: Asked, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.writelines(json.dumps(_as_json(row)) + "\n" for row in rows)
     elif rows:
-        _print_table(rows)
+        print_table(_HEADINGS, [_row(row) for row in rows])
     else:
         sys.stdout.write("the journal has no such lines\n")
     return 0
@@ -106,17 +103,13 @@ async def _in_database(settings: Settings, act: Act, use: Callable[[Database], A
     if sqlite_path(settings.database.get_secret_value(), settings.database_file) is None:
         owner = settings.postgres.owner_url
         settings = settings.model_copy(update={"database": owner}) if owner.get_secret_value() else settings
-    await expect_database(settings, off="there is no journal", absent="there is no journal")
-    database = await open_database(settings.database.get_secret_value(), settings.database_file)
-    try:
+    async with known_database(settings, off="there is no journal", absent="there is no journal") as database:
         if not await database.read_installation(stored.may, act):
             raise InvalidInput(
                 "this role may only append to the journal: read it as the role that owns the tables, with --owner-url "
-                "or the variable MEMSTRATA_POSTGRES__OWNER_URL"
+                "or the variable LAYERLORE_POSTGRES__OWNER_URL"
             )
         return await use(database)
-    finally:
-        await database.close()
 
 
 def _ago(given: str, now: int) -> int | None:
@@ -154,17 +147,12 @@ def _as_json(row: Journaled) -> Json:
     }
 
 
-def _print_table(rows: list[Journaled]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("at", "tenant", "agent", "resource", "principal", "client", "tool", "outcome", "counts"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        line = row.line
-        outcome = line.outcome if line.reason is None else f"{line.outcome}: {line.reason}"
-        counts = ", ".join(f"{name} {number:,}" for name, number in line.counts.items())
-        who = (row.tenant_id, row.agent_id, line.resource_mark[:_MARK_SHOWN], line.principal, line.client, line.tool)
-        table.add_row(*map(_printable, (iso(line.at), *who, outcome, counts)))
-    Console(width=_NEVER_CUT, highlight=False, markup=False).print(table)
+def _row(row: Journaled) -> list[str]:
+    line = row.line
+    outcome = line.outcome if line.reason is None else f"{line.outcome}: {line.reason}"
+    counts = ", ".join(f"{name} {number:,}" for name, number in line.counts.items())
+    who = (row.tenant_id, row.agent_id, line.resource_mark[:_MARK_SHOWN], line.principal, line.client, line.tool)
+    return [_printable(each) for each in (iso(line.at), *who, outcome, counts)]
 
 
 def _printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``memstrata keys``: keys of the HTTP endpoints are made, listed and revoked, also while servers run."""
+"""``layerlore keys``: keys of the HTTP endpoints are made, listed and revoked, also while servers run."""
 
 import asyncio
 import json
@@ -8,33 +8,31 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.ages import iso
-from memstrata.memory.journaling import line_of
-from memstrata.memory.limits import Limits
-from memstrata.server.access.keys import CACHED_SECONDS, digest_of, is_key_id, new_key
-from memstrata.server.access.principal import RIGHTS, Right
-from memstrata.server.commands.lengths import DAY_MS, length_ms
-from memstrata.server.commands.stored import expect_database
-from memstrata.server.settings import Settings, SettingsError
-from memstrata.storage import api_keys, journal
-from memstrata.storage.database import open_database, sqlite_path
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.installation import hmac_key
-from memstrata.storage.journal import Line
-from memstrata.storage.records import ApiKey, Json, Origin, Scope, Tenant
-from memstrata.storage.sqlite_database import MEMORY
-from memstrata.storage.transaction import Database, Tx
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.ages import iso
+from layerlore.memory.journaling import line_of
+from layerlore.memory.limits import Limits
+from layerlore.server.access.keys import CACHED_SECONDS, digest_of, is_key_id, new_key
+from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.commands.lengths import DAY_MS, length_ms
+from layerlore.server.commands.opened import known_database, opened_database
+from layerlore.server.commands.tables import print_table
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings, SettingsError
+from layerlore.storage import api_keys, journal
+from layerlore.storage.database import sqlite_path
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.installation import hmac_key
+from layerlore.storage.journal import Line
+from layerlore.storage.records import ApiKey, Json, Origin, Scope, Tenant
+from layerlore.storage.sqlite_database import MEMORY
+from layerlore.storage.transaction import Database, Tx
 
 T = TypeVar("T")
 
 _NO_KEYS = "there are no keys"
 _LONGEST_MS = 36_500 * DAY_MS
-_NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
+_HEADINGS = ("id", "tenant", "agents", "resource", "rights", "created", "expires", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def show(settings: Settings, tenant: str | None, *, as_json: bool) -> int:
     if as_json:
         sys.stdout.write(_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]}))
     elif keys:
-        _print_table(keys, now)
+        print_table(_HEADINGS, [_row(key, now) for key in keys])
     else:
         sys.stdout.write("there are no keys\n" if tenant is None else f"there are no keys of tenant {tenant!r}\n")
     return 0
@@ -99,7 +97,9 @@ def revoke(settings: Settings, key_id: str) -> int:
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     if not is_key_id(key_id):  # it may be a whole key, and is not repeated
-        raise InvalidInput("that is no key's id; `memstrata keys list` shows the ids: 8 letters and digits")
+        raise InvalidInput(
+            f"that is no key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits"
+        )
     now = time.time_ns() // 1_000_000
     before = asyncio.run(_in_known_database(settings, lambda opened: _revoke(opened, key_id, now)))
     if before.revoked_at is not None:
@@ -112,16 +112,13 @@ def revoke(settings: Settings, key_id: str) -> int:
 
 
 async def _in_known_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
-    await expect_database(settings, off=_NO_KEYS, absent=_NO_KEYS)
-    return await _in_database(settings, act)
+    async with known_database(settings, off=_NO_KEYS, absent=_NO_KEYS) as database:
+        return await act(database)
 
 
 async def _in_database(settings: Settings, act: Callable[[Database], Awaitable[T]]) -> T:
-    database = await open_database(settings.database.get_secret_value(), settings.database_file)
-    try:
+    async with opened_database(settings) as database:
         return await act(database)
-    finally:
-        await database.close()
 
 
 async def _create(database: Database, key: ApiKey, digest: str) -> None:
@@ -141,7 +138,7 @@ async def _revoke(database: Database, key_id: str, now: int) -> ApiKey:
     """The key as it was before."""
     key = next((key for key in await _listed(database) if key.key_id == key_id), None)
     if key is None:
-        raise NotFound(f"there is no key {key_id!r}; `memstrata keys list` shows those there are")
+        raise NotFound(f"there is no key {key_id!r}; `{shell_command('keys', 'list')}` shows those there are")
 
     async def write(tx: Tx, tenant: Tenant) -> None:
         if await api_keys.revoke(tx, tenant, key_id, now):
@@ -224,19 +221,14 @@ def _json(shown: Json) -> str:
     return json.dumps(shown, ensure_ascii=False, indent=2) + "\n"
 
 
-def _print_table(keys: list[ApiKey], now: int) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("id", "tenant", "agents", "resource", "rights", "created", "expires", "state"):
-        table.add_column(heading, overflow="fold")
-    for key in keys:
-        table.add_row(
-            key.key_id,
-            key.tenant_id,
-            "(any)" if key.agents is None else ", ".join(key.agents),
-            "(any)" if key.resource_id is None else key.resource_id,
-            ",".join(key.rights),
-            iso(key.created_at),
-            "never" if key.expires_at is None else iso(key.expires_at),
-            _state(key, now),
-        )
-    Console(width=_NEVER_CUT, highlight=False, markup=False).print(table)
+def _row(key: ApiKey, now: int) -> list[str]:
+    return [
+        key.key_id,
+        key.tenant_id,
+        "(any)" if key.agents is None else ", ".join(key.agents),
+        "(any)" if key.resource_id is None else key.resource_id,
+        ",".join(key.rights),
+        iso(key.created_at),
+        "never" if key.expires_at is None else iso(key.expires_at),
+        _state(key, now),
+    ]

@@ -1,15 +1,15 @@
-"""``memstrata migrate``: brings the tables up to date; with the URL of their owner, for the role that serves."""
+"""``layerlore migrate``: brings the tables up to date; with the URL of their owner, for the role that serves."""
 
 import asyncio
 import sys
 
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.database_url import check
-from memstrata.server.settings import Settings
-from memstrata.storage.database import open_database, sqlite_path
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.postgres_roles import role_of
+from layerlore.server.commands.database_check import look_at_database
+from layerlore.server.database_url import check
+from layerlore.server.settings import Settings
+from layerlore.storage.database import open_database, sqlite_path
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.postgres_roles import role_of
 
 
 def migrate(settings: Settings, owner_url: str) -> int:
@@ -37,7 +37,7 @@ async def _migrate_as_owner(settings: Settings, owner_url: str) -> int:
     if standing.above:
         raise InvalidInput(
             f"--owner-url: {standing.above}, and what its functions look up would be held by no policy; "
-            f"as a superuser: CREATE ROLE memstrata_owner LOGIN NOSUPERUSER NOBYPASSRLS, to own the tables"
+            f"as a superuser: CREATE ROLE layerlore_owner LOGIN NOSUPERUSER NOBYPASSRLS, to own the tables"
         )
     if owner and owner != own:
         raise InvalidInput(

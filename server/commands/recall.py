@@ -1,4 +1,4 @@
-"""``memstrata recall``: what an agent would be told, for people to see, and why."""
+"""``layerlore recall``: what an agent would be told, for people to see, and why."""
 
 import asyncio
 import json
@@ -6,25 +6,21 @@ import re
 import sys
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from memstrata.server.access.credentials import local_principal
-from memstrata.server.actions.call import Call
-from memstrata.server.actions.recall import recall_memory
-from memstrata.server.caller import Caller, scope_of
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.server.tool_server import checked
-from memstrata.server.tools.recall import TOOLS
-from memstrata.storage.records import Json
+from layerlore.server.access.credentials import local_principal
+from layerlore.server.actions.call import Call
+from layerlore.server.actions.recall import recall_memory
+from layerlore.server.caller import Caller, scope_of
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.commands.tables import print_table
+from layerlore.server.settings import Settings
+from layerlore.server.tool_server import checked
+from layerlore.server.tools.recall import TOOLS
+from layerlore.storage.records import Json
 
 PATIENCE_MS = 20_000
 """A person waits anyway: for the embedder, which has to be loaded first."""
 # As much as the tool gives in one answer.
 _MOST_TOKENS = 20_000
-_NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
 # What was said may hold any character: none of them is to move a terminal's cursor, or to colour what follows.
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _SHOWN_FOR_CONTROL = "\ufffd"
@@ -44,7 +40,7 @@ def recall(settings: Settings, question: str, *, limit: int, thread_id: str, exp
     answer, *explained = asyncio.run(_answers(settings, [asked | form for form in forms]))
     sys.stdout.write(_harmless(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
     for parts in explained:
-        _show(Console(width=_NEVER_CUT, highlight=False, markup=False), parts["hits"])
+        _show(parts["hits"])
     return 0
 
 
@@ -57,32 +53,31 @@ async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
         caller = Caller(person, scope_of(person, "", ""), settings.thread, "", "command line")
         (declared,) = TOOLS
         tool = declared.tool
-        return [
-            await recall_memory(
-                Call(tool.name, engine, settings, caller, frozenset(arguments)), **checked(tool, arguments)
-            )
-            for arguments in asked
-        ]
+        answers = []
+        for arguments in asked:
+            values, given = checked(tool, arguments)
+            answers.append(await recall_memory(Call(tool.name, engine, settings, caller, given), **values))
+        return answers
 
 
-def _show(console: Console, hits: list[Json]) -> None:
+def _show(hits: list[Json]) -> None:
     if not hits:
         return
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("hit", justify="right")
-    table.add_column("message")
-    table.add_column("score", justify="right")
-    for name in _PARTS:
-        table.add_column(name, justify="right")
-    table.add_column("words", overflow="fold")
-    for number, hit in enumerate(hits, 1):
-        parts = hit["parts"]
-        words = [*parts["words"], *(f"({word})" for word in parts["context_words"])]
-        numbers = ["" if parts[name] is None else f"{parts[name]:.2f}" for name in _PARTS]
-        place = f"{_harmless(hit['thread_id'])} #{hit['seq']}"
-        table.add_row(str(number), place, f"{hit['score']:.2f}", *numbers, ", ".join(words))
-    console.print(table)
-    console.print("score = relevance x ranking / the best ranking; ranking = (lexical + ... + session) x recency")
+    rows = [[str(number), _harmless(_place(hit)), *_scores(hit)] for number, hit in enumerate(hits, 1)]
+    headings = ("hit", "from", "score", *_PARTS, "words")
+    print_table(headings, rows, numbers=("hit", "score", *_PARTS))
+    sys.stdout.write("score = relevance x ranking / the best ranking; ranking = (lexical + ... + session) x recency\n")
+
+
+def _place(hit: Json) -> str:
+    return f"entry {hit['id']}" if hit["kind"] == "entry" else f"{hit['thread_id']} #{hit['seq']}"
+
+
+def _scores(hit: Json) -> list[str]:
+    parts = hit["parts"]
+    words = [*parts["words"], *(f"({word})" for word in parts["context_words"])]
+    numbers = ["" if parts[name] is None else f"{parts[name]:.2f}" for name in _PARTS]
+    return [f"{hit['score']:.2f}", *numbers, _harmless(", ".join(words))]
 
 
 def _harmless(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``memstrata redact``: secrets in what is stored already are masked, also while servers run."""
+"""``layerlore redact``: secrets in what is stored already are masked, also while servers run."""
 
 import asyncio
 import json
@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.quoting import one_line
-from memstrata.memory.redacting import Redacted
-from memstrata.memory.redacting import redact as mask_stored
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.storage.records import Json, Origin, Tenant
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.quoting import one_line
+from layerlore.memory.redacting import Redacted
+from layerlore.memory.redacting import redact as mask_stored
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings
+from layerlore.storage.records import Json, Origin, Tenant
 
 LINE_SECONDS = 5.0
 """How often a line says how far it is."""
@@ -56,7 +57,7 @@ def _progress() -> Callable[[int], None]:
         so_far += rows
         if time.monotonic() - told_at >= LINE_SECONDS:
             told_at = time.monotonic()
-            sys.stderr.write(f"memstrata: looked at {so_far:,} rows\n")
+            sys.stderr.write(f"layerlore: looked at {so_far:,} rows\n")
 
     return told
 
@@ -71,7 +72,8 @@ def _lines(settings: Settings, tenant: str | None, done: Redacted) -> list[str]:
     else:
         lines = [f"nothing to mask: no secret that is known is stored of {whose}"]
     if done.rows and done.bytes is not None:
-        lines += [_BYTES[done.bytes], "vectors of what was masked are made anew by servers, or by memstrata reindex"]
+        anew = f"vectors of what was masked are made anew by servers, or by {shell_command('reindex')}"
+        lines += [_BYTES[done.bytes], anew]
     if done.rows.get("runs"):
         would = "would be" if done.dry_run else "were"
         lines.append(f"checkpoints {would} masked, too: whoever resumes such a run finds marks where secrets were")

@@ -1,4 +1,4 @@
-"""``memstrata reindex``: the search index and the vectors are brought up to date, while one looks on."""
+"""``layerlore reindex``: the search index and the vectors are brought up to date, while one looks on."""
 
 import asyncio
 import sys
@@ -10,14 +10,14 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine
-from memstrata.memory.reindexing import rebuild_all, rebuild_old
-from memstrata.memory.vector_writing import VectorWriter
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.storage import places, vectors
-from memstrata.storage.errors import Conflict
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine
+from layerlore.memory.reindexing import rebuild_all, rebuild_old
+from layerlore.memory.vector_writing import VectorWriter
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.settings import Settings
+from layerlore.storage import places, vectors
+from layerlore.storage.errors import Conflict
 
 LINE_SECONDS = 5.0
 """Where there is no terminal, how often a line says how far it is."""

@@ -1,18 +1,19 @@
-"""``memstrata restore``: what was deleted is listed, or there again."""
+"""``layerlore restore``: what was deleted is listed, or there again."""
 
 import asyncio
 import sys
 
-from memstrata.memory.ages import age, iso
-from memstrata.memory.deleting import deletions_to_undo
-from memstrata.memory.deleting import restore as undo
-from memstrata.memory.engine import Engine
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.restoration import Deletion
+from layerlore.memory.ages import age, iso
+from layerlore.memory.deleting import deletions_to_undo
+from layerlore.memory.deleting import restore as undo
+from layerlore.memory.engine import Engine
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.commands.stored import stored_memory
+from layerlore.server.program import shell_command
+from layerlore.server.settings import Settings
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.restoration import Deletion
 
 
 def restore(settings: Settings, deletion_uid: str | None, thread_id: str | None) -> int:
@@ -44,7 +45,9 @@ def _newest_of(thread_id: str, deletions: list[Deletion]) -> str:
     for deletion in deletions:
         if deletion.thread_id == thread_id:
             return deletion.deletion_uid
-    raise NotFound(f"there is no delete of thread {thread_id!r} to undo; `memstrata restore` lists those there are")
+    raise NotFound(
+        f"there is no delete of thread {thread_id!r} to undo; `{shell_command('restore')}` lists those there are"
+    )
 
 
 def _messages(deletion: Deletion) -> str:
@@ -60,5 +63,5 @@ def _list(engine: Engine, scope: Scope, deletions: list[Deletion]) -> None:
         columns = (deletion.deletion_uid, f"{deletion.kind:<8}", f"{_messages(deletion):>13}", when, deletion.thread_id)
         sys.stdout.write("  ".join(columns) + "\n")
     sys.stdout.write(
-        f"\n`memstrata restore ID` undoes one; each is erased {engine.deleted_days} days after it was made.\n"
+        f"\n`{shell_command('restore', 'ID')}` undoes one; each is erased {engine.deleted_days} days after it was made.\n"
     )

@@ -3,12 +3,11 @@
 import asyncio
 import time
 
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.exposure import Served
-from memstrata.server.settings import Settings
-from memstrata.server.several_tenants import one_tenant_only
-from memstrata.storage import api_keys
-from memstrata.storage.database import open_database
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.exposure import Served
+from layerlore.server.settings import Settings
+from layerlore.storage import api_keys
+from layerlore.storage.database import open_database
 
 
 def look(settings: Settings) -> Served:
@@ -22,6 +21,6 @@ async def _look(settings: Settings) -> Served:
         now = time.time_ns() // 1_000_000
         any_key = await database.read_installation(api_keys.any_usable, now)
         others = bool(settings.jwt.issuer) or await database.read_installation(api_keys.any_usable, now, LOCAL_TENANT)
-        return Served(any_key, one_tenant_only(database) if others else "")
+        return Served(any_key, database.unfit if others else "")
     finally:
         await database.close()

@@ -1,27 +1,24 @@
-"""``memstrata usage``: tokens and money spent, as an operator sees them."""
+"""``layerlore usage``: tokens and money spent, as an operator sees them."""
 
 import asyncio
 import json
 import sys
 from typing import Literal
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
-from memstrata.memory.usage import shown_model, total
-from memstrata.memory.usage_shapes import NANO
-from memstrata.server.access.principal import LOCAL_TENANT
-from memstrata.server.commands.stored import stored_memory
-from memstrata.server.settings import Settings
-from memstrata.storage import usage as stored
-from memstrata.storage.records import Json, Scope, Tenant
-from memstrata.storage.transaction import Database
-from memstrata.storage.usage import OfOwner, Spent
+from layerlore.memory.usage import shown_model, total
+from layerlore.memory.usage_shapes import NANO
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.commands.opened import known_database
+from layerlore.server.commands.tables import print_table
+from layerlore.server.settings import Settings
+from layerlore.storage import usage as stored
+from layerlore.storage.records import Json, Scope, Tenant
+from layerlore.storage.transaction import Database
+from layerlore.storage.usage import OfOwner, Spent
 
 By = Literal["thread", "resource", "agent"]
 
-_NEVER_CUT = 10_000  # in columns: a terminal that is narrower wraps
+_NUMBERS = ("calls", "input", "output", "US dollars", "unpriced")
 _GONE = "(deleted)"
 _NO_MODEL = "(none named)"
 
@@ -37,7 +34,7 @@ def usage(settings: Settings, by: By, *, as_json: bool) -> int:
         shown = {"by": by, "rows": [_as_json(by, row) for row in rows], "total": _total(rows)}
         sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
     elif rows:
-        _show(Console(width=_NEVER_CUT, highlight=False, markup=False), by, rows)
+        _show(by, rows)
     else:
         sys.stdout.write(f"nothing was spent: no step with usage was recorded for {_whose(settings, by)}\n")
     return 0
@@ -50,8 +47,8 @@ def _whose(settings: Settings, by: By) -> str:
 
 
 async def _rows(settings: Settings, by: By) -> list[OfOwner]:
-    async with stored_memory(settings, off="no usage either", absent="nothing was spent") as engine:
-        return await _read(engine.database, settings, by)
+    async with known_database(settings, off="no usage either", absent="nothing was spent") as database:
+        return await _read(database, settings, by)
 
 
 async def _read(database: Database, settings: Settings, by: By) -> list[OfOwner]:
@@ -70,18 +67,18 @@ def _total(rows: list[OfOwner]) -> Json:
     return shown_model("", total(row.line for row in rows))
 
 
-def _show(console: Console, by: By, rows: list[OfOwner]) -> None:
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in (by, "model", "for"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("calls", "input", "output", "US dollars", "unpriced"):
-        table.add_column(heading, justify="right")
-    for row in rows:
-        owner = _GONE if row.owner is None else row.owner
-        table.add_row(owner, row.line.model or _NO_MODEL, row.line.source, *_numbers(row.line.spent))
-    table.add_section()
-    table.add_row("total", "", "", *_numbers(total(row.line for row in rows)))
-    console.print(table)
+def _show(by: By, rows: list[OfOwner]) -> None:
+    shown = [
+        [
+            _GONE if row.owner is None else row.owner,
+            row.line.model or _NO_MODEL,
+            row.line.source,
+            *_numbers(row.line.spent),
+        ]
+        for row in rows
+    ]
+    whole = ["total", "", "", *_numbers(total(row.line for row in rows))]
+    print_table((by, "model", "for", *_NUMBERS), shown, numbers=_NUMBERS, total=whole)
 
 
 def _numbers(spent: Spent) -> tuple[str, ...]:

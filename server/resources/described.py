@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp.types import Annotations, Resource, ResourceTemplate, Role
 
-from memstrata.server.memory_uri import OF_A_THREAD, Kind, template_of, uri_of
+from layerlore.server.memory_uri import OF_A_THREAD, Kind, template_of, uri_of
 
 MARKDOWN = "text/markdown"
 JSON = "application/json"
@@ -83,7 +83,7 @@ KINDS: Mapping[Kind, Description] = {
     "session-memory": Description(
         "session-memory",
         "Session memory",
-        "The working memory of a conversation: what matters in it now.",
+        "What is kept in mind for a conversation: what matters in it now.",
         MARKDOWN,
         _BOTH,
         0.8,

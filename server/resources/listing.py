@@ -5,19 +5,19 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.types import ListResourcesResult, ListResourceTemplatesResult, PaginatedRequestParams, Resource
 
-from memstrata.memory.acceptance import check_id
-from memstrata.memory.limits import Limits
-from memstrata.server.acting import act
-from memstrata.server.caller import caller_of, principal_of
-from memstrata.server.memory_uri import OF_A_THREAD
-from memstrata.server.process import Process
-from memstrata.server.resources.described import (
+from layerlore.memory.acceptance import check_id
+from layerlore.memory.limits import Limits
+from layerlore.server.acting import act
+from layerlore.server.caller import caller_of, principal_of
+from layerlore.server.memory_uri import OF_A_THREAD
+from layerlore.server.process import Process
+from layerlore.server.resources.described import (
     of_current_thread,
     of_listed_thread,
     of_nobody_in_particular,
     templates,
 )
-from memstrata.storage.errors import InvalidInput
+from layerlore.storage.errors import InvalidInput
 
 PAGE = 50
 # The templates change with the server's version only.
@@ -50,11 +50,8 @@ async def list_resources(
 
 def _always(ctx: ServerRequestContext[Process, Any]) -> list[Resource]:
     fixed = [of_nobody_in_particular(kind) for kind in ("profile", "threads", "status")]
-    own = caller_of(ctx).default_thread
-    if own:
-        check_id(own, "thread_id", Limits().thread_id_chars)
-        fixed += [of_current_thread(kind, own) for kind in OF_A_THREAD]
-    return fixed
+    own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
+    return fixed + [of_current_thread(kind, own) for kind in OF_A_THREAD]
 
 
 async def list_templates(

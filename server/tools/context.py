@@ -4,17 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memstrata.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
 
 
 def get_context(
-    query: Annotated[str, Field(description="What <memory> is for; left out: the newest user message.")] = "",
+    query: Annotated[str, Field(description="Default: the newest user message.")] = "",
     max_tokens: Annotated[int, Field(ge=500, le=200_000)] = 8000,
     thread_id: ThreadId = "",
     format: Literal["text", "openai", "anthropic", "json"] = "text",
 ) -> str:
-    """All that the next model call of a conversation should see, within max_tokens: the user's profile, observations,
-    the newest messages, session memory, plan, attempts, memories. format=openai or anthropic gives messages to send."""
+    """All that the next model call should see, within max_tokens: user profile, observations, newest messages, session
+    memory, plan, attempts, memories. format=openai or anthropic gives messages to send."""
 
 
 TOOLS = (

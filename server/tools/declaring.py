@@ -3,22 +3,34 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.access.principal import Right
+from layerlore.server.access.principal import Right
+from layerlore.server.tools.listed_schema import listed_input, listed_output
 
 Signature = Callable[..., Any]
 
-ThreadId = Annotated[str, Field(description="The conversation; left out: the current one.")]
-MaybeInt = Annotated[int | None, WithJsonSchema({"type": "integer"})]
-Role = Literal["system", "user", "assistant", "tool"]
-Roles = Annotated[list[Role], Field(description="Only these roles.")]
-Detail = Literal["low", "high"]
+CURRENT = "the current one"
+"""In the texts of arguments, the conversation that a call means without one; each connection is told which that is."""
+OF_DEFAULT = {"thread_id": {"type": "string"}, "note": {"type": "string"}}
+"""What an answer has if no argument named a conversation."""
+ThreadId = Annotated[str, Field(description=f"Default: {CURRENT}.")]
+
+OBJECT_OR_TEXT = {"anyOf": [{"type": "object"}, {"type": "string"}]}
+"""An object of any keys: as JSON text too, since Gemini and OpenAI's strict mode give no object whose keys they do not
+know."""
+FreeObject = Annotated[dict[str, Any], WithJsonSchema(OBJECT_OR_TEXT)]
+
+_VALUES: list[dict[str, Any]] = [{"type": type_} for type_ in ("object", "string", "number", "boolean")]
+ANY_JSON = {"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}]}
+"""Any JSON, as an argument; null is left out."""
+Answered = Annotated[Any, WithJsonSchema({"anyOf": [*_VALUES, {"type": "array"}, {"type": "null"}]})]
+"""Any JSON, as an answer."""
 
 
 # What was spent on models; calls of one whose price is not known cost nothing here.
@@ -52,18 +64,21 @@ class Declaration:
 
     @cached_property
     def tool(self) -> Tool:
-        """As the SDK lists it, its schemas without what costs tokens and says nothing. Servers share it."""
+        """As the SDK lists it, with schemas that every client takes. Servers share it."""
         meta = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else None
         tool = Tool.from_function(
             self.signature,
             title=self.title,
+            description=" ".join((self.signature.__doc__ or "").split()),
             annotations=self.annotations,
             meta=meta,
             structured_output=False if self.text else None,
         )
-        tool.parameters = compact_schema(tool.parameters)
+        tool.parameters = listed_input(tool.parameters)
         if tool.fn_metadata.output_schema is not None:
-            tool.fn_metadata.output_schema = compact_schema(tool.fn_metadata.output_schema)
+            tool.fn_metadata.output_schema = listed_output(tool.fn_metadata.output_schema)
+            if CURRENT in tool.parameters["properties"].get("thread_id", {}).get("description", ""):
+                tool.fn_metadata.output_schema["properties"] |= OF_DEFAULT
         return tool
 
 
@@ -75,14 +90,3 @@ def annotations(*, read_only: bool = False, destructive: bool = False, idempoten
         idempotent_hint=idempotent,
         open_world_hint=False,
     )
-
-
-def compact_schema(schema: Any) -> Any:
-    """A JSON schema without pydantic's titles and null defaults."""
-    if isinstance(schema, dict):
-        return {
-            key: compact_schema(value)
-            for key, value in schema.items()
-            if not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None)
-        }
-    return [compact_schema(entry) for entry in schema] if isinstance(schema, list) else schema

@@ -5,7 +5,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, annotations
+from layerlore.server.tools.declaring import Declaration, annotations
 
 
 class ErasureReceipt(TypedDict):

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, Detail, MaybeInt, Roles, ThreadId, annotations
+from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.tools.leaving_out import EMPTY_SAYS
 
 RawMessages = Annotated[
     Any,
@@ -14,7 +15,21 @@ RawMessages = Annotated[
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"role": {"enum": ["system", "user", "assistant", "tool"]}, "content": {}},
+                "properties": {
+                    "role": {"type": "string", "enum": ["system", "user", "assistant", "tool"]},
+                    "content": {
+                        "anyOf": [
+                            {"type": "string"},
+                            {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "properties": {"type": {"type": "string"}, "text": {"type": "string"}},
+                                },
+                            },
+                        ]
+                    },
+                },
                 "required": ["role"],
             },
         }
@@ -66,33 +81,33 @@ class DeletedMessages(TypedDict):
 def add_messages(
     messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
 ) -> AddedMessages:
-    """Store messages of a conversation, in order. Takes {role, content} and the OpenAI and Anthropic shapes, tool
-    calls and images included; optional per message: id, name, created_at, metadata, files. All or none are stored,
-    durably. An id sent again is kept as it is, or rewritten with replace=true."""
+    """Store messages of a conversation, in order, all or none. Takes OpenAI and Anthropic shapes, tool calls and
+    images included; optional: id, name, created_at, metadata, files. An id sent again is kept as it is,
+    or rewritten with replace=true."""
 
 
 def get_messages(
     thread_id: ThreadId = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
-    offset: MaybeInt = None,
-    before: MaybeInt = None,
-    after: MaybeInt = None,
-    roles: Roles = [],  # noqa: B006 - a default in a schema, never changed
-    detail: Detail = "high",
-    max_tokens: MaybeInt = None,
+    offset: Annotated[int | None, EMPTY_SAYS] = None,
+    before: int | None = None,
+    after: Annotated[int | None, EMPTY_SAYS] = None,
+    roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
+    detail: Literal["high", "low"] = "high",
+    max_tokens: int | None = None,
 ) -> MessagePage:
     """Read a conversation in chronological order: the newest messages; with offset, from the oldest on; with before
-    or after, relative to a seq. `next` has the argument for the following page. detail=low gives short lines."""
+    or after, relative to a seq. `next` continues. detail=low gives short lines."""
 
 
 def delete_messages(
     which: Literal["last_turn", "all", "ids"],
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
-    roles: Roles = [],  # noqa: B006 - a default in a schema, never changed
+    roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
 ) -> DeletedMessages:
-    """Delete messages: the last turn (from the latest user message on), those with the ids, or all (which needs an
-    explicit thread_id). Hidden at once; the operator can restore them for a while."""
+    """Delete the last turn (from the latest user message on), the messages with these ids, or all (needs
+    thread_id). The operator can restore them for a while."""
 
 
 TOOLS = (

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import WithJsonSchema
 
-from memstrata.server.access.principal import Right
-from memstrata.server.tools.declaring import Declaration, MaybeInt, ThreadId, annotations
+from layerlore.server.access.principal import Right
+from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.tools.leaving_out import EMPTY_SAYS, NESTED
 
 RawPlan = Annotated[
     Any,
@@ -25,7 +26,10 @@ RawPlan = Annotated[
                             "id": {"type": "string"},
                             "phase": {"type": "string"},
                             "description": {"type": "string"},
-                            "status": {"enum": ["pending", "in_progress", "completed", "failed", "skipped"]},
+                            "status": {
+                                "type": "string",
+                                "enum": ["pending", "in_progress", "completed", "failed", "skipped"],
+                            },
                             "result": {"type": "string"},
                         },
                     },
@@ -33,19 +37,21 @@ RawPlan = Annotated[
             },
         }
     ),
+    NESTED,
 ]
 
 
 def plan(
     action: Literal["create", "update", "review"],
     plan: RawPlan = None,
-    expected_revision: MaybeInt = None,
-    revision: Annotated[MaybeInt, Field(description="review: an earlier one.")] = None,
+    expected_revision: Annotated[int | None, EMPTY_SAYS] = None,
+    revision: int | None = None,
     thread_id: ThreadId = "",
     format: Literal["text", "json"] = "text",
 ) -> str:
-    """Keep the plan of long work, so that it survives restarts. Every action answers with the plan. update takes what
-    changes: a step with id (or index) is changed, one without is added; goal with all steps replaces the whole plan."""
+    """Keep the plan of long work across restarts; answers with it. update takes what changes: a step with
+    id (or index) is changed, one without added; goal with all steps replaces the plan. review reads it, or an earlier
+    revision."""
 
 
 def _right_of(arguments: Mapping[str, Any]) -> Right:

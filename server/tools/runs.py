@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, MaybeInt, ThreadId, annotations
+from layerlore.server.tools.declaring import ANY_JSON, Answered, Declaration, FreeObject, ThreadId, annotations
 
 Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
 Ending = Literal["completed", "failed", "cancelled"]
@@ -14,9 +14,9 @@ RunId = Annotated[str, Field(min_length=1)]
 
 # Any JSON, as it was sent: only what is declared as just `str` is not searched for JSON by the SDK, so that a state
 # that is text stays that text.
-State = Annotated[str, SkipValidation, WithJsonSchema({"description": "Any JSON; comes back exactly so."})]
-Data = Annotated[str, SkipValidation, WithJsonSchema({"description": 'Any JSON, e.g. {"approved": true}.'})]
-Output = Annotated[str, SkipValidation, WithJsonSchema({"description": "Any JSON."})]
+State = Annotated[str, SkipValidation, WithJsonSchema({**ANY_JSON, "description": "Comes back exactly so."})]
+Data = Annotated[str, SkipValidation, WithJsonSchema({**ANY_JSON, "description": 'Such as {"approved": true}.'})]
+Output = Annotated[str, SkipValidation, WithJsonSchema(ANY_JSON)]
 
 PendingToolCalls = Annotated[
     Any,
@@ -29,7 +29,7 @@ PendingToolCalls = Annotated[
                     "tool_call_id": {"type": "string"},
                     "tool_name": {"type": "string"},
                     "suspended": {"type": "boolean"},
-                    "suspend_payload": {},
+                    "suspend_payload": ANY_JSON,
                     "resume_schema": {"type": "object"},
                 },
                 "required": ["tool_call_id"],
@@ -55,7 +55,7 @@ class SuspendedRun(TypedDict):
 
 class Resumption(TypedDict):
     tool_call_id: NotRequired[str]
-    data: Any
+    data: Answered
     at: str
 
 
@@ -69,8 +69,8 @@ class ResumedRun(TypedDict):
     expires_at: NotRequired[str]
     claim: str
     claimed_until: str
-    state: Any
-    pending_tool_calls: Any
+    state: Answered
+    pending_tool_calls: Answered
     resumed: list[Resumption]
 
 
@@ -101,9 +101,9 @@ class RunRow(TypedDict):
     expires_at: NotRequired[str]
     created_at: str
     updated_at: str
-    pending_tool_calls: NotRequired[Any]
+    pending_tool_calls: NotRequired[Answered]
     resumed: NotRequired[list[Resumption]]
-    output: NotRequired[Any]
+    output: NotRequired[Answered]
 
 
 class RunPage(TypedDict):
@@ -115,10 +115,10 @@ def suspend_run(
     run_id: RunId,
     state: State,
     workflow_id: str = "",
-    metadata: dict[str, Any] = {},  # noqa: B006 - a default in a schema, never changed
+    metadata: FreeObject = {},  # noqa: B006 - a default in a schema, never changed
     pending_tool_calls: PendingToolCalls = [],  # noqa: B006 - a default in a schema, never changed
     reason: str = "",
-    ttl_seconds: Annotated[MaybeInt, Field(description="Then the checkpoint expires; left out: never.")] = None,
+    ttl_seconds: Annotated[int | None, Field(description="Then the checkpoint expires; left out: never.")] = None,
     claim: Annotated[str, Field(description="Of a run that was resumed: from resume_run.")] = "",
     thread_id: ThreadId = "",
 ) -> SuspendedRun:
@@ -148,7 +148,7 @@ def list_runs(
     thread_id: Annotated[str, Field(description="Only of this conversation; left out: of all.")] = "",
     since: Annotated[str, Field(description="ISO 8601, of when it was made.")] = "",
     until: Annotated[str, Field(description="ISO 8601")] = "",
-    metadata: Annotated[dict[str, Any], Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
+    metadata: Annotated[FreeObject, Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
 ) -> RunPage:

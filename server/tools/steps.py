@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, ThreadId, Usage, annotations
+from layerlore.server.tools.declaring import Declaration, ThreadId, Usage, annotations
 
 RawSteps = Annotated[
     Any,

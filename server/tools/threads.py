@@ -5,16 +5,25 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, ThreadId, Usage, annotations
+from layerlore.server.tools.declaring import (
+    OBJECT_OR_TEXT,
+    Declaration,
+    FreeObject,
+    ThreadId,
+    Usage,
+    annotations,
+)
+from layerlore.server.tools.leaving_out import EMPTY_SAYS
 
 RawWindow = Annotated[
     Any,
     WithJsonSchema(
         {
-            "description": 'What the model sees of it: {"limit":"messages","max_messages":20}, or the name of a profile; '
-            '"" removes it.'
+            **OBJECT_OR_TEXT,
+            "description": 'What models see: {"limit":"messages","max_messages":20}, or a profile\'s name; "" removes it.',
         }
     ),
+    EMPTY_SAYS,
 ]
 
 
@@ -50,20 +59,20 @@ class DeletedThread(TypedDict):
 
 
 def list_threads(
-    thread_id: Annotated[str, Field(description="Only this one.")] = "",
-    metadata: Annotated[dict[str, Any], Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
+    thread_id: str = "",
+    metadata: FreeObject = {},  # noqa: B006
     order_by: Literal["created_at", "updated_at", "title"] = "updated_at",
     descending: bool = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
 ) -> ThreadPage:
-    """List conversations with title, metadata and counts. `next_cursor` continues a long list."""
+    """List conversations, those with this metadata, or one: title, metadata and counts. `next_cursor` continues."""
 
 
 def update_thread(
     thread_id: ThreadId = "",
-    title: Annotated[str, Field(description='"" removes it.')] = "",
-    metadata: Annotated[dict[str, Any], Field(description="Merged in; null removes a key.")] = {},  # noqa: B006
+    title: Annotated[str, Field(description='"" removes it.'), EMPTY_SAYS] = "",
+    metadata: Annotated[FreeObject, Field(description="Merged in; null removes a key.")] = {},  # noqa: B006
     window: RawWindow = None,
 ) -> UpdatedThread:
     """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
@@ -72,8 +81,7 @@ def update_thread(
 def delete_thread(
     thread_id: Annotated[str, Field(min_length=1)],
 ) -> DeletedThread:
-    """Delete a whole conversation and everything kept about it. Hidden at once; the operator can restore it for a
-    while."""
+    """Delete a whole conversation and everything kept about it. The operator can restore it for a while."""
 
 
 TOOLS = (

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, PlainValidator, WithJsonSchema
 from typing_extensions import TypedDict
 
-from memstrata.server.tools.declaring import Declaration, MaybeInt, ThreadId, annotations
+from layerlore.server.tools.declaring import OBJECT_OR_TEXT, Declaration, ThreadId, annotations
+from layerlore.server.tools.leaving_out import EMPTY_SAYS
 
 
 def _as_sent(value: Any) -> Any:
@@ -15,11 +16,13 @@ def _as_sent(value: Any) -> Any:
 # Whether text that looks like JSON is meant as text depends on the document's format. Of an argument that is declared
 # as a string the SDK reads none as JSON; an object comes as it is.
 Content = Annotated[
-    str, PlainValidator(_as_sent), WithJsonSchema({"description": "Text; an object if the document is JSON."})
+    str,
+    PlainValidator(_as_sent),
+    WithJsonSchema({**OBJECT_OR_TEXT, "description": "An object if the document is JSON."}),
 ]
-Scope = Annotated[
-    Literal["thread", "resource"], Field(description="thread: of this conversation; resource: the user profile.")
-]
+Scope = Literal["thread", "resource"]
+
+ExpectedVersion = Annotated[int | None, EMPTY_SAYS]
 
 
 class ChangedDocument(TypedDict):
@@ -42,32 +45,30 @@ class ClearedDocument(ChangedDocument):
 def get_working_memory(
     scope: Scope = "thread",
     thread_id: ThreadId = "",
-    version: Annotated[int, Field(ge=0, description="An earlier one; 0: current.")] = 0,
+    version: Annotated[int, Field(ge=0)] = 0,
     format: Literal["text", "json"] = "text",
 ) -> str:
-    """Read the short document kept for this conversation, or what you know about the user, or the form to fill in if
-    it is empty. format=json has its versions."""
+    """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
+    to fill in if it is empty. format=json has its versions."""
 
 
 def update_working_memory(
     content: Content = "",
     scope: Scope = "thread",
-    mode: Annotated[
-        Literal["replace", "append"], Field(description="append adds to the text; JSON is merged deeply.")
-    ] = "replace",
-    expected_version: MaybeInt = None,
-    restore_version: MaybeInt = None,
+    mode: Literal["replace", "append"] = "replace",
+    expected_version: ExpectedVersion = None,
+    restore_version: int | None = None,
     thread_id: ThreadId = "",
 ) -> UpdatedDocument:
     """Keep what must not be forgotten: facts about the user (scope=resource), or the state of this conversation.
-    Replaces the whole document unless mode=append. expected_version refuses if it has changed since you read it;
-    restore_version, without content, brings a kept version back."""
+    Replaces the whole document; mode=append adds to it (JSON is merged deeply). expected_version refuses if it has
+    changed since; restore_version alone brings a kept version back."""
 
 
 def clear_working_memory(
-    scope: Scope = "thread", thread_id: ThreadId = "", expected_version: MaybeInt = None
+    scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
 ) -> ClearedDocument:
-    """Empty the document. Its earlier versions can be restored for a while."""
+    """Empty the document, or the user profile (scope=resource); it can be restored for a while."""
 
 
 WRITERS = (

@@ -12,12 +12,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.errors import DatabaseTooNew
-from memstrata.storage.statements import Dialect
+from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import DatabaseTooNew
+from layerlore.storage.statements import Dialect
 
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.(sqlite|postgres)\.sql")
-_LOCK = 0x6D656D73747261  # "memstra": the advisory lock of our migrations on a Postgres database
+_LOCK = 0x6C617965726C6F  # "layerlo": the advisory lock of our migrations on a Postgres database
 
 MIGRATION_SECONDS = 86_400.0
 """How long a step may take on Postgres, and others wait for it: in a large database it rewrites whole tables."""
@@ -43,7 +43,7 @@ def migrations(dialect: Dialect) -> tuple[Migration, ...]:
     """All steps for one database, in order."""
     found = [
         (match, entry.read_text(encoding="utf-8"))
-        for entry in files("memstrata.storage.migrations").iterdir()
+        for entry in files("layerlore.storage.migrations").iterdir()
         if (match := _FILE.fullmatch(entry.name)) and match[3] == dialect
     ]
     return tuple(sorted((Migration(int(m[1]), m[2], sql) for m, sql in found), key=lambda step: step.version))
@@ -57,8 +57,8 @@ def _pending(dialect: Dialect, version: int) -> list[Migration]:
     known = latest_version(dialect)
     if version > known:
         raise DatabaseTooNew(
-            f"this database is at schema version {version}, and this memstrata knows versions up to {known}: "
-            "a newer memstrata wrote it. Upgrade memstrata, or point it at another database"
+            f"this database is at schema version {version}, and this layerlore knows versions up to {known}: "
+            "a newer layerlore wrote it. Upgrade layerlore, or point it at another database"
         )
     return [step for step in migrations(dialect) if step.version > version]
 

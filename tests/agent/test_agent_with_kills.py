@@ -33,7 +33,7 @@ class Server:
         self._child = child
 
     async def call(self, tool: str, key: str = "", /, **arguments: Any) -> Any:
-        meta: Any = {"memstrata/idempotency-key": key} if key else None
+        meta: Any = {"layerlore/idempotency-key": key} if key else None
         with anyio.fail_after(PATIENCE):
             result = await self._client.call_tool(tool, arguments, meta=meta)
         (content,) = result.content
@@ -59,11 +59,11 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def server(folder: Path, mode: Any) -> AsyncIterator[Server]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
-    quick = {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    quick = {"LAYERLORE_EMBEDDING__EMBEDDER": "none"}
     flags = ["--data-dir", str(folder / "data"), "--toolsets", "all"]
     parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "memstrata.server", *flags], env=kept | quick
+        command=sys.executable, args=["-m", "layerlore.server", *flags], env=kept | quick
     )
     before = {child.pid for child in psutil.Process().children()}
     with (folder / "log").open("a", encoding="utf-8") as log:

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))  # the benchmarks belong to the repository and are not installed
 
-PATIENCE = 180.0
+PATIENCE = 600.0  # seconds: only a hang takes so long
 
 SET = [
     {
@@ -110,10 +110,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
         "compression": start(folder, "compression", sets, "--steps", "10", "--message-tokens", "5000"),
         "context": start(folder, "context", "--sizes", "20", "60", "--rounds", "1", "--calls", "2", "--turns", "5"),
         "noisy_tenant": start(
-            folder, "noisy_tenant", "--rounds", "1", "--seconds", "1", "--lead", "0.5", "--rate", "6", "--allowed", "20"
+            folder, "noisy_tenant", "--rounds", "1", "--seconds", "5", "--lead", "1", "--rate", "6", "--allowed", "20"
         ),
         "durability": start(
-            folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "0.5"
+            folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "3"
         ),
     }
     yield started

@@ -11,8 +11,8 @@ from mcp import Client
 
 from benchmarks.servers import call
 from benchmarks.turns import TOOL_EVERY, Call, converse, shared_beginning
-from memstrata.server.building import build_server
-from memstrata.server.settings import load_settings
+from layerlore.server.building import build_server
+from layerlore.server.settings import load_settings
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from benchmarks.filling import Pool
 from benchmarks.multilingual import rank_of, stored
 from benchmarks.multilingual_facts import LANGUAGES
 from benchmarks.nearest import chunks, share_found
-from memstrata.memory.recall_rules import RecallRules
+from layerlore.memory.recall_rules import RecallRules
 
 Runs = dict[str, Any]
 
@@ -35,20 +35,20 @@ def found_by(rows: list[list[str]], category: str) -> dict[str, list[str]]:
 
 def test_recall_prints_how_much_of_the_evidence_each_system_found_by_category(runs: Runs) -> None:
     rows = runs["recall"].rows()
-    assert list(found_by(rows, "overall")) == ["memstrata", BM25, BM25_DATED, RRF]
+    assert list(found_by(rows, "overall")) == ["layerlore", BM25, BM25_DATED, RRF]
     assert set(map(tuple, found_by(rows, "1").values())) == {("2", *["1.000"] * 6)}
-    assert found_by(rows, "overall")["memstrata"] == ["3", *["1.000"] * 6]
+    assert found_by(rows, "overall")["layerlore"] == ["3", *["1.000"] * 6]
 
 
 def test_recall_keeps_adversarial_questions_out_of_the_overall_figures(runs: Runs) -> None:
     _, figures = runs["recall"].result()
-    assert found_by(runs["recall"].rows(), "5 (adversarial, reported apart)")["memstrata"][0] == "1"
-    assert set(figures["set"]["systems"]["memstrata"]["categories"]) == {"1", "2"}
+    assert found_by(runs["recall"].rows(), "5 (adversarial, reported apart)")["layerlore"][0] == "1"
+    assert set(figures["set"]["systems"]["layerlore"]["categories"]) == {"1", "2"}
 
 
 def test_recall_without_an_embedder_fuses_nothing(runs: Runs) -> None:
     printed, figures = runs["recall-words"].result()
-    assert list(figures["set"]["systems"]) == ["memstrata", BM25, BM25_DATED]
+    assert list(figures["set"]["systems"]) == ["layerlore", BM25, BM25_DATED]
     assert "No embedder: words alone." in printed
     assert figures["set"]["vectors"] == 0
 

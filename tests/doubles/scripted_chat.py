@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 
-from memstrata.extraction.chat.port import Answer, ThinkingFailed
-from memstrata.extraction.kind import Material
-from memstrata.storage.usage import Spent
+from layerlore.extraction.chat.port import Answer, ThinkingFailed
+from layerlore.extraction.kind import Material
+from layerlore.storage.usage import Spent
 
 Reply = dict[str, Any] | Exception | Callable[[Material], Any]
 """What is answered: an object, an error that is raised, or a function of the material that gives either."""

@@ -19,8 +19,8 @@ LETTERS = {
 
 # <a36> stands for 36 random letters and digits, <id> for a UUID; the secret is all of it, or what stands in « ».
 FORMATS = [
-    ("memstrata-key", "msk_<l8>_<w43>"),
-    ("memstrata-key", "ms_<w43>"),
+    ("layerlore-key", "llk_<l8>_<w43>"),
+    ("layerlore-key", "ll_<w43>"),
     ("openai-key", "sk-<a20>T3BlbkFJ<a20>"),
     ("openai-key", "sk-proj-<w120>"),
     ("openai-key", "sk-svcacct-<w60>"),

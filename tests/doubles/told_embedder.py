@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 
 WORDS = ("apple", "pear", "plum", "fig", "quince", "sloe", "medlar")
 

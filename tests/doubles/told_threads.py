@@ -6,8 +6,8 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from pydantic import ConfigDict, TypeAdapter
 
-from memstrata.memory.part_fields import Source
-from memstrata.memory.parts import (
+from layerlore.memory.part_fields import Source
+from layerlore.memory.parts import (
     file_part,
     image_part,
     reasoning_part,
@@ -15,8 +15,8 @@ from memstrata.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
-from memstrata.memory.quoting import visible, visible_json
-from memstrata.storage.records import Json, Message, Role
+from layerlore.memory.quoting import visible, visible_json
+from layerlore.storage.records import Json, Message, Role
 
 
 def encoded(start: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, true
 
-from memstrata.storage import scoping
+from layerlore.storage import scoping
 
 
 def _anything(_: Any) -> ColumnElement[bool]:

@@ -8,23 +8,23 @@ from typing import Any
 
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.digesting import Digest
-from memstrata.extraction.kind import Fenced, JobKind, Material, Refused, Stale
-from memstrata.extraction.observer import Observer
-from memstrata.extraction.reflector import Reflector
-from memstrata.memory.adding import add_messages
-from memstrata.memory.deleting import delete_messages, deletions_to_undo, restore
-from memstrata.memory.engine import Engine, Redaction, Sent
-from memstrata.memory.limits import Limits
-from memstrata.memory.observing import ObservationRules
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.tokens import load_counter
-from memstrata.storage import jobs, observations, threads
-from memstrata.storage.jobs import Claim, Kind
-from memstrata.storage.observations import Observation, Status
-from memstrata.storage.records import ROLES, Json, Origin, Scope, Thread
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.digesting import Digest
+from layerlore.extraction.kind import Fenced, JobKind, Material, Refused, Stale
+from layerlore.extraction.observer import Observer
+from layerlore.extraction.reflector import Reflector
+from layerlore.memory.adding import add_messages
+from layerlore.memory.deleting import delete_messages, deletions_to_undo, restore
+from layerlore.memory.engine import Engine, Redaction, Sent
+from layerlore.memory.limits import Limits
+from layerlore.memory.observing import ObservationRules
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.tokens import load_counter
+from layerlore.storage import jobs, observations, threads
+from layerlore.storage.jobs import Claim, Kind
+from layerlore.storage.observations import Observation, Status
+from layerlore.storage.records import ROLES, Json, Origin, Scope, Thread
+from layerlore.storage.transaction import Database
 
 ANA = Scope("local", "agent", "ana")
 SENT = Sent(Origin("test", "add_messages"))

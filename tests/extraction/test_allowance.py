@@ -8,10 +8,10 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.storage import tenant_spending
-from memstrata.storage.records import Tenant
-from memstrata.storage.spending import day_of, next_day
-from memstrata.storage.transaction import Database
+from layerlore.storage import tenant_spending
+from layerlore.storage.records import Tenant
+from layerlore.storage.spending import day_of, next_day
+from layerlore.storage.transaction import Database
 
 from .working import ANA, START, Counting, Work
 
@@ -35,7 +35,7 @@ async def test_a_tenant_that_has_spent_its_tokens_waits_for_the_next_day(
 ) -> None:
     chat, day = observing(), day_of(START)
     spends = chat.spends.input_tokens + chat.spends.output_tokens
-    with caplog.at_level(logging.WARNING, "memstrata.extraction.allowance"):
+    with caplog.at_level(logging.WARNING, "layerlore.extraction.allowance"):
         async with work.working([Counting()], chat, tenant_daily_tokens=2 * spends, concurrency=1):
             for number in range(5):
                 await work.ask(f"t{number}")

@@ -7,12 +7,12 @@ import anyio.to_thread
 import pytest
 from pydantic import SecretStr
 
-from memstrata.extraction.chat.automatic import KINDS, TABLE, VARIABLES, Pick, models, pick, told
-from memstrata.extraction.chat.choosing import chat, models_of
-from memstrata.memory.litellm_loading import load_litellm
-from memstrata.memory.prices import shipped_prices
-from memstrata.server.llm_settings import LlmModels, LlmSettings
-from memstrata.server.settings import SettingsError, load_settings
+from layerlore.extraction.chat.automatic import KINDS, TABLE, VARIABLES, Pick, models, pick, told
+from layerlore.extraction.chat.choosing import chat, models_of
+from layerlore.memory.litellm_loading import load_litellm
+from layerlore.memory.prices import shipped_prices
+from layerlore.server.llm_settings import LlmModels, LlmSettings
+from layerlore.server.settings import SettingsError, load_settings
 
 ALL = dict.fromkeys(VARIABLES, "key")
 GEMINI = "gemini/gemini-2.5-flash"
@@ -86,23 +86,23 @@ def test_who_thinks_is_told_in_a_line(settings: LlmSettings, environ: Mapping[st
 
 
 def test_the_variable_that_most_people_set_may_be_spelled_in_two_ways() -> None:
-    assert load_settings(environ={"MEMSTRATA_LLM_MODEL": "auto"}).llm.model == "auto"
-    assert load_settings(environ={"MEMSTRATA_LLM__MODEL": "auto"}).llm.model == "auto"
-    both = {"MEMSTRATA_LLM__MODEL": "full/one", "MEMSTRATA_LLM_MODEL": "short/one"}
+    assert load_settings(environ={"LAYERLORE_LLM_MODEL": "auto"}).llm.model == "auto"
+    assert load_settings(environ={"LAYERLORE_LLM__MODEL": "auto"}).llm.model == "auto"
+    both = {"LAYERLORE_LLM__MODEL": "full/one", "LAYERLORE_LLM_MODEL": "short/one"}
     assert load_settings(environ=both).llm.model == "full/one"
-    of_kind = load_settings(environ={"MEMSTRATA_LLM__MODELS__TITLE": "openai/x"}).llm
+    of_kind = load_settings(environ={"LAYERLORE_LLM__MODELS__TITLE": "openai/x"}).llm
     assert of_kind.by_kind == dict.fromkeys(KINDS, "") | {"title": "openai/x"}
 
 
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"MEMSTRATA_LLM__MODELS__TITLES": "x"}, "did you mean MEMSTRATA_LLM__MODELS__TITLE?"),
-        ({"MEMSTRATA_LLM_MODELL": "x"}, "did you mean MEMSTRATA_LLM__MODEL"),
-        ({"MEMSTRATA_LLM__MODEL": "auto", "MEMSTRATA_LLM__API_BASE": "http://x"}, "auto chooses the provider"),
-        ({"MEMSTRATA_LLM__MODELS__TITLE": "auto", "MEMSTRATA_LLM__API_KEY": "sk-x"}, "auto chooses the provider"),
-        ({"MEMSTRATA_LLM__CONCURRENCY": "0"}, "greater than or equal to 1"),
-        ({"MEMSTRATA_LLM__DAILY_USD": "-1"}, "greater than or equal to 0"),
+        ({"LAYERLORE_LLM__MODELS__TITLES": "x"}, "did you mean LAYERLORE_LLM__MODELS__TITLE?"),
+        ({"LAYERLORE_LLM_MODELL": "x"}, "did you mean LAYERLORE_LLM__MODEL"),
+        ({"LAYERLORE_LLM__MODEL": "auto", "LAYERLORE_LLM__API_BASE": "http://x"}, "auto chooses the provider"),
+        ({"LAYERLORE_LLM__MODELS__TITLE": "auto", "LAYERLORE_LLM__API_KEY": "sk-x"}, "auto chooses the provider"),
+        ({"LAYERLORE_LLM__CONCURRENCY": "0"}, "greater than or equal to 1"),
+        ({"LAYERLORE_LLM__DAILY_USD": "-1"}, "greater than or equal to 0"),
     ],
 )
 def test_a_wrong_setting_is_named(environ: dict[str, str], message: str) -> None:

@@ -13,10 +13,10 @@ import anyio
 import pytest
 from fake_openai import FakeOpenAI, fake_openai, misbehaviours, refusing, saying
 
-from memstrata.extraction.chat.automatic import KINDS, Models
-from memstrata.extraction.chat.litellm_chat import LitellmChat
-from memstrata.extraction.chat.port import Answer, ThinkingFailed
-from memstrata.extraction.kind import Material
+from layerlore.extraction.chat.automatic import KINDS, Models
+from layerlore.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.chat.port import Answer, ThinkingFailed
+from layerlore.extraction.kind import Material
 
 pytestmark = pytest.mark.anyio
 
@@ -349,11 +349,11 @@ hosts = []
 connect = socket.socket.connect
 socket.socket.connect = lambda self, to: (hosts.append(to), connect(self, to))[1]
 import anyio
-from memstrata.extraction.chat.automatic import Models
-from memstrata.extraction.chat.choosing import chat
-from memstrata.extraction.chat.litellm_chat import LitellmChat
-from memstrata.extraction.chat.port import ThinkingFailed
-from memstrata.extraction.kind import Material
+from layerlore.extraction.chat.automatic import Models
+from layerlore.extraction.chat.choosing import chat
+from layerlore.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.chat.port import ThinkingFailed
+from layerlore.extraction.kind import Material
 before = [name for name in ("litellm", "jinja2", "openai") if name in sys.modules]
 material = Material("i", "c", {"type": "object"}, "x/1", None)
 async def main():

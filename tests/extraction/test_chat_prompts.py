@@ -7,7 +7,7 @@ import sys
 import pytest
 from jinja2 import UndefinedError
 
-from memstrata.prompts import FOLDER, render
+from layerlore.prompts import FOLDER, render
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
@@ -46,7 +46,7 @@ def test_values_are_put_in_as_they_are() -> None:
 
 def test_a_program_that_renders_nothing_does_not_load_the_template_engine() -> None:
     code = (
-        "import sys, memstrata.prompts as p; print('jinja2' in sys.modules);"
+        "import sys, layerlore.prompts as p; print('jinja2' in sys.modules);"
         "p.render('json_answer', schema={}); print('jinja2' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

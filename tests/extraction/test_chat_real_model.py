@@ -1,21 +1,21 @@
-"""A real model behind an OpenAI-compatible server, where one is named: MEMSTRATA_TEST_LLM_BASE_URL (as
-``http://localhost:11434/v1``), and MEMSTRATA_TEST_LLM_MODEL for its name there."""
+"""A real model behind an OpenAI-compatible server, where one is named: LAYERLORE_TEST_LLM_BASE_URL (as
+``http://localhost:11434/v1``), and LAYERLORE_TEST_LLM_MODEL for its name there."""
 
 import json
 import os
 
 import pytest
 
-from memstrata.extraction.chat.automatic import Models
-from memstrata.extraction.chat.litellm_chat import LitellmChat
-from memstrata.extraction.kind import Material
+from layerlore.extraction.chat.automatic import Models
+from layerlore.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.kind import Material
 
-BASE_URL = os.environ.get("MEMSTRATA_TEST_LLM_BASE_URL", "")
-NAME = os.environ.get("MEMSTRATA_TEST_LLM_MODEL", "qwen2.5:0.5b")
+BASE_URL = os.environ.get("LAYERLORE_TEST_LLM_BASE_URL", "")
+NAME = os.environ.get("LAYERLORE_TEST_LLM_MODEL", "qwen2.5:0.5b")
 
 
 @pytest.mark.anyio
-@pytest.mark.skipif(not BASE_URL, reason="MEMSTRATA_TEST_LLM_BASE_URL names no server")
+@pytest.mark.skipif(not BASE_URL, reason="LAYERLORE_TEST_LLM_BASE_URL names no server")
 async def test_a_small_model_answers_in_the_form_that_is_asked_for() -> None:
     schema = {
         "type": "object",

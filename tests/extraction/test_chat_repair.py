@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.extraction.chat.repair import Unreadable, read_object
+from layerlore.extraction.chat.repair import Unreadable, read_object
 
 VALUES: Any = st.recursive(
     st.none()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memstrata.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
+from layerlore.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -11,21 +11,21 @@ import anyio
 import pytest
 from sqlalchemy import text
 
-from memstrata.extraction.entries import EntryExtractor
-from memstrata.extraction.kind import JobKind
-from memstrata.extraction.observer import Observer
-from memstrata.extraction.profile import Profile
-from memstrata.extraction.session_memory import SessionMemory
-from memstrata.extraction.titles import Title
-from memstrata.memory.deleting import delete_thread, deletions_to_undo
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import entries, observations, session_notes, threads, working_memory
-from memstrata.storage.errors import NotFound
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.extraction.entries import EntryExtractor
+from layerlore.extraction.kind import JobKind
+from layerlore.extraction.observer import Observer
+from layerlore.extraction.profile import Profile
+from layerlore.extraction.session_memory import SessionMemory
+from layerlore.extraction.titles import Title
+from layerlore.memory.deleting import delete_thread, deletions_to_undo
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import entries, observations, session_notes, threads, working_memory
+from layerlore.storage.errors import NotFound
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from . import talking
 from .talking import SENT, Talk, given, note, noting

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.extraction.degenerate import repetition
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import observation_sources
-from memstrata.storage.transaction import Database
+from layerlore.extraction.degenerate import repetition
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import observation_sources
+from layerlore.storage.transaction import Database
 
 from .talking import SMALL, Talk, words
 

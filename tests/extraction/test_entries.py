@@ -9,21 +9,21 @@ from scripted_chat import ScriptedChat
 from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.entries import MOST_MESSAGES, EntryExtractor
-from memstrata.extraction.kind import Material, Refused, Stale, Thinker
-from memstrata.memory import entries as keeping
-from memstrata.memory import forgetting
-from memstrata.memory.blocks import block
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.recall import RecallRequest, recall
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.storage import entries, jobs, thread_cursors
-from memstrata.storage.entries import Entry
-from memstrata.storage.jobs import Claim, JobRow
-from memstrata.storage.records import Json, Message, Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.entries import MOST_MESSAGES, EntryExtractor
+from layerlore.extraction.kind import Material, Refused, Stale, Thinker
+from layerlore.memory import entries as keeping
+from layerlore.memory import forgetting
+from layerlore.memory.blocks import block
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.recall import RecallRequest, recall
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.storage import entries, jobs, thread_cursors
+from layerlore.storage.entries import Entry
+from layerlore.storage.jobs import Claim, JobRow
+from layerlore.storage.records import Json, Message, Scope
+from layerlore.storage.transaction import Database, Tx
 
 from .talking import SENT, Talk
 

@@ -9,15 +9,15 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.extraction.kind import JobKind
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.erasing import erase, finish_erasures
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import erasable, jobs, spending
-from memstrata.storage.jobs import Claim, Kind
-from memstrata.storage.records import Json, Origin, Tenant
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.extraction.kind import JobKind
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.erasing import erase, finish_erasures
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import erasable, jobs, spending
+from layerlore.storage.jobs import Claim, Kind
+from layerlore.storage.records import Json, Origin, Tenant
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from . import talking
 from .talking import Talk

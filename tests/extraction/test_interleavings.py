@@ -8,11 +8,11 @@ from typing import Any
 import anyio
 import pytest
 
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import messages
-from memstrata.storage.records import ROLES
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import messages
+from layerlore.storage.records import ROLES
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database
 
 from .talking import Talk, given, note, noting
 

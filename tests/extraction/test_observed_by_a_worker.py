@@ -7,10 +7,10 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.kind import JobKind
-from memstrata.extraction.worker import JobWorker, Pace
-from memstrata.memory.observations_text import CLOSING, block_of
-from memstrata.storage.transaction import Database
+from layerlore.extraction.kind import JobKind
+from layerlore.extraction.worker import JobWorker, Pace
+from layerlore.memory.observations_text import CLOSING, block_of
+from layerlore.storage.transaction import Database
 
 from .talking import COUNTER, KINDS, SMALL, Talk, one_each, words
 

@@ -3,14 +3,14 @@
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import attempt
-from memstrata.memory.adding import add_messages
-from memstrata.memory.blocks import block
-from memstrata.memory.deleting import delete_thread
-from memstrata.memory.observed import observed
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import events
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import attempt
+from layerlore.memory.adding import add_messages
+from layerlore.memory.blocks import block
+from layerlore.memory.deleting import delete_thread
+from layerlore.memory.observed import observed
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import events
+from layerlore.storage.transaction import Database
 
 from .talking import KINDS, SENT, SMALL, Talk, given, note, noting, words
 

@@ -6,14 +6,14 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import NoThinker, conclude
-from memstrata.extraction.kind import Fenced, Refused, Stale, Thinker
-from memstrata.extraction.profile import MOST_MESSAGES, Profile
-from memstrata.memory.blocks import block
-from memstrata.memory.document_rules import DocumentRules
-from memstrata.storage import events
-from memstrata.storage.records import Json
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import NoThinker, conclude
+from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
+from layerlore.extraction.profile import MOST_MESSAGES, Profile
+from layerlore.memory.blocks import block
+from layerlore.memory.document_rules import DocumentRules
+from layerlore.storage import events
+from layerlore.storage.records import Json
+from layerlore.storage.transaction import Database
 
 from .talking import Talk
 from .turning import Turns, said

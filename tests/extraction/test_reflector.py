@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.kind import Refused
-from memstrata.extraction.reflector import Reflection, read_reflection
-from memstrata.memory.observing import ObservationRules
-from memstrata.storage import observation_sources
-from memstrata.storage.observations import MARKERS, Observation
-from memstrata.storage.records import Json
-from memstrata.storage.transaction import Database
+from layerlore.extraction.kind import Refused
+from layerlore.extraction.reflector import Reflection, read_reflection
+from layerlore.memory.observing import ObservationRules
+from layerlore.storage import observation_sources
+from layerlore.storage.observations import MARKERS, Observation
+from layerlore.storage.records import Json
+from layerlore.storage.transaction import Database
 
 from .talking import Talk, note, noting, words
 from .talking import given as told_to

@@ -1,8 +1,8 @@
 """When a model is left alone: because it does not answer, never because of what it answers."""
 
-from memstrata.extraction.chat.port import ThinkingFailed
-from memstrata.extraction.resting import OUTAGE, OUTAGE_MS, Rest
-from memstrata.storage.usage import Spent
+from layerlore.extraction.chat.port import ThinkingFailed
+from layerlore.extraction.resting import OUTAGE, OUTAGE_MS, Rest
+from layerlore.storage.usage import Spent
 
 
 def down(**options: object) -> ThinkingFailed:

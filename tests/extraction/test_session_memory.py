@@ -2,15 +2,15 @@
 
 import pytest
 
-from memstrata.extraction.attempt import NoThinker, conclude
-from memstrata.extraction.kind import Refused, Stale, Thinker
-from memstrata.extraction.session_memory import COMPACTED, MOST_NOTES, SessionMemory
-from memstrata.memory.blocks import block
-from memstrata.memory.document_rules import DocumentRules
-from memstrata.storage import events, session_notes
-from memstrata.storage.records import Json
-from memstrata.storage.session_notes import Note
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import NoThinker, conclude
+from layerlore.extraction.kind import Refused, Stale, Thinker
+from layerlore.extraction.session_memory import COMPACTED, MOST_NOTES, SessionMemory
+from layerlore.memory.blocks import block
+from layerlore.memory.document_rules import DocumentRules
+from layerlore.storage import events, session_notes
+from layerlore.storage.records import Json
+from layerlore.storage.session_notes import Note
+from layerlore.storage.transaction import Database
 
 from .turning import Turns, said
 

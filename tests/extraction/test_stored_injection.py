@@ -10,17 +10,17 @@ from scripted_chat import ScriptedChat
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.extraction.entries import LABELS, EntryExtractor
-from memstrata.extraction.kind import Refused
-from memstrata.extraction.profile import Profile
-from memstrata.extraction.session_memory import SessionMemory
-from memstrata.memory.blocks import PREAMBLE, block
-from memstrata.memory.evidence import ROLES_OF
-from memstrata.memory.remembering import Told, remember
-from memstrata.storage import session_notes
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json
-from memstrata.storage.transaction import Database, Row, Tx
+from layerlore.extraction.entries import LABELS, EntryExtractor
+from layerlore.extraction.kind import Refused
+from layerlore.extraction.profile import Profile
+from layerlore.extraction.session_memory import SessionMemory
+from layerlore.memory.blocks import PREAMBLE, block
+from layerlore.memory.evidence import ROLES_OF
+from layerlore.memory.remembering import Told, remember
+from layerlore.storage import session_notes
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.transaction import Database, Row, Tx
 
 from .talking import SENT, Talk, note, noting
 from .turning import Turns

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import NoThinker, conclude
-from memstrata.extraction.kind import Fenced, Refused, Stale, Thinker
-from memstrata.extraction.summaries import Summariser
-from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.storage import events, observations, summaries
-from memstrata.storage.records import Json
-from memstrata.storage.summaries import Summary
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import NoThinker, conclude
+from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
+from layerlore.extraction.summaries import Summariser
+from layerlore.memory.window.choosing import WindowRules
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.storage import events, observations, summaries
+from layerlore.storage.records import Json
+from layerlore.storage.summaries import Summary
+from layerlore.storage.transaction import Database
 
 from .talking import words
 from .turning import Turns, given, said

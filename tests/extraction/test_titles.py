@@ -2,12 +2,12 @@
 
 import pytest
 
-from memstrata.extraction.attempt import conclude
-from memstrata.extraction.kind import Fenced, Refused, Stale, Thinker
-from memstrata.extraction.titles import MOST_CHARS, Title, cleaned, is_trivial, shortened
-from memstrata.memory.threads import update_thread
-from memstrata.storage import events
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import conclude
+from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
+from layerlore.extraction.titles import MOST_CHARS, Title, cleaned, is_trivial, shortened
+from layerlore.memory.threads import update_thread
+from layerlore.storage import events
+from layerlore.storage.transaction import Database
 
 from .talking import SENT
 from .turning import Turns

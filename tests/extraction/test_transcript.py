@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from memstrata.extraction.transcript import MOST_PAYLOAD, lines_of, transcript, without_echoes
-from memstrata.memory.blocks import block
-from memstrata.memory.engine import Engine
-from memstrata.memory.said import said
-from memstrata.memory.trust import lowest, trust_of
-from memstrata.storage.records import Json, Message, Role
-from memstrata.storage.transaction import Database
+from layerlore.extraction.transcript import MOST_PAYLOAD, lines_of, transcript, without_echoes
+from layerlore.memory.blocks import block
+from layerlore.memory.engine import Engine
+from layerlore.memory.said import said
+from layerlore.memory.trust import lowest, trust_of
+from layerlore.storage.records import Json, Message, Role
+from layerlore.storage.transaction import Database
 
 from .talking import Talk
 
@@ -96,19 +96,19 @@ async def test_encoded_payloads_are_told_by_their_length(engine: Engine) -> None
 
 async def test_what_our_own_tools_gave_back_is_left_out(engine: Engine) -> None:
     messages = [
-        message(1, call("c", "mcp__memstrata__recall_memory", {"query": "tea"}), role="assistant"),
+        message(1, call("c", "mcp__layerlore__recall_memory", {"query": "tea"}), role="assistant"),
         message(2, result("c", "recalled words"), role="tool"),
         message(3, result("d", block("memory", "recalled words") + " rest"), role="tool"),
     ]
     assert told(engine, *messages) == [
-        "[tool call mcp__memstrata__recall_memory(…)]",
-        "[tool result mcp__memstrata__recall_memory: …]",
+        "[tool call mcp__layerlore__recall_memory(…)]",
+        "[tool result mcp__layerlore__recall_memory: …]",
         "[tool result: rest]",
     ]
     assert [each.parts for each in without_echoes(engine, messages)][:2] == [[], []]
 
 
-@pytest.mark.parametrize("tool", ["forget", "mcp__memstrata__forget", "remember"])
+@pytest.mark.parametrize("tool", ["forget", "mcp__layerlore__forget", "remember"])
 async def test_what_was_to_be_forgotten_does_not_come_back_by_the_preview_of_it(engine: Engine, tool: str) -> None:
     messages = [
         message(1, call("c", tool, {"query": "the tea ceremony"}), role="assistant"),

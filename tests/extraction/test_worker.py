@@ -7,21 +7,21 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.backoff import FIRST_MS, LONGEST_MS, pause_ms
-from memstrata.extraction.budget import Budget
-from memstrata.extraction.chat.port import ThinkingFailed
-from memstrata.extraction.endings import MOST_STALE
-from memstrata.extraction.kind import EXTRACTIVE, Stale
-from memstrata.extraction.resting import OUTAGE
-from memstrata.extraction.worker import Pace
-from memstrata.memory.redaction import Redactor
-from memstrata.storage import jobs, spending, usage
-from memstrata.storage.errors import NotFound
-from memstrata.storage.jobs import MOST_FAILURES, Claim, Kind
-from memstrata.storage.spending import OfDay, day_of, next_day
-from memstrata.storage.transaction import Database
-from memstrata.storage.usage import Spent
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.backoff import FIRST_MS, LONGEST_MS, pause_ms
+from layerlore.extraction.budget import Budget
+from layerlore.extraction.chat.port import ThinkingFailed
+from layerlore.extraction.endings import MOST_STALE
+from layerlore.extraction.kind import EXTRACTIVE, Stale
+from layerlore.extraction.resting import OUTAGE
+from layerlore.extraction.worker import Pace
+from layerlore.memory.redaction import Redactor
+from layerlore.storage import jobs, spending, usage
+from layerlore.storage.errors import NotFound
+from layerlore.storage.jobs import MOST_FAILURES, Claim, Kind
+from layerlore.storage.spending import OfDay, day_of, next_day
+from layerlore.storage.transaction import Database
+from layerlore.storage.usage import Spent
 
 from .working import ANA, START, Counting, Work
 

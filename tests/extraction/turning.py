@@ -6,18 +6,18 @@ from typing import Any
 
 from scripted_chat import Reply, ScriptedChat
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.chat.port import Chat
-from memstrata.extraction.kind import JobKind, Material, Refused, Stale
-from memstrata.memory import working_memory
-from memstrata.memory.document_rules import DocumentRules, DocumentScope, WorkingMemoryRules
-from memstrata.memory.engine import Sent
-from memstrata.storage import document_sources, jobs, thread_cursors
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.jobs import Claim, JobRow
-from memstrata.storage.records import Json, Origin
-from memstrata.storage.thread_cursors import Cursor
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.chat.port import Chat
+from layerlore.extraction.kind import JobKind, Material, Refused, Stale
+from layerlore.memory import working_memory
+from layerlore.memory.document_rules import DocumentRules, DocumentScope, WorkingMemoryRules
+from layerlore.memory.engine import Sent
+from layerlore.storage import document_sources, jobs, thread_cursors
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.jobs import Claim, JobRow
+from layerlore.storage.records import Json, Origin
+from layerlore.storage.thread_cursors import Cursor
+from layerlore.storage.transaction import Database
 
 from .talking import Talk
 

@@ -10,17 +10,17 @@ import anyio
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.extraction.chat.port import Chat
-from memstrata.extraction.kind import Material, Refused, Thinker
-from memstrata.extraction.worker import JobWorker, Pace
-from memstrata.memory.engine import Engine
-from memstrata.memory.limits import Limits
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage import jobs, resources
-from memstrata.storage.jobs import Claim, JobRow, Kind
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.transaction import Database, Row, Tx
+from layerlore.extraction.chat.port import Chat
+from layerlore.extraction.kind import Material, Refused, Thinker
+from layerlore.extraction.worker import JobWorker, Pace
+from layerlore.memory.engine import Engine
+from layerlore.memory.limits import Limits
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage import jobs, resources
+from layerlore.storage.jobs import Claim, JobRow, Kind
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.transaction import Database, Row, Tx
 
 ANA = Scope("local", "agent", "ana")
 START = 1_750_000_000_000

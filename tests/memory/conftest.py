@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from told_embedder import ToldEmbedder
 
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine
-from memstrata.memory.limits import Limits
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.redaction import Redactor
-from memstrata.storage.transaction import Database
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine
+from layerlore.memory.limits import Limits
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.redaction import Redactor
+from layerlore.storage.transaction import Database
 
 from .entry_memory import COUNTER, Memory
 

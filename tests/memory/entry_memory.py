@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memstrata.memory import adding, forgetting
-from memstrata.memory import memory_block as injected
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.recall import Recalled, RecallRequest, recall
-from memstrata.memory.remembering import Told, remember
-from memstrata.memory.search_text import query_words
-from memstrata.memory.tokens import load_counter
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import adding, forgetting
+from layerlore.memory import memory_block as injected
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.recall import Recalled, RecallRequest, recall
+from layerlore.memory.remembering import Told, remember
+from layerlore.memory.search_text import query_words
+from layerlore.memory.tokens import load_counter
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 ANA, BEN = Scope("t", "agent", "ana"), Scope("t", "agent", "ben")
 NOW = 1_750_000_000_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.acceptance import (
+from layerlore.memory.acceptance import (
     check_id,
     check_json,
     check_metadata,
@@ -18,8 +18,8 @@ from memstrata.memory.acceptance import (
     parse_time,
     shown,
 )
-from memstrata.memory.limits import Limits
-from memstrata.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory.limits import Limits
+from layerlore.storage.errors import InvalidInput, LimitExceeded
 
 LIMITS = Limits()
 

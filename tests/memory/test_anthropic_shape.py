@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import Incoming, parse_messages
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import Incoming, parse_messages
+from layerlore.storage.errors import InvalidInput
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 FOUND = {"type": "tool_result", "tool_call_id": "c1"}

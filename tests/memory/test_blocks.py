@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK, block, without_blocks
-from memstrata.memory.quoting import TAGS, escaped, visible
+from layerlore.memory.blocks import MARK, block, without_blocks
+from layerlore.memory.quoting import TAGS, escaped, visible
 
 NAMES = (*TAGS, "description", "value", "task", "briefing")
 PIECES = st.lists(
@@ -34,6 +34,11 @@ def test_a_block_is_cut_out_of_a_text_again_and_nothing_else(value: str, around:
         text = f"{before}\n\n{block(tag, value, 'Ours.')}\n\n{after}"
         assert without_blocks(text) == f"{before}\n\n\n\n{after}".strip()
     assert without_blocks(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
+
+
+def test_a_block_that_was_stored_under_the_former_name_is_cut_out_too() -> None:
+    text = block("memory", "Ana likes tea.").replace("layerlore", "memstrata")
+    assert without_blocks(f"Hi.\n{text}\nWhat do I like?").split() == ["Hi.", "What", "do", "I", "like?"]
 
 
 def test_of_a_block_that_was_cut_off_nothing_is_left_and_it_takes_no_time() -> None:

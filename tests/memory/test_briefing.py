@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK
-from memstrata.memory.briefing import FEWEST_TOKENS, MESSAGE_CHARS, Briefing, as_json, as_text
-from memstrata.memory.document_rules import DocumentRules
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import TokenCounter, load_counter
-from memstrata.memory.working_memory import Document
-from memstrata.storage.attempts import Attempt
-from memstrata.storage.errors import LimitExceeded
-from memstrata.storage.records import Json, Message
-from memstrata.storage.statements import to_json
-from memstrata.storage.working_memory import Version
+from layerlore.memory.blocks import MARK
+from layerlore.memory.briefing import FEWEST_TOKENS, MESSAGE_CHARS, Briefing, as_json, as_text
+from layerlore.memory.document_rules import DocumentRules
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import TokenCounter, load_counter
+from layerlore.memory.working_memory import Document
+from layerlore.storage.attempts import Attempt
+from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.records import Json, Message
+from layerlore.storage.statements import to_json
+from layerlore.storage.working_memory import Version
 
 COUNTER = load_counter()
 NOW = 1_750_000_000_000

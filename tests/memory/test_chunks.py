@@ -6,7 +6,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.chunks import OVERLAP, SEARCHED, SIZE, chunks
+from layerlore.memory.chunks import OVERLAP, SEARCHED, SIZE, chunks
 
 
 def test_a_short_text_is_one_chunk_and_no_text_is_none() -> None:

@@ -9,11 +9,11 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.content_forms import StoredContent
-from memstrata.memory.engine import Engine
-from memstrata.memory.redaction import Redactor
-from memstrata.storage.content_columns import Form
-from memstrata.storage.transaction import Database
+from layerlore.memory.content_forms import StoredContent
+from layerlore.memory.engine import Engine
+from layerlore.memory.redaction import Redactor
+from layerlore.storage.content_columns import Form
+from layerlore.storage.transaction import Database
 
 from .entry_memory import COUNTER, NOW
 

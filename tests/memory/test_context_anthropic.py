@@ -21,12 +21,12 @@ from told_threads import (
     whole_threads,
 )
 
-from memstrata.memory.context.anthropic_messages import BEGAN_EARLIER, as_anthropic
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import parse_messages
-from memstrata.memory.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from memstrata.storage.records import Json, Message
+from layerlore.memory.context.anthropic_messages import BEGAN_EARLIER, as_anthropic
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import parse_messages
+from layerlore.memory.parts import reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.storage.records import Json, Message
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
 THINKING = ("thinking", "redacted_thinking")

@@ -20,13 +20,13 @@ from told_threads import (
     whole_threads,
 )
 
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.openai_messages import as_openai
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import parse_messages
-from memstrata.memory.part_fields import Source
-from memstrata.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
-from memstrata.storage.records import Json
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.openai_messages import as_openai
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import parse_messages
+from layerlore.memory.part_fields import Source
+from layerlore.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.storage.records import Json
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
 check_types = checked_against(list[ChatCompletionMessageParam])

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory import denying
-from memstrata.memory.denials import Denial, Denials
-from memstrata.storage import journal
-from memstrata.storage.journal import Line, Wanted
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory import denying
+from layerlore.memory.denials import Denial, Denials
+from layerlore.storage import journal
+from layerlore.storage.journal import Line, Wanted
+from layerlore.storage.records import Origin, Scope
 
 from .entry_memory import Memory
 

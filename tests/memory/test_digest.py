@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import block
-from memstrata.memory.digest import MOST_A_MESSAGE, MOST_OF_A_PERSON, Note, as_lines, digest, notes_of
-from memstrata.memory.digest_sentences import LONGEST, sentences_of, shortened
-from memstrata.memory.digest_words import ASK, DECISION, DONE, ERROR, RULE
-from memstrata.memory.parts import text_part, tool_call_part, tool_result_part
-from memstrata.memory.stop_words import FUNCTION_WORDS
-from memstrata.memory.tokens import TokenCounter
-from memstrata.storage.records import ROLES, Json, Message, Role
+from layerlore.memory.blocks import block
+from layerlore.memory.digest import MOST_A_MESSAGE, MOST_OF_A_PERSON, Note, as_lines, digest, notes_of
+from layerlore.memory.digest_sentences import LONGEST, sentences_of, shortened
+from layerlore.memory.digest_words import ASK, DECISION, DONE, ERROR, RULE
+from layerlore.memory.parts import text_part, tool_call_part, tool_result_part
+from layerlore.memory.stop_words import FUNCTION_WORDS
+from layerlore.memory.tokens import TokenCounter
+from layerlore.storage.records import ROLES, Json, Message, Role
 
 COUNTER = TokenCounter(None)
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.embedding.choosing import embedder as chosen
-from memstrata.memory.embedding.fitting import fit, unit_rows
-from memstrata.memory.embedding.minilm import VOCABULARY, VOCABULARY_SHA256, MiniLmEmbedder
-from memstrata.memory.embedding.port import Embedder, EmbeddingFailed
-from memstrata.memory.embedding.remote import RemoteEmbedder
-from memstrata.memory.embedding.use import UseEmbedder
-from memstrata.server.settings import EmbeddingSettings
+from layerlore.memory.embedding.choosing import embedder as chosen
+from layerlore.memory.embedding.fitting import fit, unit_rows
+from layerlore.memory.embedding.minilm import VOCABULARY, VOCABULARY_SHA256, MiniLmEmbedder
+from layerlore.memory.embedding.port import Embedder, EmbeddingFailed
+from layerlore.memory.embedding.remote import RemoteEmbedder
+from layerlore.memory.embedding.use import UseEmbedder
+from layerlore.server.settings import EmbeddingSettings
 
 NAMES = ("use", "english")
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -135,7 +135,7 @@ def test_the_vocabulary_is_berts() -> None:
 
 def test_weights_that_are_not_the_checked_ones_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"something else")
-    with pytest.raises(EmbeddingFailed, match=r"model\.onnx .* is not the file .* is not used; .*memstrata\[english\]"):
+    with pytest.raises(EmbeddingFailed, match=r"model\.onnx .* is not the file .* is not used; .*scripts/setup"):
         MiniLmEmbedder(tmp_path / "model.onnx").embed(["x"])
     with pytest.raises(EmbeddingFailed, match="cannot be read"):
         MiniLmEmbedder(tmp_path / "none.onnx").load()
@@ -152,7 +152,7 @@ def test_a_missing_extra_says_what_to_install(
     english: MiniLmEmbedder, lacking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, lacking, None)
-    with pytest.raises(EmbeddingFailed, match=r"pip install memstrata\[english\]"):
+    with pytest.raises(EmbeddingFailed, match="scripts/setup"):
         MiniLmEmbedder().load()
 
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from fake_openai import FakeOpenAI, Refused, fake_openai, hashed_vector
 
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.embedding.remote import MOST_CHARACTERS, RemoteEmbedder
-from memstrata.memory.embedding.service import Embedding
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.remote import MOST_CHARACTERS, RemoteEmbedder
+from layerlore.memory.embedding.service import Embedding
 
 MODEL = "openai/text-embedding-3-small"
 
@@ -199,7 +199,7 @@ import json, os, socket, sys, threading
 hosts = []
 connect = socket.socket.connect
 socket.socket.connect = lambda self, to: (hosts.append(to), connect(self, to))[1]
-from memstrata.memory.embedding.remote import RemoteEmbedder
+from layerlore.memory.embedding.remote import RemoteEmbedder
 before = "litellm" in sys.modules
 embedder = RemoteEmbedder("openai/some-model", api_base=sys.argv[1], timeout_seconds=20.0)
 embedder.embed(["a"])

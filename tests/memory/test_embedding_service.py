@@ -10,11 +10,11 @@ import anyio
 import numpy as np
 import pytest
 
-from memstrata.memory.embedding.backoff import FIRST_PAUSE, LONGEST_PAUSE, Backoff
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.embedding.service import CACHED_QUERIES, SLICE_CHARACTERS, Embedding
-from memstrata.memory.embedding.use import UseEmbedder
-from memstrata.memory.embedding.worker import Stopped, Worker
+from layerlore.memory.embedding.backoff import FIRST_PAUSE, LONGEST_PAUSE, Backoff
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.service import CACHED_QUERIES, SLICE_CHARACTERS, Embedding
+from layerlore.memory.embedding.use import UseEmbedder
+from layerlore.memory.embedding.worker import Stopped, Worker
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
@@ -152,7 +152,7 @@ async def test_an_embedder_that_hangs_is_soon_not_waited_for(
     await service.query("first")
     model.embeds = lambda texts: gate.wait(PATIENCE)
     assert (await service.query("hangs"))[0] is None
-    monkeypatch.setattr("memstrata.memory.embedding.service._STALLED", 0.05)
+    monkeypatch.setattr("layerlore.memory.embedding.service._STALLED", 0.05)
     service._patience_ms = 60_000
     with anyio.fail_after(PATIENCE):
         assert (await service.query("next"))[0] is None
@@ -344,7 +344,7 @@ async def test_closing_ends_the_threads_and_what_waits(model: Model, gate: threa
 async def test_closing_does_not_wait_for_what_hangs(
     model: Model, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.memory.embedding.service._LINGER", 0.1)
+    monkeypatch.setattr("layerlore.memory.embedding.service._LINGER", 0.1)
     service = hasty(model)
     model.loads = lambda: gate.wait(PATIENCE)
     service.start()

@@ -6,17 +6,17 @@ from dataclasses import replace
 import pytest
 import sqlalchemy
 
-from memstrata.memory import adding, deleting
-from memstrata.memory import memory_block as injected
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.entries import tells_apart
-from memstrata.memory.entry_rules import EntryRules
-from memstrata.memory.reindexing import rebuild_all, rebuild_old
-from memstrata.memory.vector_writing import VectorWriter
-from memstrata.storage import entries
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import adding, deleting
+from layerlore.memory import memory_block as injected
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.entries import tells_apart
+from layerlore.memory.entry_rules import EntryRules
+from layerlore.memory.reindexing import rebuild_all, rebuild_old
+from layerlore.memory.vector_writing import VectorWriter
+from layerlore.storage import entries
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
 
@@ -61,7 +61,7 @@ async def test_evidence_is_kept_as_a_place_and_trusted_as_whose_word_it_is(memor
 
 @pytest.mark.parametrize(
     ("evidence", "source"),
-    [("code is 4712", ""), ("gate code is 4711", "user_assertion"), ("sunny", ""), ("be brief", "")],
+    [("code is 4712", "caller"), ("gate code is 4711", "user_assertion"), ("sunny", "caller"), ("be brief", "caller")],
 )
 async def test_evidence_that_nobody_gave_is_refused_and_nothing_is_kept(
     memory: Memory, evidence: str, source: str
@@ -91,7 +91,7 @@ async def test_what_was_injected_is_no_evidence(memory: Memory) -> None:
         ({"content": " \n "}, InvalidInput, "content: say in 1 to 3 sentences"),
         ({"content": "x" * 2001}, LimitExceeded, "content: 2,001 characters; 2,000 are allowed"),
         ({"content": "x", "kind": "facts"}, InvalidInput, "did you mean 'fact'"),
-        ({"content": "x", "source": "caller", "evidence": "y"}, InvalidInput, "source: allowed: user_assertion"),
+        ({"content": "x", "source": "nobody", "evidence": "y"}, InvalidInput, "source: allowed: user_assertion"),
         ({"content": "x", "source": "user_assertion"}, InvalidInput, "needs evidence"),
         ({"content": "x", "evidence": "y"}, InvalidInput, "conversation 'main' has no messages yet"),
     ],

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.evidence import Label, Said, find
-from memstrata.storage.records import Role
+from layerlore.memory.evidence import Label, Said, find
+from layerlore.storage.records import Role
 
 SAID = [
     Said(1, 1, "user", "The “active” subscription is on record A — not on B."),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memstrata.memory import deleting, forgetting, working_memory
-from memstrata.storage import observations, threads
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.observations import NewObservation
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import deleting, forgetting, working_memory
+from layerlore.storage import observations, threads
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.observations import NewObservation
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
 
@@ -68,7 +68,7 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     assert await memory.forget(confirm=token) == "Nothing was left to forget."
     memory.now += 31 * DAY
     await deleting.erase_expired(memory.engine)
-    _, kept = await working_memory.read(memory.engine, ANA, "resource", "", version=0, may_be_new=False)
+    _, kept = await working_memory.read(memory.engine, ANA, "resource", "", version=0)
     assert [version.version for version in kept.versions] == [3, 2]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.journaling import _COUNTED, counts_of, line_of, resource_mark
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory.journaling import _COUNTED, counts_of, line_of, resource_mark
+from layerlore.storage.records import Origin, Scope
 
 CANARY = "quokka"
 KEY = b"k" * 32

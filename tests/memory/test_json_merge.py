@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.json_equality import equality_key
-from memstrata.memory.json_merge import deeply_merged
+from layerlore.memory.json_equality import equality_key
+from layerlore.memory.json_merge import deeply_merged
 
 NUMBERS = st.sampled_from([0, 1, -1, 1.0, 0.5, 10**20, 1e20, -0.0])
 JSON = st.recursive(

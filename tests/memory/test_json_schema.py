@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memstrata.memory import json_schema
-from memstrata.memory.json_schema import SCHEMA_BYTES, check_against, check_schema
-from memstrata.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory import json_schema
+from layerlore.memory.json_schema import SCHEMA_BYTES, check_against, check_schema
+from layerlore.storage.errors import InvalidInput, LimitExceeded
 
 PERSON = {
     "type": "object",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import Incoming, parse_messages
-from memstrata.memory.parts import PART_KEYS
-from memstrata.storage.errors import InvalidInput, LimitExceeded, MemstrataError
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import Incoming, parse_messages
+from layerlore.memory.parts import PART_KEYS
+from layerlore.storage.errors import InvalidInput, LayerloreError, LimitExceeded
 
 LIMITS = Limits()
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -155,7 +155,7 @@ MESSAGE_JUNK = st.builds(
 def test_nothing_but_our_errors_is_raised_whatever_is_sent(raw):
     try:
         parsed = parse_messages(raw, LIMITS)
-    except MemstrataError as error:
+    except LayerloreError as error:
         str(error).encode()  # an error that cannot be written is no answer
     else:
         again = parse_messages([as_sent(message) for message in parsed], LIMITS)

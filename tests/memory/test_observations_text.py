@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK, without_blocks
-from memstrata.memory.observations_text import CLOSING, block_of, cursor_of, line
-from memstrata.memory.tokens import load_counter
-from memstrata.storage.observations import MARKERS, Observation
-from memstrata.storage.records import Thread
+from layerlore.memory.blocks import MARK, without_blocks
+from layerlore.memory.observations_text import CLOSING, block_of, cursor_of, line
+from layerlore.memory.tokens import load_counter
+from layerlore.storage.observations import MARKERS, Observation
+from layerlore.storage.records import Thread
 
 COUNTER = load_counter()
 NOON = 1_750_075_200_000  # 2025-06-16 12:00 UTC

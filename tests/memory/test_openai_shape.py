@@ -5,9 +5,9 @@ import base64
 import pytest
 from openai.types.chat import ChatCompletionMessage
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import Incoming, parse_messages
-from memstrata.storage.errors import InvalidInput
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import Incoming, parse_messages
+from layerlore.storage.errors import InvalidInput
 
 LIMITS = Limits()
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.plan_rules import MOST_BYTES, MOST_STEPS, OPEN, STATUSES, created, updated
-from memstrata.storage.errors import InvalidInput, LimitExceeded, NotFound
-from memstrata.storage.records import Json
+from layerlore.memory.plan_rules import MOST_BYTES, MOST_STEPS, OPEN, STATUSES, created, updated
+from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.records import Json
 
 PHASES = ("build", "execute", "inspect")
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory import prices
-from memstrata.memory.prices import PriceList, load_prices, price_list
-from memstrata.memory.usage import shown_lines, shown_spent, spent
-from memstrata.memory.usage_shapes import Usage
-from memstrata.storage.usage import Line, Spent
+from layerlore.memory import prices
+from layerlore.memory.prices import PriceList, load_prices, price_list
+from layerlore.memory.usage import shown_lines, shown_spent, spent
+from layerlore.memory.usage_shapes import Usage
+from layerlore.storage.usage import Line, Spent
 
 LIST = PriceList(
     {
@@ -159,8 +159,8 @@ def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
 def test_the_list_that_litellm_ships_is_read_without_importing_it() -> None:
     program = (
         "import sys\n"
-        "from memstrata.memory.prices import load_prices\n"
-        "from memstrata.memory.usage_shapes import Usage\n"
+        "from layerlore.memory.prices import load_prices\n"
+        "from layerlore.memory.usage_shapes import Usage\n"
         "assert load_prices().cost('gpt-4o', Usage(1)) > 0\n"
         "assert 'litellm' not in sys.modules\n"
     )

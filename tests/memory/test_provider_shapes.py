@@ -7,9 +7,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import parse_messages
-from memstrata.storage.errors import MemstrataError
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import parse_messages
+from layerlore.storage.errors import LayerloreError
 
 LIMITS = Limits()
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)
@@ -131,6 +131,6 @@ def test_a_value_that_does_not_fit_its_place_is_refused_or_read_but_never_a_defe
     refusal = None
     try:
         parse_messages([changed], LIMITS)
-    except MemstrataError as error:
+    except LayerloreError as error:
         refusal = str(error)
     assert refusal is None or refusal.startswith("messages[0]")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.pool import Floats, Pool
-from memstrata.memory.ranking import Question, Ranked, best, idf, rank, recency, summed
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.storage.search_rows import IndexedRow
+from layerlore.memory.pool import Floats, Pool
+from layerlore.memory.ranking import Question, Ranked, best, idf, rank, recency, summed
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.storage.search_rows import IndexedRow
 
 RULES = RecallRules()
 WORDS = ("beach", "caroline", "violin")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.reading import CUT_MARK, LOW_TEXT_CHARS, checked_roles, cut_to_fit, shown_message
-from memstrata.memory.tokens import load_counter
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Message
-from memstrata.storage.statements import to_json
+from layerlore.memory.reading import CUT_MARK, LOW_TEXT_CHARS, checked_roles, cut_to_fit, shown_message
+from layerlore.memory.tokens import load_counter
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Message
+from layerlore.storage.statements import to_json
 
 COUNTER = load_counter()
 

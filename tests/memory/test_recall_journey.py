@@ -7,21 +7,21 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import numpy as np
 import pytest
 
-from memstrata.memory import adding
-from memstrata.memory.embedding.port import EmbeddingFailed, Vectors
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.limits import Limits
-from memstrata.memory.recall import NOT_ALL_EMBEDDED, Recalled, RecallRequest, recall
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.relevance import USE_MULTILINGUAL, Calibration
-from memstrata.memory.search_text import words
-from memstrata.memory.tokens import load_counter
-from memstrata.storage import search_rows, vectors
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.transaction import Database
-from memstrata.storage.vectors import NewVector
+from layerlore.memory import adding
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.limits import Limits
+from layerlore.memory.recall import NOT_ALL_EMBEDDED, Recalled, RecallRequest, recall
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.relevance import USE_MULTILINGUAL, Calibration
+from layerlore.memory.search_text import words
+from layerlore.memory.tokens import load_counter
+from layerlore.storage import search_rows, vectors
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.transaction import Database
+from layerlore.storage.vectors import NewVector
 
 pytestmark = pytest.mark.anyio
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.hit_blocks import blocks_of, told_apart
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.recall import Hit, Parts, Recalled
-from memstrata.memory.recall_text import NOTHING, PREAMBLE, as_json, as_text, excerpt
-from memstrata.memory.tokens import load_counter
-from memstrata.storage.records import Message
+from layerlore.memory.hit_blocks import blocks_of, told_apart
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.recall import Hit, Parts, Recalled
+from layerlore.memory.recall_text import NOTHING, PREAMBLE, as_json, as_text, excerpt
+from layerlore.memory.tokens import load_counter
+from layerlore.storage.records import Message
 
 COUNTER = load_counter()
 NOW = 1_700_000_000_000

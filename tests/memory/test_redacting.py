@@ -13,19 +13,19 @@ from seeing_all import see_all
 from sqlalchemy import insert, text
 from told_embedder import ToldEmbedder
 
-from memstrata.memory import adding, attempts, deleting, events
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Redaction
-from memstrata.memory.redacting import Redacted, redact
-from memstrata.memory.said import said
-from memstrata.memory.search_text import words
-from memstrata.memory.vector_writing import VectorWriter
-from memstrata.storage import entries, installation, jobs, journal, messages, places, redacting, search, threads
-from memstrata.storage.journal import Wanted
-from memstrata.storage.records import ROLES, Json, Message, Origin, Scope, Tenant
-from memstrata.storage.redacting import Change
-from memstrata.storage.tables import observations
-from memstrata.storage.transaction import Row, Tx
+from layerlore.memory import adding, attempts, deleting, events
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Redaction
+from layerlore.memory.redacting import Redacted, redact
+from layerlore.memory.said import said
+from layerlore.memory.search_text import words
+from layerlore.memory.vector_writing import VectorWriter
+from layerlore.storage import entries, installation, jobs, journal, messages, places, redacting, search, threads
+from layerlore.storage.journal import Wanted
+from layerlore.storage.records import ROLES, Json, Message, Origin, Scope, Tenant
+from layerlore.storage.redacting import Change
+from layerlore.storage.tables import observations
+from layerlore.storage.transaction import Row, Tx
 
 from .entry_memory import ANA, BEN, COUNTER, NOW, Memory
 

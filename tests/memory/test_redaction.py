@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from secret_formats import FORMATS, made_up
 
-from memstrata.memory.redaction import Redactor, mask_without_key
+from layerlore.memory.redaction import Redactor, mask_without_key
 
 
 @pytest.fixture

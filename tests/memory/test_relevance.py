@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.recall_rules import RecallRules
-from memstrata.memory.relevance import (
+from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.relevance import (
     ANY_EMBEDDER,
     LEXICAL,
     MINILM_ENGLISH,

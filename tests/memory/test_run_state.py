@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.exact_json import exact_json
-from memstrata.memory.limits import Limits
-from memstrata.memory.pending_calls import MOST_CALLS, PendingCall, accepted, called, check_calls, read_calls
-from memstrata.memory.run_state import ENDINGS, STATUSES
-from memstrata.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory.exact_json import exact_json
+from layerlore.memory.limits import Limits
+from layerlore.memory.pending_calls import MOST_CALLS, PendingCall, accepted, called, check_calls, read_calls
+from layerlore.memory.run_state import ENDINGS, STATUSES
+from layerlore.storage.errors import InvalidInput, LimitExceeded
 
 pytestmark = pytest.mark.anyio
 

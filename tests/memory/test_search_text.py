@@ -8,8 +8,8 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memstrata.memory.chunks import SIZE, chunks
-from memstrata.memory.search_text import (
+from layerlore.memory.chunks import SIZE, chunks
+from layerlore.memory.search_text import (
     LONGEST_WORD,
     date_text,
     embedded_texts,
@@ -18,8 +18,8 @@ from memstrata.memory.search_text import (
     query_words,
     words,
 )
-from memstrata.memory.stop_words import FUNCTION_WORDS
-from memstrata.storage.records import Indexed
+from layerlore.memory.stop_words import FUNCTION_WORDS
+from layerlore.storage.records import Indexed
 
 NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC
 

@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
 
-from memstrata.memory import attempts, plan_text
-from memstrata.memory.blocks import MARK, PREAMBLE, block, without_blocks
-from memstrata.memory.context.layout import Laid
-from memstrata.memory.context.message_lines import OVERHEAD, lines, weighed
-from memstrata.memory.context.openai_messages import as_openai
-from memstrata.memory.context.shaped_text import as_text
-from memstrata.memory.evidence import told_by_others
-from memstrata.memory.observations_text import block_of
-from memstrata.memory.parts import text_part, tool_call_part, tool_result_part
-from memstrata.memory.quoting import TAGS, escaped, hidden, indented, quoted, quoted_line, visible
-from memstrata.memory.tokens import load_counter
-from memstrata.storage.attempts import Attempt
-from memstrata.storage.observations import Observation
-from memstrata.storage.records import Message, Role
+from layerlore.memory import attempts, plan_text
+from layerlore.memory.blocks import MARK, PREAMBLE, block, without_blocks
+from layerlore.memory.context.layout import Laid
+from layerlore.memory.context.message_lines import OVERHEAD, lines, weighed
+from layerlore.memory.context.openai_messages import as_openai
+from layerlore.memory.context.shaped_text import as_text
+from layerlore.memory.evidence import told_by_others
+from layerlore.memory.observations_text import block_of
+from layerlore.memory.parts import text_part, tool_call_part, tool_result_part
+from layerlore.memory.quoting import TAGS, escaped, hidden, indented, quoted, quoted_line, visible
+from layerlore.memory.tokens import load_counter
+from layerlore.storage.attempts import Attempt
+from layerlore.storage.observations import Observation
+from layerlore.storage.records import Message, Role
 
 COUNTER = load_counter()
 NOON = 1_750_075_200_000
@@ -63,7 +63,7 @@ PIECES = st.lists(
                 "\x7f",
                 "\t",
             ),
-            *("#9 user: ", "system: ", "- ", "tool result", "memstrata", "(today)", "م", "न", "्", "👩", "漢"),
+            *("#9 user: ", "system: ", "- ", "tool result", "layerlore", "(today)", "م", "न", "्", "👩", "漢"),
             *(*TAGS, *INNER, *map(str.upper, TAGS), MARK, PREAMBLE, block("memory", "x")),
         ]
     )

@@ -3,13 +3,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tiktoken
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.memory.tokens import ESTIMATE, PER_IMAGE, PER_MESSAGE, TokenCounter, load_counter, shipped_encodings
+from layerlore.memory import encoding
+from layerlore.memory.encoding import Encoding, load_encoding
+from layerlore.memory.tokens import ESTIMATE, PER_IMAGE, PER_MESSAGE, TokenCounter, load_counter, shipped_encodings
 
 COUNTER = load_counter()
 ROUGH = TokenCounter(None)
@@ -23,7 +27,7 @@ def refuse(*args, **kwargs):
     raise SystemExit("the network was asked for")
 
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
-from memstrata.memory.tokens import load_counter
+from layerlore.memory.tokens import load_counter
 import os
 before = os.environ.get("TIKTOKEN_CACHE_DIR")
 print(load_counter().name)
@@ -35,6 +39,46 @@ def test_the_encoding_is_the_one_that_is_named() -> None:
     assert COUNTER.name == "o200k_base"
     assert COUNTER.text("hello world") == 2
     assert COUNTER.text("") == 0
+
+
+@pytest.fixture(scope="module")
+def published() -> Iterator[tiktoken.Encoding]:
+    """The same encoding, as tiktoken reads it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(shipped_encodings()))
+        yield tiktoken.get_encoding(encoding.NAME)
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Callable[[], Encoding]:
+    """Makes encodings that have encoded nothing yet."""
+    folder = shipped_encodings()
+    assert folder is not None
+    ranks = load_encoding(folder)._made
+    assert isinstance(ranks, dict)
+    return lambda: Encoding(ranks)
+
+
+@given(text=st.text(max_size=300))
+@example(text="Zaphodine's internationalisation, 12345 €  \n\n 東京に住んでいます 😱 ਪੰਜਾਬੀ\u200d \ud800 x")
+@example(text=" " * 200 + "\t" * 90)
+@example(text="<|endoftext|>")
+def test_the_first_texts_have_the_very_tokens_that_tiktoken_gives_them(
+    published: tiktoken.Encoding, fresh: Callable[[], Encoding], text: str
+) -> None:
+    assert fresh().encode(text) == published.encode_ordinary(text)
+
+
+def test_later_and_long_texts_have_them_too(published: tiktoken.Encoding, fresh: Callable[[], Encoding]) -> None:
+    texts = ["short", "long " * 1000, *(f"one of many, {number}: {'ü' * number}" for number in range(100))]
+    counting = fresh()
+    assert [counting.encode(text) for text in texts] == [published.encode_ordinary(text) for text in texts]
+
+
+def test_a_file_that_is_not_the_published_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / encoding.FILE).write_bytes(b"IQ== 0\nIg== 1\n")
+    with pytest.raises(ValueError, match="not the published encoding"):
+        load_encoding(tmp_path)
 
 
 def test_the_names_of_special_tokens_are_text_like_any_other() -> None:
@@ -92,6 +136,6 @@ def test_the_file_lies_where_litellm_ships_it_and_litellm_is_not_imported() -> N
     folder = shipped_encodings()
     assert folder is not None
     assert folder.parts[-3:] == ("litellm", "litellm_core_utils", "tokenizers")
-    code = "import sys, memstrata.memory.tokens as t; t.load_counter(); print('litellm' in sys.modules)"
+    code = "import sys, layerlore.memory.tokens as t; t.load_counter(); print('litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "False\n", done.stderr

@@ -5,19 +5,19 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.adding import add_messages
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.limits import Limits
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.threads import update_thread
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.turns import DEBOUNCE_MS
-from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.storage import jobs
-from memstrata.storage.jobs import JobRow
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.transaction import Database
+from layerlore.memory.adding import add_messages
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.limits import Limits
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.threads import update_thread
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.turns import DEBOUNCE_MS
+from layerlore.memory.window.choosing import WindowRules
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.storage import jobs
+from layerlore.storage.jobs import JobRow
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.transaction import Database
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.usage_shapes import MOST_TOKENS, Usage, read_usage, snake_case
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.limits import Limits
+from layerlore.memory.usage_shapes import MOST_TOKENS, Usage, read_usage, snake_case
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 OPENAI_CHAT = {
     "prompt_tokens": 100,

@@ -10,18 +10,18 @@ import pytest
 from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
-from memstrata.memory import reindexing, vector_writing
-from memstrata.memory.adding import add_messages
-from memstrata.memory.ages import DAY_MS
-from memstrata.memory.deleting import delete_messages
-from memstrata.memory.embedding.service import Embedding
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.vector_writing import LEASE_MS, UNUSED_DAYS, VectorWriter
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import embedders, vectors
-from memstrata.storage.records import ROLES, Origin, Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory import reindexing, vector_writing
+from layerlore.memory.adding import add_messages
+from layerlore.memory.ages import DAY_MS
+from layerlore.memory.deleting import delete_messages
+from layerlore.memory.embedding.service import Embedding
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.vector_writing import LEASE_MS, UNUSED_DAYS, VectorWriter
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import embedders, vectors
+from layerlore.storage.records import ROLES, Origin, Scope
+from layerlore.storage.transaction import Tx
 
 pytestmark = pytest.mark.anyio
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.choosing import WindowRules, policy_of
-from memstrata.memory.window.policy import WindowPolicy, as_json, policy_from
-from memstrata.storage.errors import InvalidInput
-from memstrata.storage.records import Json, Thread
-from memstrata.storage.statements import to_json
+from layerlore.memory.limits import Limits
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.choosing import WindowRules, policy_of
+from layerlore.memory.window.policy import WindowPolicy, as_json, policy_from
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json, Thread
+from layerlore.storage.statements import to_json
 
 COUNTER, LIMITS = TokenCounter(None), Limits()
 SHORT = WindowPolicy(limit="messages", max_messages=8)

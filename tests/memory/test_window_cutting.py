@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.message_shapes import parse_messages
-from memstrata.memory.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import PER_IMAGE, TokenCounter
-from memstrata.memory.window.cutting import shortened
-from memstrata.storage.records import Message
+from layerlore.memory.limits import Limits
+from layerlore.memory.message_shapes import parse_messages
+from layerlore.memory.parts import reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import PER_IMAGE, TokenCounter
+from layerlore.memory.window.cutting import shortened
+from layerlore.storage.records import Message
 
 from .window_threads import COUNTERS, EXACT, ROUGH, image, message, threads
 

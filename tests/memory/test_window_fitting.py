@@ -5,11 +5,11 @@ import time
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.fitting import FEWEST, aligned, fitted
-from memstrata.memory.window.levels import level
-from memstrata.storage.records import Message
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.fitting import FEWEST, aligned, fitted
+from layerlore.memory.window.levels import level
+from layerlore.storage.records import Message
 
 from .window_threads import COUNTERS, ROUGH, cost, message, newest_user_seq, seqs, spoken, threads
 

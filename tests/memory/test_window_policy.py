@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, as_json, checked, policy_from
-from memstrata.storage.errors import InvalidInput, LimitExceeded
-from memstrata.storage.records import Json
+from layerlore.memory.limits import Limits
+from layerlore.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, as_json, checked, policy_from
+from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.records import Json
 
 from .window_threads import ROUGH, policies
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.parts import says_something, tool_call_part, tool_result_part
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.memory.window.view import Window, leading, lightened, window_of
-from memstrata.storage.records import Message
-from memstrata.storage.tool_pairs import pairs
+from layerlore.memory.parts import says_something, tool_call_part, tool_result_part
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.memory.window.view import Window, leading, lightened, window_of
+from layerlore.storage.records import Message
+from layerlore.storage.tool_pairs import pairs
 
 from .window_threads import (
     ROUGH,

@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from memstrata.memory.part_fields import Source
-from memstrata.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
-from memstrata.memory.tokens import TokenCounter, load_counter
-from memstrata.memory.window.policy import WindowPolicy, checked
-from memstrata.storage.records import Json, Message, Role
+from layerlore.memory.part_fields import Source
+from layerlore.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.memory.tokens import TokenCounter, load_counter
+from layerlore.memory.window.policy import WindowPolicy, checked
+from layerlore.storage.records import Json, Message, Role
 
 EXACT = load_counter()
 ROUGH = TokenCounter(None)

@@ -11,7 +11,7 @@ PACKAGES = ("server", "memory", "extraction", "storage", "prompts")
 
 @cache
 def sources() -> dict[str, Path]:
-    """Dotted module name below memstrata -> file."""
+    """Dotted module name below layerlore -> file."""
     found = {}
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
@@ -38,8 +38,8 @@ def own_imports(node: ast.AST) -> set[str]:
     """The modules of ours that are imported, by their names in ``sources``."""
     found = set()
     for name in imports(node):
-        if name.startswith("memstrata."):
-            target = name.removeprefix("memstrata.")
+        if name.startswith("layerlore."):
+            target = name.removeprefix("layerlore.")
             found.add(target if target in sources() else target.rpartition(".")[0])
     return found
 

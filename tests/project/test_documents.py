@@ -1,12 +1,18 @@
 """The documents say what is true."""
 
+import contextlib
+import itertools
 import json
 import os
 import re
 import shlex
+import shutil
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx2
@@ -15,18 +21,24 @@ import typer
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from rich.console import Console
 from source_tree import ROOT
 from typer.core import TyperGroup
 
-from memstrata.server.access.principal import RIGHTS
-from memstrata.server.command_line import app
-from memstrata.server.rate_settings import RateSettings
-from memstrata.server.settings import load_settings
-from memstrata.server.toolsets import DECLARATIONS
+from layerlore.server.access.principal import RIGHTS
+from layerlore.server.command_line import app
+from layerlore.server.commands.demo import show_connecting
+from layerlore.server.commands.doctor import doctor
+from layerlore.server.program import launch_command
+from layerlore.server.rate_settings import RateSettings
+from layerlore.server.settings import Settings, load_settings
+from layerlore.server.toolsets import DECLARATIONS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PLACEHOLDER = "/path/to/memstrata/.venv/bin/memstrata"
-COMMAND = str(Path(sys.executable).parent / "memstrata")
+PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
+COMMAND = str(Path(sys.executable).parent / "layerlore")
+OURS = (".venv/bin/layerlore", PLACEHOLDER)
+PATIENCE = 120.0
 
 
 def blocks(language: str) -> list[str]:
@@ -48,10 +60,11 @@ def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
         "make demo",
         "make test",
         f"claude mcp add --scope user memory -- {PLACEHOLDER}",
-        ".venv/bin/memstrata serve",
-        ".venv/bin/memstrata doctor",
-        ".venv/bin/memstrata keys create --tenant acme --resource ana --expires 90d",
-        ".venv/bin/memstrata serve --host 0.0.0.0",
+        ".venv/bin/layerlore serve",
+        ".venv/bin/layerlore doctor",
+        ".venv/bin/layerlore keys create --tenant acme --resource ana --expires 90d",
+        "LAYERLORE_HTTP__PUBLIC_URL=https://mem.example.com .venv/bin/layerlore serve",
+        "LAYERLORE_HTTP__ALLOWED_HOSTS=mem.lan:* .venv/bin/layerlore serve --host 0.0.0.0",
     ]
 
 
@@ -72,7 +85,7 @@ def test_make_demo_shows_a_session_and_how_to_connect(tmp_path: Path) -> None:
 
 def test_make_test_is_what_continuous_integration_runs() -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert steps[-2:] == ["make check", "make test"]
+    assert steps[-3:] == ["make check", "make test", "make interop"]
 
 
 @pytest.mark.parametrize("block", blocks("json"))
@@ -91,10 +104,10 @@ def test_the_command_for_claude_code_starts_the_server(tmp_path: Path) -> None:
 
 
 def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
-    environment = {**os.environ, "MEMSTRATA_DATA_DIR": str(tmp_path), "MEMSTRATA_HTTP__PORT": "0"}
+    environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path), "LAYERLORE_HTTP__PORT": "0"}
     with subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
-        assert "memstrata listens on http://127.0.0.1:" in server.stderr.readline()
+        assert "layerlore listens on http://127.0.0.1:" in server.stderr.readline()
         doctor = subprocess.run(
             [COMMAND, "doctor"], check=False, capture_output=True, text=True, timeout=60, env=environment
         )
@@ -104,27 +117,39 @@ def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
 
 
 def test_a_server_for_others_starts_with_a_key_as_the_readme_has_it(tmp_path: Path) -> None:
-    environment = {**os.environ, "MEMSTRATA_DATA_DIR": str(tmp_path), "MEMSTRATA_HTTP__PORT": "0"}
-    create, serve = (shlex.split(line)[1:] for line in commands()[-2:])
-    refused = subprocess.run(
-        [COMMAND, *serve], check=False, capture_output=True, text=True, timeout=60, env=environment
-    )
-    assert (refused.returncode, "memstrata keys create" in refused.stderr) == (2, True)
-    made = subprocess.run([COMMAND, *create], check=True, capture_output=True, text=True, timeout=60, env=environment)
-    with subprocess.Popen([COMMAND, *serve], stderr=subprocess.PIPE, text=True, env=environment) as server:
-        assert server.stderr is not None
-        listening = re.search(r"listens on http://0\.0\.0\.0:(\d+)/mcp", server.stderr.readline())
-        try:
-            assert listening
-            url = f"http://127.0.0.1:{listening[1]}/mcp"
-            assert anyio.run(lists_tools, url, made.stdout.strip())
-        finally:
-            server.terminate()
+    create, behind_a_proxy, in_a_network = commands()[-3:]
+    refused = subprocess.run(**started(behind_a_proxy, tmp_path), check=False, capture_output=True, timeout=PATIENCE)
+    assert (refused.returncode, "keys create" in refused.stderr) == (2, True)
+    made = subprocess.run(**started(create, tmp_path), check=True, capture_output=True, timeout=PATIENCE)
+    machine = socket.gethostname()
+    for line, names in (
+        (behind_a_proxy, ("mem.example.com", "localhost:8765", "127.0.0.1:8765", "[::1]:8765")),
+        (in_a_network, ("mem.lan:8765", "mem.lan", f"{machine}:8765", machine, "192.168.1.5:8765", "localhost:8765")),
+    ):
+        with subprocess.Popen(**started(line, tmp_path), stderr=subprocess.PIPE) as server:
+            assert server.stderr is not None
+            listening = re.search(r"listens on http://\S+:(\d+)/mcp", server.stderr.readline())
+            try:
+                assert listening
+                for name in names:
+                    assert anyio.run(lists_tools, f"http://127.0.0.1:{listening[1]}/mcp", made.stdout.strip(), name)
+            finally:
+                server.terminate()
 
 
-async def lists_tools(url: str, key: str) -> bool:
+def started(line: str, folder: Path) -> dict[str, Any]:
+    """How to start what a document's line says, with its data in a folder and on a free port."""
+    words = shlex.split(line)
+    variables = dict(itertools.takewhile(lambda pair: pair[1], (word.partition("=")[::2] for word in words)))
+    program, *arguments = words[len(variables) :]
+    assert program in OURS
+    given = {"LAYERLORE_DATA_DIR": str(folder), "LAYERLORE_HTTP__PORT": "0", **variables}
+    return {"args": [COMMAND, *arguments], "env": {**os.environ, **given}, "text": True}
+
+
+async def lists_tools(url: str, key: str, name: str) -> bool:
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}", "Host": name}, timeout=PATIENCE) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
     ):
         return "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
@@ -141,29 +166,93 @@ def test_the_links_of_a_document_lead_somewhere(path: str) -> None:
         assert heading in ["", *(re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings)], target
 
 
+def code_of(text: str) -> Iterator[str]:
+    """The lines of a document's shell blocks and of what is set in by four spaces."""
+    language = None
+    for line in text.splitlines():
+        if fence := re.match(r" *```(\w*)$", line):
+            language = fence[1] if language is None else None
+        elif language in ("", "sh") or (language is None and line.startswith("    ")):
+            yield line.strip()
+
+
 def commands_of(document: str) -> list[str]:
-    """Those of its blocks and indented lines; an explanation after two spaces is none of it."""
-    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
-    return [line.split("   ")[0] for line in re.findall(r"^ *(memstrata .*)$", text, re.MULTILINE)]
+    """What a document does with our program in its code; an explanation after three spaces is none of it."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    lines = code_of(text) if document.endswith(".md") else text.splitlines()
+    named = re.compile(r"(?:^|\s|\()((?:[\w./-]*/)?layerlore(?: .*)?)$")
+    found = (named.search(line.split("   ")[0].removesuffix(")")) for line in lines if not line.startswith("docker "))
+    return [match[1] for match in found if match]
 
 
-@pytest.mark.parametrize(
-    "line", [line for document in ("http.md", "tenants.md", "journal.md") for line in commands_of(document)]
-)
-def test_every_command_of_the_guides_is_one_that_the_program_takes(line: str) -> None:
-    command, (name, *words) = typer.main.get_command(app), shlex.split(line)
-    while isinstance(command, TyperGroup):
+DOCUMENTS = [
+    "README.md",
+    "configs/README.md",
+    "configs/clients/claude-code.sh",
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize(("document", "line"), [(each, line) for each in DOCUMENTS for line in commands_of(each)])
+def test_every_command_of_a_document_runs_this_checkouts_program_with_what_it_takes(document: str, line: str) -> None:
+    program, *words = shlex.split(line)
+    assert program in OURS
+    assert_taken(words)
+
+
+def assert_taken(words: list[str]) -> None:
+    """The words after the program's name are a command line of ours. Raises typer's errors if they are not."""
+    command, name = typer.main.get_command(app), "layerlore"
+    while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
         name, *words = words
         command = command.commands[name]
-    command.make_context(name, words)
+    if not isinstance(command, TyperGroup):
+        command.make_context(name, words)
+
+
+def test_no_document_configuration_or_message_launches_us_by_a_package_index() -> None:
+    """There is no release: under our name another's program could be found."""
+    index = r"(uvx|pipx|npx|bunx|uv tool|uv pip|pip3? install|uv add|npm (i|install|exec))\b"
+    launch = re.compile(index + r"[^\n]*(?<![/\w.-])(layerlore|memstrata)\b(?!/)|" + r'"command": "(uvx|npx|pipx)"')
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        path = ROOT / name
+        if not name.startswith("tests/") and path.is_file():
+            found = launch.search(path.read_text(encoding="utf-8", errors="replace"))
+            assert found is None, f"{name}: {found and found[0]}"
+
+
+def test_the_image_is_built_here_before_it_is_run() -> None:
+    guide = (ROOT / "docs" / "http.md").read_text(encoding="utf-8")
+    assert 0 < guide.index("docker build -t layerlore .") < guide.index("docker run")
+
+
+def test_every_command_that_demo_and_doctor_print_is_this_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(data_dir=tmp_path)
+    show_connecting(Console(width=1000), settings)
+    doctor(settings, as_json=False)
+    doctor(Settings(data_dir=tmp_path, http={"host": "192.168.1.5"}), as_json=False)
+    printed = capsys.readouterr().out
+    program, *more = launch_command()
+    told = re.findall(rf"{re.escape(' '.join([program, *more]))}((?: [a-z][a-z-]*)*)", printed)
+    assert {"serve", "doctor", "keys"} <= {words.split()[0] for words in told if words}
+    for words in told:
+        assert_taken([word for word in words.split() if word in ("serve", "doctor", "keys")])
+    assert not re.search(r"(?<![\w/.@-])layerlore (serve|doctor|keys|demo)", printed)
+    shown = subprocess.run([program, *more, "--version"], check=True, capture_output=True, text=True, timeout=PATIENCE)
+    assert shown.stdout.startswith("layerlore ")
 
 
 def test_the_keys_of_the_guide_are_made_and_listed(tmp_path: Path) -> None:
-    environment = {**os.environ, "MEMSTRATA_DATA_DIR": str(tmp_path)}
+    environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path)}
     lines = [
-        line for line in commands_of("http.md") if line.startswith(("memstrata keys create", "memstrata keys list"))
+        line
+        for line in commands_of("docs/http.md")
+        if line.startswith(tuple(f"{OURS[0]} keys {verb}" for verb in ("create", "list")))
     ]
-    assert len(lines) >= 4
+    assert len(lines) >= 5
     for line in lines:
         done = subprocess.run(
             [COMMAND, *shlex.split(line)[1:]], check=True, capture_output=True, text=True, timeout=60, env=environment
@@ -204,19 +293,68 @@ def test_the_settings_of_the_guide_are_settings(block: str, tmp_path: Path) -> N
     assert loaded.jwt.issuer or "[jwt]" not in block
 
 
+@contextlib.contextmanager
+def served_for_the_guide(folder: Path, **variables: str) -> Iterator[dict[str, str]]:
+    """A server with the key of the guide's first calls: the environment in which they run, and its port as PORT."""
+    (create,) = {line for line in commands_of("docs/http.md") if "--any-resource" in line and line.endswith("resource")}
+    made = subprocess.run(**started(create, folder), check=True, capture_output=True, timeout=PATIENCE)
+    how = started(f"{OURS[0]} serve", folder)
+    with subprocess.Popen(**{**how, "env": {**how["env"], **variables}}, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        listening = re.search(r"listens on http://\S+:(\d+)/mcp", server.stderr.readline())
+        try:
+            assert listening
+            yield {**os.environ, "KEY": made.stdout.strip(), "PORT": listening[1]}
+        finally:
+            server.terminate()
+
+
+def first_calls(language: str) -> list[str]:
+    return [block for block in blocks_of("http.md", language) if "127.0.0.1:8765/mcp" in block]
+
+
+def run_example(words: list[str], example: str, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        [*words, example.replace("127.0.0.1:8765", f"127.0.0.1:{environment['PORT']}")],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+def test_the_first_calls_with_curl_are_answered_in_both_eras(tmp_path: Path) -> None:
+    modern, legacy = first_calls("sh")
+    with served_for_the_guide(tmp_path) as environment:
+        assert '"status":"added"' in run_example(["sh", "-c"], modern, environment)
+        assert "allergic to nuts" in run_example(["sh", "-c"], legacy, environment)
+
+
+def test_the_first_calls_with_python_are_answered_also_when_they_are_too_many(tmp_path: Path) -> None:
+    (example,) = first_calls("python")
+    few = {"LAYERLORE_RATES__PRINCIPAL_CALLS_PER_SECOND": "1", "LAYERLORE_RATES__WAIT_MS": "0"}
+    with served_for_the_guide(tmp_path, **few) as environment:
+        assert "Which cake may I eat?" in run_example([sys.executable, "-c"], example, environment)
+
+
 def test_the_bridge_of_the_guide_starts(tmp_path: Path) -> None:
     ((_, servers),) = json.loads(*blocks_of("http.md", "json")).items()
     entry = servers["memory"]
     assert entry["command"] == PLACEHOLDER
-    (tmp_path / "key").write_text("msk_key")
-    arguments = [str(tmp_path / "key") if each == "/home/ana/.memstrata-key" else each for each in entry["args"]]
+    (tmp_path / "key").write_text("llk_key")
+    arguments = [str(tmp_path / "key") if each == "/home/ana/.layerlore-key" else each for each in entry["args"]]
     assert arguments != entry["args"]
     done = subprocess.run([COMMAND, *arguments], check=False, input="", capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
-    ("document", "program"), [("tools.md", "generate_tools.py"), ("windows.md", "generate_windows.py")]
+    ("document", "program"),
+    [("tools.md", "generate_tools.py"), ("windows.md", "generate_windows.py"), ("settings.md", "generate_settings.py")],
 )
 def test_a_document_that_is_made_is_what_its_program_prints(document: str, program: str) -> None:
     made = subprocess.run(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,23 @@ def test_the_wheel_holds_exactly_the_tracked_files_under_our_own_name(tmp_path: 
     (wheel,) = tmp_path.glob("*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES).split("\n")
-    assert packed == {f"memstrata/{name}" for name in listed if name and (ROOT / name).exists()}
+    tracked = {f"layerlore/{name}" for name in listed if name and (ROOT / name).exists()}
+    assert packed == tracked | {"layerlore/__init__.py", "layerlore/__main__.py"}
+
+
+@pytest.mark.parametrize("installed", ["checkout", "wheel"])
+def test_the_package_itself_is_a_program(tmp_path: Path, installed: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if installed == "wheel":
+        run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+        (wheel,) = tmp_path.glob("*.whl")
+        zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+        environment["PYTHONPATH"] = str(tmp_path / "site")
+    where = run(sys.executable, "-c", "import layerlore.server as s; print(s.__file__)", cwd=tmp_path, env=environment)
+    assert (str(tmp_path) in where) == (installed == "wheel")
+    for program in ("layerlore", "layerlore.server"):
+        told = run(sys.executable, "-m", program, "--version", cwd=tmp_path, env=environment)
+        assert told == f"layerlore {version('layerlore')}\n"
 
 
 @pytest.mark.parametrize(
@@ -70,13 +87,14 @@ def test_the_steps_of_the_image_build_an_installation_that_serves(tmp_path: Path
             for name in names:
                 copy(ROOT / name, source / target)
         elif instruction == "RUN":
-            assert "/opt/memstrata" not in rest, "paths are arguments, so that this test can move them"
+            assert "/opt/layerlore" not in rest, "paths are arguments, so that this test can move them"
             if os.geteuid() != 0:
                 rest = re.sub(r" -[og] \d+", "", rest)
-            run("sh", "-c", rest.replace("/tmp/memstrata-build", str(tmp_path / "build")), cwd=source, env=environment)
-    assert "memstrata" in run(prefix / "bin" / "memstrata", "--version", cwd=tmp_path, env=environment)
-    installed = prefix / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "memstrata"
-    assert sorted(path.name for path in installed.iterdir()) == sorted(PACKAGES)
+            run("sh", "-c", rest.replace("/tmp/layerlore-build", str(tmp_path / "build")), cwd=source, env=environment)
+    assert "layerlore" in run(prefix / "bin" / "layerlore", "--version", cwd=tmp_path, env=environment)
+    installed = prefix / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages" / "layerlore"
+    found = {path.name for path in installed.iterdir()} - {"__pycache__"}
+    assert found == {*PACKAGES, "__init__.py", "__main__.py"}
     assert data.is_dir()
 
 

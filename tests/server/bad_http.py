@@ -176,7 +176,7 @@ def _wrong_headers() -> Iterator[tuple[str, bytes]]:
     yield "a cookie of 60 KB", post(*_JSON, "Cookie: " + "a=b; " * 12_000)
     yield (
         "a thread of latin-1",
-        post(*_JSON, *_MODERN, "Mcp-Method: tools/list", "Memstrata-Thread: \xe9\xff", body=LIST),
+        post(*_JSON, *_MODERN, "Mcp-Method: tools/list", "Layerlore-Thread: \xe9\xff", body=LIST),
     )
     yield "Expect", post(*_JSON, "Expect: 200-ok")
 

@@ -8,7 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memstrata.server.toolsets import DECLARATIONS
+from layerlore.server.memory_uri import parse
+from layerlore.server.toolsets import DECLARATIONS
 
 from .bad_uris import URIS
 
@@ -142,7 +143,7 @@ _TEXT = (
     _asked("a method in capitals", "TOOLS/LIST", {}),
     _asked("a long method", "x" * 100_000, {}),
     _asked("an unknown method", "nothing/such", {}),
-    _asked("a method of ours for nobody", "memstrata/erase", {}),
+    _asked("a method of ours for nobody", "layerlore/erase", {}),
     _asked("a path as method", "../../tools/list", {}),
     _asked("a dunder as method", "__class__", {}),
     _asked("a notification with an id", "notifications/initialized", {}),
@@ -279,7 +280,7 @@ _OPENING = (
         _asked(
             f"_meta of ours {name} {json.dumps(value)[:9]}",
             "tools/call",
-            {"name": "get_messages", "_meta": {f"memstrata/{name}": value}},
+            {"name": "get_messages", "_meta": {f"layerlore/{name}": value}},
         )
         for name, value in (("thread", 5), ("thread", {}), ("thread", "a\nb"), ("idempotency-key", []))
     ),
@@ -295,7 +296,7 @@ _TOOLS = (
     _call("an argument that is not there", "delete_messages", {"which": "all", "thread": "main"}),
     _call("a dunder argument", "get_messages", {"__class__": "x"}),
     _call("a tenant as argument", "get_messages", {"tenant_id": "other"}),
-    _call("a page of none", "get_messages", {"limit": 0}),
+    _call("a page of less than none", "get_messages", {"limit": -1}),
     _call("a page of many", "get_messages", {"limit": 10**30}),
     _call("a page of NUL", "list_threads", {"cursor": "\x00"}),
     _call("a thread of control characters", "get_messages", {"thread_id": "\x1b[31m"}),
@@ -371,6 +372,8 @@ REQUESTS: tuple[Bad, ...] = (
     *(*_NO_JSON, *_NO_MESSAGE, *_IDS, *_TEXT, *_NUMBERS_AND_DEPTH, *_LARGE, *_NOBODY_ASKED, *_OPENING, *_TOOLS),
     *(*_of_the_wrong_type(), *_REST),
 )
+# One that only names a thread oddly is read: nobody wrote to that yet.
 BAD_URIS: tuple[Bad, ...] = tuple(
-    _asked(f"uri {number}", "resources/read", {"uri": uri}) for number, uri in enumerate(URIS)
+    _asked(f"uri {number}", "resources/read", {"uri": uri}, "result or error" if parse(uri) else "error")
+    for number, uri in enumerate(URIS)
 )

@@ -18,7 +18,7 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from memstrata.server.command_line import run
+from layerlore.server.command_line import run
 
 sys.path.append(str(Path(__file__).parents[2]))  # bad requests are sent by what the benchmark sends them with
 
@@ -170,11 +170,11 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Calls the command line in this process; answers with exit code, standard output and standard error. It sets up
     logging, which is as before afterwards."""
     for name in list(os.environ):
-        if name.startswith("MEMSTRATA_"):
+        if name.startswith("LAYERLORE_") or name == "COLUMNS":
             monkeypatch.delenv(name)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["memstrata", *arguments])
+        monkeypatch.setattr(sys, "argv", ["layerlore", *arguments])
         capsys.readouterr()
         code = run()
         return (code, *capsys.readouterr())

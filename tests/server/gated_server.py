@@ -16,15 +16,15 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from memstrata.server.access.gate import Gate
-from memstrata.server.access.principal import RIGHTS, Principal
-from memstrata.server.access.streams import AGAIN_SECONDS
-from memstrata.server.building import build_server
-from memstrata.server.exposure import allowed
-from memstrata.server.http_transport import DrainingServer, build_app
-from memstrata.server.settings import Settings, load_settings
-from memstrata.server.stopping import StopRequest
-from memstrata.server.tool_server import ToolServer
+from layerlore.server.access.gate import Gate
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.access.streams import AGAIN_SECONDS
+from layerlore.server.building import build_server
+from layerlore.server.exposure import allowed
+from layerlore.server.http_transport import DrainingServer, build_app
+from layerlore.server.settings import Settings, load_settings
+from layerlore.server.stopping import StopRequest
+from layerlore.server.tool_server import ToolServer
 
 PATIENCE = 20.0
 ACCEPT = {"accept": "application/json, text/event-stream"}

@@ -8,15 +8,15 @@ from typing import Any
 import anyio
 from mcp.server.context import CallNext, ServerRequestContext
 
-from memstrata.server.access.principal import Principal
-from memstrata.server.access.throttle import Throttle
-from memstrata.server.building import build_server
-from memstrata.server.limiting import limited
-from memstrata.server.rate_settings import RateSettings
-from memstrata.server.sdk_private import add_middleware
-from memstrata.server.settings import Settings
-from memstrata.server.tool_server import ToolServer
-from memstrata.server.toolsets import writing
+from layerlore.server.access.principal import Principal
+from layerlore.server.access.throttle import Throttle
+from layerlore.server.building import build_server
+from layerlore.server.limiting import limited
+from layerlore.server.rate_settings import RateSettings
+from layerlore.server.sdk_private import add_middleware
+from layerlore.server.settings import Settings
+from layerlore.server.tool_server import ToolServer
+from layerlore.server.toolsets import writing
 
 from .gated_server import ANA, PATIENCE, listening
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fake_openai import FakeOpenAI, Fault, Json, misbehaviours, refusing, saying
 
-from memstrata.memory.blocks import block
+from layerlore.memory.blocks import block
 
 SECRET = "heliotrope"
 KINDS = ("observe", "entries")

@@ -5,7 +5,7 @@ It appends what happens to it to the file named by the option `marks`.
 
 import sys
 
-from memstrata.server.standard_streams import claim_stdio
+from layerlore.server.standard_streams import claim_stdio
 
 if __name__ == "__main__" and '"stdio"' in sys.argv[1]:
     FDS = claim_stdio()
@@ -25,13 +25,13 @@ from mcp.server.subscriptions import ResourceUpdated
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from memstrata.server.access.credentials import Anybody, LocalKey, local_principal
-from memstrata.server.access.gate import Gate
-from memstrata.server.host_guard import Allowed
-from memstrata.server.http_transport import serve_http
-from memstrata.server.notifications import NotificationHub
-from memstrata.server.stdio_transport import run_stdio
-from memstrata.server.stopping import StopRequest
+from layerlore.server.access.credentials import Anybody, LocalKey, local_principal
+from layerlore.server.access.gate import Gate
+from layerlore.server.host_guard import Allowed
+from layerlore.server.http_transport import serve_http
+from layerlore.server.notifications import NotificationHub
+from layerlore.server.stdio_transport import run_stdio
+from layerlore.server.stopping import StopRequest
 
 LOCAL = Allowed(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])
 PERSON = local_principal("default", "default")

@@ -8,7 +8,7 @@ import anyio
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 
-from memstrata.server.memory_uri import OF_A_THREAD, uri_of
+from layerlore.server.memory_uri import OF_A_THREAD, uri_of
 
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
 MAIN = {kind: uri_of(kind, "main") for kind in ("thread", *OF_A_THREAD)}

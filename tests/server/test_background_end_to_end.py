@@ -14,10 +14,10 @@ from fake_openai import FakeOpenAI, fake_openai, misbehaviours
 from seeing_all import see_all
 from sqlalchemy import and_, select
 
-from memstrata.memory.blocks import without_blocks
-from memstrata.storage.database import open_database
-from memstrata.storage.tables import entries, entry_sources, jobs, messages, session_notes, threads, user_profiles
-from memstrata.storage.transaction import Tx
+from layerlore.memory.blocks import without_blocks
+from layerlore.storage.database import open_database
+from layerlore.storage.tables import entries, entry_sources, jobs, messages, session_notes, threads, user_profiles
+from layerlore.storage.transaction import Tx
 
 from .misbehaving import KINDS, OF_A_TURN, REFUSED, SECRET, Misbehaving, Way, exchange, good_entry, taking_turns, ways
 from .thinking_server import Calls, thinking
@@ -25,8 +25,8 @@ from .thinking_server import Calls, thinking
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 120.0
-BASE_URL = os.environ.get("MEMSTRATA_TEST_LLM_BASE_URL", "")
-NAME = os.environ.get("MEMSTRATA_TEST_LLM_MODEL", "qwen2.5:0.5b")
+BASE_URL = os.environ.get("LAYERLORE_TEST_LLM_BASE_URL", "")
+NAME = os.environ.get("LAYERLORE_TEST_LLM_MODEL", "qwen2.5:0.5b")
 QUICK = {"LLM__TIMEOUT_SECONDS": "2", "LLM__CONCURRENCY": "4"}
 A_FEW = ("closed without an answer", "an error there", "cut off in silence", REFUSED, "an invented quote")
 
@@ -110,7 +110,7 @@ async def test_all_that_a_turn_is_made_into_outlives_an_outage(tmp_path: Path) -
         assert "- Works at dock one" in profile
 
 
-@pytest.mark.skipif(not BASE_URL, reason="MEMSTRATA_TEST_LLM_BASE_URL names no server")
+@pytest.mark.skipif(not BASE_URL, reason="LAYERLORE_TEST_LLM_BASE_URL names no server")
 async def test_a_real_model_notes_a_turn_and_keeps_what_has_evidence(tmp_path: Path) -> None:
     with thinking(tmp_path, BASE_URL, LLM__MODEL=f"openai/{NAME}", LLM__TIMEOUT_SECONDS="300") as server:
         async with server.client() as client:

@@ -1,6 +1,7 @@
 """Requests that are wrong in their HTTP, as bytes on a socket: none gets a status of 500, none leaves a stack trace,
 and the next one is served."""
 
+import json
 import re
 import time
 from collections.abc import AsyncIterator
@@ -14,9 +15,10 @@ import pytest
 
 from benchmarks.bad_requests import launch
 from benchmarks.raw_requests import PATIENCE, Listening, listening
-from memstrata.server.http_heads import MAX_HEAD_BYTES
+from layerlore.server.http_heads import MAX_HEAD_BYTES
 
 from .bad_http import REQUESTS, UNFINISHED
+from .gated_server import LISTEN
 
 pytestmark = pytest.mark.anyio
 
@@ -74,6 +76,38 @@ async def test_a_head_is_bounded_before_anybody_is_asked_who_they_are(tmp_path: 
         assert sum(process.cpu_times()[:2]) - before < 2
         chunks = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         assert b" 431 " in await told(server, chunks + b"2\r\n{}\r\n0\r\nX: " + b"x" * 1_000_000)
+
+
+async def test_white_space_around_a_header_s_value_is_no_part_of_it(tmp_path: Path) -> None:
+    body = json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "add_messages",
+                "arguments": {"messages": [{"role": "user", "content": "hello"}]},
+                "_meta": LISTEN["params"]["_meta"],
+            },
+        }
+    )
+    headers = {
+        "Host": "127.0.0.1",
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": "2026-07-28",
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "add_messages",
+        "Layerlore-Thread": "main",
+        "Content-Length": str(len(body)),
+    }
+    async with served(tmp_path) as server:
+        for before, after in (("", ""), (" ", " "), ("\t ", " \t\t")):
+            head = "".join(f"{name}:{before}{value}{after}\r\n" for name, value in headers.items())
+            answer = await told(server, f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())
+            assert b"HTTP/1.1 200 " in answer, answer
+            assert b'"thread_id":"main"' in answer, answer
 
 
 async def test_clients_that_leave_in_the_middle_of_a_body_are_forgotten(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from memstrata.server.body_guard import TAKEN_IN, BodyGuard
-from memstrata.server.framing import MAX_DEPTH
+from layerlore.server.body_guard import TAKEN_IN, BodyGuard
+from layerlore.server.framing import MAX_DEPTH
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.server.access.accounts import BURST_SECONDS, Accounts
-from memstrata.server.access.buckets import Bucket
+from layerlore.server.access.accounts import BURST_SECONDS, Accounts
+from layerlore.server.access.buckets import Bucket
 
 # Numbers that floats hold exactly, as far as they go: what is proved is the rule, not how well it is rounded.
 RATES = st.integers(1, 64).map(lambda number: number / 4)

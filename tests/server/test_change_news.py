@@ -9,9 +9,9 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
-from memstrata.server.building import build_server
-from memstrata.server.memory_uri import uri_of, uri_of_run
-from memstrata.server.settings import load_settings
+from layerlore.server.building import build_server
+from layerlore.server.memory_uri import uri_of, uri_of_run
+from layerlore.server.settings import load_settings
 
 from .subscribing import LIST as THE_LIST
 from .subscribing import MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDepr
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memstrata.storage.sqlite_hints.POLL_SECONDS", 0.005)
-    monkeypatch.setattr("memstrata.storage.postgres_hints.BATCH_SECONDS", 0.005)
-    monkeypatch.setattr("memstrata.server.watching.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.sqlite_hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.postgres_hints.BATCH_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.server.watching.LOOK_SECONDS", 0.005)
 
 
 @pytest.fixture(params=["modern", "legacy"])
@@ -120,6 +120,11 @@ async def test_a_scope_hears_nothing_of_another(database_url: str, era: str) -> 
         assert set(await ana.until(PROFILE, STATUS)) == {PROFILE, STATUS}
 
 
+# The older protocol has a code of its own for a resource that does not exist.
+RESOURCE_NOT_FOUND = -32002
+UNKNOWN_SAYS = ("memory://profile", "memory://threads/{thread_id}", "session-memory")
+
+
 @pytest.mark.parametrize(
     ("uri", "says"),
     [
@@ -141,7 +146,8 @@ async def test_what_is_no_resource_cannot_be_subscribed_to_and_what_there_is_is_
     error: Any = refused.value
     while isinstance(error, BaseExceptionGroup):
         (error,) = error.exceptions
-    assert error.code == INVALID_PARAMS
+    unknown = says in UNKNOWN_SAYS and era == "legacy"
+    assert error.code == (RESOURCE_NOT_FOUND if unknown else INVALID_PARAMS)
     assert says in error.message
 
 

@@ -19,8 +19,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from memstrata.server.building import build_server
-from memstrata.server.settings import load_settings
+from layerlore.server.building import build_server
+from layerlore.server.settings import load_settings
 
 from .conftest import Lines, _killed_at_the_end
 from .subscribing import MAIN, PATIENCE, Subscriber, subscriber
@@ -38,12 +38,12 @@ MODERN = {
 
 
 def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
-    return kept | {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    return kept | {"LAYERLORE_EMBEDDING__EMBEDDER": "none"}
 
 
 def command(database_url: str) -> list[str]:
-    return [sys.executable, "-m", "memstrata.server", "--database", database_url]
+    return [sys.executable, "-m", "layerlore.server", "--database", database_url]
 
 
 def on_stdio(database_url: str) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memstrata.server.building import build_server
-from memstrata.server.launch import FLAGS
-from memstrata.server.settings import load_settings
-from memstrata.storage import sqlite_driver
-from memstrata.storage.migrations.runner import latest_version
+from layerlore.server.building import build_server
+from layerlore.server.launch import FLAGS
+from layerlore.server.settings import load_settings
+from layerlore.storage import sqlite_driver
+from layerlore.storage.migrations.runner import latest_version
 
 PATIENCE = 30.0
 COMMANDS = (
@@ -31,9 +31,9 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def program(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
     return subprocess.run(
-        [sys.executable, "-m", "memstrata.server", *arguments],
+        [sys.executable, "-m", "layerlore.server", *arguments],
         env=kept | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -55,20 +55,20 @@ def loaded_by(code: str) -> set[str]:
 
 
 def test_stdio_loads_no_command_line_and_no_database() -> None:
-    loaded = loaded_by("import memstrata.server.__main__, memstrata.server.stdio_command")
+    loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio_command")
     assert "mcp" in loaded
-    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "memstrata.server.command_line"}
+    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.command_line"}
 
 
 def test_the_version_and_the_help_load_no_server() -> None:
     for option in ("--version", "--help"):
-        loaded = loaded_by(f"import memstrata.server.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
+        loaded = loaded_by(f"import layerlore.server.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
         assert not loaded & {"mcp", "sqlalchemy", "tiktoken", "asyncpg"}
 
 
 def test_the_version_is_printed() -> None:
     shown = program("--version")
-    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"memstrata {version('memstrata')}\n", "")
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"layerlore {version('layerlore')}\n", "")
 
 
 def test_the_help_shows_every_command_and_every_flag(cli: Cli) -> None:
@@ -106,10 +106,51 @@ def test_a_wrong_command_line_is_exit_code_2_and_said_on_standard_error(
     assert "S3CRET" not in err
 
 
+def test_flags_show_no_type_in_the_help_of_any_command(cli: Cli) -> None:
+    for arguments in ((), *((command,) for command in COMMANDS), ("keys", "create"), ("keys", "list")):
+        shown = cli(*arguments, "--help")[1]
+        assert "bool" not in shown, arguments
+    assert re.search(r"--explain +With what made each hit's score", cli("recall", "--help")[1])
+
+
+def test_json_is_asked_for_in_one_way(cli: Cli) -> None:
+    for command in ("doctor", "recall", "erase", "redact", "usage", "jobs", "journal", "keys list", "keys create"):
+        shown = cli(*command.split(), "--help")[1]
+        assert re.search(r"--json +Print JSON", shown), command
+        assert "--format" not in shown, command
+
+
+def test_keys_load_neither_the_sdk_nor_an_engine() -> None:
+    loaded = loaded_by("import layerlore.server.command_line, layerlore.server.commands.keys")
+    assert not loaded & {"mcp", "tiktoken", "layerlore.memory.engine", "layerlore.server.runtime"}
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_a_table_is_as_wide_as_the_terminal_and_breaks_no_word(
+    cli: Cli, spender: "Memory", monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, out, err = cli("usage", *spender.flags)
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= columns
+    assert {"harbour", "(deleted)", "my-own", "1.25", "total"} <= set(out.split())
+    if columns == 40:
+        assert re.search(r"^thread +harbour\nmodel +my-own\nfor +steps\ncalls +1\ninput +1,000$", out, re.MULTILINE)
+    else:
+        assert re.search(r"^ +harbour +my-own +steps +1 +1,000 ", out, re.MULTILINE)
+
+
+def test_a_table_that_goes_elsewhere_has_a_line_a_row_however_long(cli: Cli, tmp_path: Path) -> None:
+    memory = Memory(tmp_path)
+    spend(memory, "t" * 250, "m" * 200, 1000)
+    out = cli("usage", *memory.flags)[1]
+    assert re.search(r"^ +t{250} +m{200} +steps +1 +1,000 ", out, re.MULTILINE)
+
+
 def test_stdio_says_what_is_wrong_with_its_settings_in_one_line() -> None:
-    shown = program("--database", "postgre://u:S3CRET@h/d", MEMSTRATA_HTTP__PORT="x")
+    shown = program("--database", "postgre://u:S3CRET@h/d", LAYERLORE_HTTP__PORT="x")
     assert (shown.returncode, shown.stdout) == (2, "")
-    assert re.fullmatch(r"memstrata: database \(from .*\): .*; http\.port \(from .*\): .*\n", shown.stderr)
+    assert re.fullmatch(r"layerlore: database \(from .*\): .*; http\.port \(from .*\): .*\n", shown.stderr)
     assert "S3CRET" not in shown.stderr
 
 
@@ -135,7 +176,7 @@ def test_migrate_refuses_a_newer_database(cli: Cli, tmp_path: Path) -> None:
     connection.close()
     code, out, err = cli(*where)
     assert (code, out) == (1, "")
-    assert re.fullmatch(r"memstrata: .*schema version 99.*\n", err)
+    assert re.fullmatch(r"layerlore: .*schema version 99.*\n", err)
 
 
 def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli: Cli, tmp_path: Path) -> None:
@@ -143,12 +184,12 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli:
     for command in (["migrate"], ["restore"], ["usage"], ["reindex"], ["recall", "tea"], ["jobs"]):
         code, out, err = cli(*command, "--database", url)
         assert (code, out) == (1, "")
-        assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
+        assert re.fullmatch(r"layerlore: cannot connect to Postgres: .*\n", err)
         assert "S3CRET" not in err
     (tmp_path / "file").write_text("")
     code, _, err = cli("migrate", "--data-dir", str(tmp_path / "file" / "folder"))
     assert code == 1
-    assert re.fullmatch(r"memstrata: .*\n", err)
+    assert re.fullmatch(r"layerlore: .*\n", err)
 
 
 def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None:
@@ -159,7 +200,7 @@ def test_a_path_that_the_terminal_cannot_show_is_escaped(tmp_path: Path) -> None
 
 def test_output_that_nobody_reads_any_more_ends_the_command_quietly(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "memstrata.server", "migrate", "--data-dir", str(tmp_path)],
+        [sys.executable, "-m", "layerlore.server", "migrate", "--data-dir", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -219,7 +260,7 @@ def test_restore_undoes_the_delete_that_it_is_given(cli: Cli, memory: Memory) ->
     assert memory.count("island") == 2
     code, _, err = cli("restore", island, *memory.flags)
     assert code == 1
-    assert re.fullmatch(rf"memstrata: there is no delete '{island}' to undo: .*\n", err)
+    assert re.fullmatch(rf"layerlore: there is no delete '{island}' to undo: .*\n", err)
 
 
 def test_restore_undoes_the_newest_delete_of_a_thread(cli: Cli, memory: Memory) -> None:
@@ -246,7 +287,7 @@ def test_restore_sees_only_its_own_scope(cli: Cli, memory: Memory, tmp_path: Pat
 def test_restore_makes_no_database(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli("restore", "--data-dir", str(tmp_path / "none"))
     assert (code, out) == (1, "")
-    assert err == f"memstrata: nothing was deleted: there is no database at {tmp_path}/none/memory.db\n"
+    assert err == f"layerlore: nothing was deleted: there is no database at {tmp_path}/none/memory.db\n"
     assert not (tmp_path / "none").exists()
     assert "memory is off" in cli("restore", "--data-dir", str(tmp_path), "--memory", "off")[2]
 
@@ -270,7 +311,7 @@ def spender(tmp_path: Path) -> Memory:
 
 
 def usage_of(cli: Cli, memory: Memory, by: str) -> Any:
-    code, out, err = cli("usage", "--by", by, "--format", "json", *memory.flags)
+    code, out, err = cli("usage", "--by", by, "--json", *memory.flags)
     assert (code, err) == (0, "")
     shown = json.loads(out)
     assert shown["by"] == by

@@ -1,4 +1,4 @@
-"""What ``memstrata demo`` shows, and what it tells people to paste."""
+"""What ``layerlore demo`` shows, and what it tells people to paste."""
 
 import json
 import os
@@ -12,22 +12,24 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from memstrata.server.commands.client_config import FROM_THE_REGISTRY, launch_command, snippets
-from memstrata.server.commands.demo import DemoFailed, demo, show_connecting
-from memstrata.server.local_key import read_or_make_key
-from memstrata.server.settings import Settings
+from layerlore.server.commands.client_config import snippets
+from layerlore.server.commands.demo import DemoFailed, demo, show_connecting
+from layerlore.server.local_key import read_or_make_key
+from layerlore.server.program import launch_command, shell_command
+from layerlore.server.settings import Settings
 
 CLIENTS = Path(__file__).parents[2] / "configs" / "clients"
+PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
 
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints, its own temporary folders apart and a database of the user's in the environment."""
     folder = tmp_path_factory.mktemp("demo")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
     ended = subprocess.run(
-        [sys.executable, "-m", "memstrata.server", "demo", "--data-dir", str(folder / "mine")],
-        env=kept | {"TMPDIR": str(folder), "MEMSTRATA_DATABASE": f"sqlite://{folder}/mine.db"},
+        [sys.executable, "-m", "layerlore.server", "demo", "--data-dir", str(folder / "mine")],
+        env=kept | {"TMPDIR": str(folder), "LAYERLORE_DATABASE": f"sqlite://{folder}/mine.db"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -78,7 +80,7 @@ def test_the_demo_is_short_and_plain_where_there_is_no_terminal(shown: str) -> N
 def test_the_demo_ends_with_lines_that_can_be_pasted(shown: str) -> None:
     for snippet in snippets(launch_command()):
         assert f"{snippet.host}: {snippet.where}\n{snippet.text}\n" in shown
-    assert "memstrata serve" in shown
+    assert f": {shell_command('serve')}, then http://127.0.0.1:8765/mcp" in shown
     assert "Authorization: Bearer KEY" in shown
     assert "/mine/http-key" in shown
 
@@ -106,22 +108,22 @@ def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> Non
 @pytest.mark.parametrize(
     ("file", "key", "entry"),
     [
-        ("claude-desktop.json", "mcpServers", {"command": "uvx", "args": ["memstrata"]}),
-        ("cursor.json", "mcpServers", {"command": "uvx", "args": ["memstrata"]}),
-        ("vscode.json", "servers", {"type": "stdio", "command": "uvx", "args": ["memstrata"]}),
+        ("claude-desktop.json", "mcpServers", {"command": PLACEHOLDER, "args": []}),
+        ("cursor.json", "mcpServers", {"command": PLACEHOLDER, "args": []}),
+        ("vscode.json", "servers", {"type": "stdio", "command": PLACEHOLDER, "args": []}),
     ],
 )
 def test_the_shipped_snippets_are_what_the_hosts_read(file: str, key: str, entry: dict[str, Any]) -> None:
     assert json.loads((CLIENTS / file).read_text(encoding="utf-8")) == {key: {"memory": entry}}
 
 
-def test_the_shipped_snippets_are_what_the_demo_prints_for_the_released_program() -> None:
-    printed = {snippet.file: snippet.text + "\n" for snippet in snippets(FROM_THE_REGISTRY)}
+def test_the_shipped_snippets_are_what_the_demo_prints_for_a_checkout_elsewhere() -> None:
+    printed = {snippet.file: snippet.text + "\n" for snippet in snippets([PLACEHOLDER])}
     assert printed == {file.name: file.read_text(encoding="utf-8") for file in CLIENTS.iterdir()}
 
 
 def test_odd_paths_survive_in_every_snippet() -> None:
-    path = '/Users/Zoë "Z" O\'Neil/$HOME \\/bin/memstrata'
+    path = '/Users/Zoë "Z" O\'Neil/$HOME \\/bin/layerlore'
     for snippet in snippets([path]):
         if snippet.file.endswith(".json"):
             (servers,) = json.loads(snippet.text).values()
@@ -130,12 +132,27 @@ def test_odd_paths_survive_in_every_snippet() -> None:
             assert shlex.split(snippet.text)[-2:] == ["--", path]
 
 
-def test_hosts_launch_the_program_beside_the_running_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, command in (("bin", None), ("archive-v0/x/bin", FROM_THE_REGISTRY), ("empty", FROM_THE_REGISTRY)):
-        beside = tmp_path / folder
-        beside.mkdir(parents=True)
-        if folder != "empty":
-            (beside / "memstrata").write_text("#!/bin/sh\n")
-            (beside / "memstrata").chmod(0o700)
-        monkeypatch.setattr(sys, "executable", str(beside / "python"))
-        assert launch_command() == (command or (str(beside / "memstrata"),))
+def test_hosts_launch_the_program_beside_the_running_python_and_without_one_that_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    monkeypatch.setattr(sys, "executable", str(python))
+    assert launch_command() == (str(python), "-m", "layerlore.server")
+    program = tmp_path / "layerlore"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    assert launch_command() == (str(program),)
+
+
+def test_people_are_told_the_bare_name_only_where_it_is_this_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("a b", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "layerlore").write_text("#!/bin/sh\n")
+        (tmp_path / folder / "layerlore").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "a b" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "elsewhere"))
+    assert shlex.split(shell_command("serve")) == [str(tmp_path / "a b" / "layerlore"), "serve"]
+    monkeypatch.setenv("PATH", str(tmp_path / "a b"))
+    assert shell_command("serve") == "layerlore serve"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from mcp import MCPError
 
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage import journal
-from memstrata.storage.journal import Journaled, Wanted
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage import journal
+from layerlore.storage.journal import Journaled, Wanted
 
 from .gated_server import ANA, Told, connected, served, settings_in
 
@@ -34,7 +34,7 @@ async def test_each_way_to_be_refused_is_told_once_with_who_what_and_why(tmp_pat
             called = await reader.call_tool("delete_thread", {"thread_id": "quokka"})
             assert called.is_error
             outside = await reader.call_tool(
-                "list_threads", {}, meta={"memstrata/resource": "quokka", "memstrata/agent": "helper"}
+                "list_threads", {}, meta={"layerlore/resource": "quokka", "layerlore/agent": "helper"}
             )
             assert outside.is_error
         async with connected(url, "writer") as writer:

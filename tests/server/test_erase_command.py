@@ -1,4 +1,4 @@
-"""``memstrata erase``: it asks, it erases while servers run, and what a crash interrupts the next start finishes."""
+"""``layerlore erase``: it asks, it erases while servers run, and what a crash interrupts the next start finishes."""
 
 import io
 import json
@@ -16,10 +16,10 @@ from mcp import Client
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.server.building import build_server
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings, load_settings
-from memstrata.storage.transaction import Tx
+from layerlore.server.building import build_server
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings, load_settings
+from layerlore.storage.transaction import Tx
 
 from .subscribing import LIST, MAIN, PATIENCE, PROFILE, STATUS, THREADS, subscriber
 from .test_command_line import Cli, program
@@ -88,7 +88,7 @@ async def test_everything_of_somebody_is_erased_with_a_receipt(run: Run, databas
     await fill(database_url, agent="coach")
     await fill(database_url, resource="ben")
     kept = [row for row in await stored(database_url) if "'ben'" in row]
-    code, out, err = await run("erase", "--database", database_url, "--resource", ANA, "--yes", "--format", "json")
+    code, out, err = await run("erase", "--database", database_url, "--resource", ANA, "--yes", "--json")
     receipt = json.loads(out)
     assert (code, err) == (0, "")
     assert receipt["asked"] == {"tenant": "local", "resource": ANA}
@@ -105,7 +105,7 @@ async def test_everything_of_somebody_is_erased_with_a_receipt(run: Run, databas
 async def test_that_it_was_asked_for_is_in_the_journal_also_if_nothing_was_kept(run: Run, database_url: str) -> None:
     await run("migrate", "--database", database_url)
     await run("erase", "--database", database_url, "--resource", ANA, "--yes")
-    journal = await run("journal", "--database", database_url, "--resource", ANA, "--format", "json")
+    journal = await run("journal", "--database", database_url, "--resource", ANA, "--json")
     line = json.loads(journal[1])
     assert (line["tool"], line["outcome"], line["counts"], line["agent"]) == ("erase", "done", {}, "")
 
@@ -113,7 +113,7 @@ async def test_that_it_was_asked_for_is_in_the_journal_also_if_nothing_was_kept(
 async def test_only_an_agents_or_a_conversation_or_another_tenants(run: Run, database_url: str) -> None:
     await fill(database_url)
     await fill(database_url, agent="coach")
-    where = ("erase", "--database", database_url, "--resource", ANA, "--yes", "--format", "json")
+    where = ("erase", "--database", database_url, "--resource", ANA, "--yes", "--json")
     assert json.loads((await run(*where, "--tenant", "another"))[1])["rows"] == 0
     assert json.loads((await run(*where, "--thread", "nowhere"))[1])["rows"] == 0
     receipt = json.loads((await run(*where, "--agent", "coach", "--thread", "island"))[1])
@@ -136,8 +136,8 @@ async def test_a_dry_run_tells_the_same_and_changes_no_byte(run: Run, tmp_path: 
     assert out.startswith(f"would be erased, of resource '{ANA}' of tenant 'local' with all agents:\n")
     assert re.search(r"^ +6  messages$", out, re.M)
     assert (tmp_path / "memory.db").read_bytes() == before
-    dry = json.loads((await run(*where, "--dry-run", "--format", "json"))[1])
-    done = json.loads((await run(*where, "--yes", "--format", "json"))[1])
+    dry = json.loads((await run(*where, "--dry-run", "--json"))[1])
+    done = json.loads((await run(*where, "--yes", "--json"))[1])
     assert done["counts"] == dry["counts"]
     assert "bytes" not in dry
 
@@ -155,7 +155,7 @@ async def test_it_asks_first_and_takes_nothing_but_a_yes(
         assert (code, out) == (1, "")
         assert f"of resource '{ANA}' of tenant 'local' with all agents. Go on? [y/N] " in err
         assert "6  messages" in err
-        assert err.endswith("memstrata: nothing was erased\n")
+        assert err.endswith("layerlore: nothing was erased\n")
         assert await stored(url) == before
     monkeypatch.setattr(sys, "stdin", Answering("y\n"))
     code, out, _ = await run(*where)
@@ -171,7 +171,7 @@ async def test_without_a_terminal_and_without_yes_it_refuses(tmp_path: Path) -> 
     refused = await anyio.to_thread.run_sync(lambda: program("erase", "--database", url, "--resource", ANA))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith(
-        "memstrata: erase asks before it erases, and there is no terminal to ask at: --yes"
+        "layerlore: erase asks before it erases, and there is no terminal to ask at: --yes"
     )
     assert await stored(url)
 
@@ -180,13 +180,15 @@ async def test_what_cannot_be_erased_is_said_in_one_line(run: Run, tmp_path: Pat
     nowhere = ("--database", f"sqlite:///{tmp_path}/nothing.db")
     code, out, err = await run("erase", *nowhere, "--resource", ANA, "--yes")
     assert (code, out) == (1, "")
-    assert err.startswith("memstrata: there is nothing to erase: there is no database at ")
+    assert err.startswith("layerlore: there is nothing to erase: there is no database at ")
     assert not (tmp_path / "nothing.db").exists()
     assert (await run("erase", *nowhere, "--yes"))[0] == 2
     await fill(f"sqlite:///{tmp_path}/memory.db")
     code, _, err = await run("erase", "--data-dir", str(tmp_path), "--resource", "a\nb", "--yes")
     assert (code, err.count("\n")) == (1, 1)
-    assert err.startswith("memstrata: resource: character 1 is the control character")
+    assert err.startswith("layerlore: resource: character 1 is the control character")
+    code, _, err = await run("erase", "--data-dir", str(tmp_path), "--resource", ANA, "--tenant", "", "--yes")
+    assert (code, err) == (1, "layerlore: --tenant: is empty; 1 to 255 characters are allowed\n")
 
 
 async def test_servers_and_subscribers_learn_of_it_within_a_second(run: Run, database_url: str) -> None:
@@ -200,7 +202,7 @@ async def test_servers_and_subscribers_learn_of_it_within_a_second(run: Run, dat
         await call(other, "update_working_memory", scope="resource", content="likes quokkas")
         await watching.until(PROFILE)
         await anyio.sleep(0)
-        arguments = ("erase", "--database", database_url, "--resource", ANA, "--yes", "--format", "json")
+        arguments = ("erase", "--database", database_url, "--resource", ANA, "--yes", "--json")
         process = await anyio.to_thread.run_sync(lambda: program(*arguments))
         done = time.monotonic()
         assert process.returncode == 0, process.stderr
@@ -213,11 +215,11 @@ async def test_servers_and_subscribers_learn_of_it_within_a_second(run: Run, dat
 
 KILLED = """
 import asyncio, os, signal, sys
-from memstrata.memory import erasing
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import erasing as stored
-from memstrata.storage.records import Origin, Tenant
+from layerlore.memory import erasing
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import erasing as stored
+from layerlore.storage.records import Origin, Tenant
 
 async def main(url, resource, portions):
     engine = await open_engine(load_settings({"database": url, "embedding": {"embedder": "none"}}, environ={}))
@@ -251,7 +253,7 @@ async def test_an_erasure_that_was_killed_is_hidden_and_finished_by_the_next_sta
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     halfway = [row for row in await stored(database_url) if row not in kept]
     assert any(ANA in row for row in halfway)
-    monkeypatch.setattr("memstrata.server.process.ERASE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("layerlore.server.upkeep.ERASE_EVERY_SECONDS", 0.05)
 
     async with Client(build_server(settings_of(database_url))) as client:
         assert (await call(client, "list_threads"))["threads"] == []

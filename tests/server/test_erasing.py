@@ -6,8 +6,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from memstrata.server.building import build_server
-from memstrata.server.settings import load_settings
+from layerlore.server.building import build_server
+from layerlore.server.settings import load_settings
 
 pytestmark = pytest.mark.anyio
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 async def test_erased_words_leave_the_file_while_the_server_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.server.process.ERASE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("layerlore.server.upkeep.ERASE_EVERY_SECONDS", 0.05)
     given = {"data_dir": str(tmp_path), "retention": {"deleted_days": 0}, "embedding": {"embedder": "none"}}
     settings = load_settings(given, environ={})
     words = [f"marker{n}zyx" for n in range(300)]

@@ -1,6 +1,7 @@
-"""Who may reach `memstrata serve`: it does not start where others could reach it without credentials."""
+"""Who may reach `layerlore serve`: it does not start where others could reach it without credentials."""
 
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import pytest
 from anyio import to_thread
 
-from memstrata.server.exposure import Served, allowed, refusal, warning
-from memstrata.server.settings import Settings
+from layerlore.server.exposure import Served, allowed, refusal, warning
+from layerlore.server.settings import Settings
 
 from .conftest import Cli
 from .gated_server import http_client
@@ -27,7 +28,7 @@ NAMES_OF_OTHERS: list[dict[str, Any]] = [
     {"allowed_hosts": ["*"]},
     {"public_url": "https://mem.example.com"},
 ]
-JWT = {"issuer": "https://login.example.com/", "audience": "memstrata"}
+JWT = {"issuer": "https://login.example.com/", "audience": "layerlore"}
 
 
 def settings(jwt: dict[str, str] | None = None, **http: Any) -> Settings:
@@ -41,7 +42,7 @@ def never() -> Served:
 @pytest.mark.parametrize("host", PUBLIC)
 def test_other_machines_need_a_key_that_exists_or_an_issuer(host: str) -> None:
     told = refusal(settings(host=host), lambda: Served(False))
-    assert all(part in told for part in (host, "memstrata keys create", "[jwt]"))
+    assert all(part in told for part in (host, "layerlore keys create", "[jwt]"))
     assert "\n" not in told
     assert refusal(settings(host=host), lambda: Served(True)) == ""
     assert refusal(settings(JWT, host=host), never) == ""
@@ -69,7 +70,7 @@ def test_no_auth_and_a_name_of_others_do_not_go_together(names: dict[str, Any]) 
 @pytest.mark.parametrize("names", NAMES_OF_OTHERS)
 def test_a_name_of_others_on_this_machine_s_address_needs_a_key_that_exists_or_an_issuer(names: dict[str, Any]) -> None:
     told = refusal(settings(**names), lambda: Served(False))
-    assert all(part in told for part in ("memstrata keys create", "[jwt]", "http.allowed_hosts"))
+    assert all(part in told for part in ("layerlore keys create", "[jwt]", "http.allowed_hosts"))
     assert refusal(settings(**names), lambda: Served(True)) == ""
     assert refusal(settings(JWT, **names), never) == ""
 
@@ -84,6 +85,7 @@ def test_who_listens_everywhere_and_has_no_name_is_told_so() -> None:
     for host in ("0.0.0.0", "::", ""):
         assert "421" in warning(settings(host=host))
         assert "421" in warning(settings(host=host, allowed_hosts=["localhost:*"]))
+        assert socket.gethostname().lower() in warning(settings(host=host))
         assert warning(settings(host=host, allowed_hosts=["mem.example.com"])) == ""
         assert warning(settings(host=host, public_url="https://mem.example.com")) == ""
     assert warning(settings(host="192.168.1.5")) == warning(settings()) == ""
@@ -104,7 +106,7 @@ def test_a_public_url_is_https_and_a_host(url: str) -> None:
     assert settings(public_url="https://a.test/").http.public_url == "https://a.test"
 
 
-BEHIND_A_PROXY = {"MEMSTRATA_HTTP__PUBLIC_URL": "https://mem.example.com"}
+BEHIND_A_PROXY = {"LAYERLORE_HTTP__PUBLIC_URL": "https://mem.example.com"}
 
 
 @pytest.mark.parametrize(("host", "named"), [("0.0.0.0", {}), ("127.0.0.1", BEHIND_A_PROXY)])
@@ -112,16 +114,16 @@ async def test_a_server_that_others_reach_takes_api_keys_and_no_local_key(
     tmp_path: Path, cli: Cli, host: str, named: dict[str, str]
 ) -> None:
     folder = ["--data-dir", str(tmp_path)]
-    ended = run(*folder, "--host", host, MEMSTRATA_EMBEDDING__EMBEDDER="none", **named)
+    ended = run(*folder, "--host", host, LAYERLORE_EMBEDDING__EMBEDDER="none", **named)
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-    assert "memstrata keys create" in ended.stderr
+    assert "layerlore keys create" in ended.stderr
     assert not (tmp_path / "http-key").exists()
     key = await made_key(cli, *folder, "--tenant", "acme")
-    (tmp_path / "http-key").write_text("ms_a_local_key_of_an_earlier_start\n")
+    (tmp_path / "http-key").write_text("ll_a_local_key_of_an_earlier_start\n")
     with serving(tmp_path, "--host", host, **named) as running:
         url = running.url.replace("0.0.0.0", "127.0.0.1")
         async with http_client(base_url=url, headers=ACCEPT) as client:
-            for sent, status in ((key, 400), ("ms_a_local_key_of_an_earlier_start", 401), ("", 401)):
+            for sent, status in ((key, 400), ("ll_a_local_key_of_an_earlier_start", 401), ("", 401)):
                 answer = await client.post("/messages/", json=PING, headers={"X-API-Key": sent})
                 assert answer.status_code == status
             named_so = await client.get("/health", headers={"Host": "mem.example.com"})
@@ -160,7 +162,7 @@ async def test_a_key_works_beside_the_local_key_until_it_is_revoked(tmp_path: Pa
 async def made_key(cli: Cli, *arguments: str) -> str:
     code, out, err = await to_thread.run_sync(cli, "keys", "create", *arguments)
     assert code == 0, err
-    found = re.search(r"msk_\S+", out)
+    found = re.search(r"llk_\S+", out)
     assert found
     return found[0]
 

@@ -13,12 +13,12 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 
-from memstrata.server.access import flood, room
-from memstrata.server.access.credentials import PRINCIPAL_CLAIM, LocalKey, local_principal
-from memstrata.server.access.flood import Flood
-from memstrata.server.access.room import Room
-from memstrata.server.access.throttle import Throttle
-from memstrata.server.toolsets import writing
+from layerlore.server.access import flood, room
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, LocalKey, local_principal
+from layerlore.server.access.flood import Flood
+from layerlore.server.access.room import Room
+from layerlore.server.access.throttle import Throttle
+from layerlore.server.toolsets import writing
 
 from .gated_server import (
     ACCEPT,
@@ -57,7 +57,7 @@ async def test_a_client_gets_a_refusal_as_an_answer_on_both_endpoints(tmp_path: 
             while not (result := await client.call_tool("memory_status", {})).is_error:
                 pass
             assert "too many calls: 3 a second are allowed; try again in 0." in result.content[0].text  # type: ignore[union-attr]
-            assert 0 < (result.meta or {})["memstrata/retry_after_seconds"] <= 0.4
+            assert 0 < (result.meta or {})["layerlore/retry_after_seconds"] <= 0.4
         async with connected(url, "eve", mode, endpoint) as client:
             await answer(client, "memory_status")
 
@@ -151,9 +151,10 @@ async def test_who_is_beyond_them_is_held_back_unread_and_then_answered() -> Non
 async def test_requests_without_a_body_count_and_are_held_back_too(method: str) -> None:
     app = Asked()
     throttle, guard = guarded(app, Stopped(), principal_calls_per_second=1)
-    for _ in range(2):
+    for _ in range(4):
         assert (await send(guard, request(method=method)))[0] == 200
-    assert throttle.beyond(ANA, 0) is not None
+    assert throttle.beyond(ANA, 0, method) is not None
+    assert throttle.beyond(ANA, 0, "tools/call") is None
     began = time.monotonic()
     assert (await send(guard, request(method=method)))[0] == 200
     assert time.monotonic() - began >= 0.02
@@ -263,7 +264,23 @@ async def test_what_is_refused_unread_counts(tmp_path: Path) -> None:
         for _ in range(30):
             answered = await http.post(f"{url}/mcp", content=b"{", headers={"content-type": "application/json"})
             assert answered.status_code == 400
-        assert "too many calls" in await refused(client, "memory_status")
+        with pytest.raises(MCPError, match="too many requests"):
+            await client.list_tools()
+
+
+async def test_a_client_whose_calls_are_beyond_the_limits_is_not_held_back_when_it_lists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flood, "HELD_SECONDS", (1000.0, 1000.0))
+    throttle, guard = guarded(Asked(), Stopped(), principal_calls_per_second=1)
+    spend(throttle, ANA, 2)
+    with anyio.fail_after(PATIENCE):
+        listing = request()
+        listing["headers"].append((b"mcp-method", b"tools/list"))
+        assert (await send(guard, listing))[0] == 200
+    with anyio.move_on_after(0.05) as held:
+        await send(guard, request())
+    assert held.cancelled_caught
 
 
 async def test_too_many_bytes_hold_back_too() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from memstrata.server.framing import (
+from layerlore.server.framing import (
     EDGE_BYTES,
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,

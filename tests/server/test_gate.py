@@ -8,11 +8,12 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp import MCPError
 from mcp.server.auth.middleware.auth_context import get_access_token
 
-from memstrata.server.access.credentials import Anybody, ByForm, LocalKey
-from memstrata.server.access.gate import LONGEST_TOKEN, Gate
-from memstrata.storage.errors import StorageUnavailable
+from layerlore.server.access.credentials import Anybody, ByForm, LocalKey
+from layerlore.server.access.gate import LONGEST_TOKEN, Gate
+from layerlore.storage.errors import StorageUnavailable
 
 from .gated_server import (
     ACCEPT,
@@ -85,7 +86,7 @@ async def test_who_is_not_let_in_is_told_how_to_come_in_and_nothing_else(tmp_pat
                 reply = await client.request(method, url + path, **{**sent, "headers": headers}, **body)
                 challenge = reply.headers["www-authenticate"]
                 assert reply.status_code == 401, (method, path, sent)
-                assert challenge.startswith('Bearer realm="memstrata"')
+                assert challenge.startswith('Bearer realm="layerlore"')
                 assert (f'error="{error}"' in challenge) if error else ("error" not in challenge), (challenge, sent)
                 assert ("error_description=" in challenge) is bool(error)
                 assert (f'resource_metadata="{METADATA}"' in challenge) is bool(metadata)
@@ -162,7 +163,10 @@ async def test_a_token_is_in_no_log_no_answer_and_nowhere_behind_the_gate(
             async with connected(url, TOKEN, mode, endpoint) as client:
                 status = await answer(client, "memory_status")
                 await answer(client, "add_messages", messages=[{"role": "user", "content": "tea"}], thread_id="main")
-                errors = [await refused(client, "get_messages", thread_id="x"), await refused(client, "no_such_tool")]
+                errors = [await refused(client, "delete_thread", thread_id="x")]
+                with pytest.raises(MCPError) as raised:
+                    await client.call_tool("no_such_tool", {})
+                errors.append(str(raised.value))
                 contents = (await client.read_resource("memory://profile")).contents
             async with http_client(headers={"Authorization": f"Bearer {TOKEN}", **ACCEPT}) as http:
                 replies = [await http.post(f"{url}{path}", content=b"{no") for path in ("/mcp", "/messages/")]
@@ -238,18 +242,18 @@ async def test_a_message_to_the_sse_session_of_another_is_refused_and_does_nothi
 
 
 async def test_form_decides_who_is_asked_about_a_token() -> None:
-    keys, jwt = Told(msk_1=ANA, **{"msk_a.b.c": ANA}), Told(**{"a.b.c": BEN})
-    local = LocalKey("ms_local.key.dots", ANA)
+    keys, jwt = Told(llk_1=ANA, **{"llk_a.b.c": ANA}), Told(**{"a.b.c": BEN})
+    local = LocalKey("ll_local.key.dots", ANA)
     every = ByForm(keys=keys, jwt=jwt, local=local)
-    assert await every.principal("msk_1") == ANA
-    assert await every.principal("msk_a.b.c") == ANA
+    assert await every.principal("llk_1") == ANA
+    assert await every.principal("llk_a.b.c") == ANA
     assert await every.principal("a.b.c") == BEN
-    assert [await every.principal(token) for token in ("", "msk_2", "a.b.d", "a.b", "ms_local.key.dots")] == [None] * 5
-    assert await ByForm(local=local).principal("ms_local.key.dots") == ANA
-    assert [await ByForm(local=local).principal(token) for token in ("", "msk_1", "a.b.c", "ms_local")] == [None] * 4
-    assert [await ByForm().principal(token) for token in ("", "msk_1", "a.b.c", "ms_local.key.dots")] == [None] * 4
-    assert keys.asked == ["msk_1", "msk_a.b.c", "msk_2"]
-    assert jwt.asked == ["a.b.c", "a.b.d", "ms_local.key.dots"]
+    assert [await every.principal(token) for token in ("", "llk_2", "a.b.d", "a.b", "ll_local.key.dots")] == [None] * 5
+    assert await ByForm(local=local).principal("ll_local.key.dots") == ANA
+    assert [await ByForm(local=local).principal(token) for token in ("", "llk_1", "a.b.c", "ll_local")] == [None] * 4
+    assert [await ByForm().principal(token) for token in ("", "llk_1", "a.b.c", "ll_local.key.dots")] == [None] * 4
+    assert keys.asked == ["llk_1", "llk_a.b.c", "llk_2"]
+    assert jwt.asked == ["a.b.c", "a.b.d", "ll_local.key.dots"]
 
 
 async def test_a_server_without_credentials_takes_everybody_for_the_same(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Which Host and Origin headers are served: against web pages that reach for a server on the user's machine."""
 
+import socket
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from memstrata.server.exposure import allowed
-from memstrata.server.host_guard import Allowed, HostGuard
-from memstrata.server.settings import Settings
+from layerlore.server.exposure import allowed
+from layerlore.server.host_guard import Allowed, HostGuard
+from layerlore.server.settings import Settings
 
 from .gated_server import ACCEPT, ANA, INITIALIZE, PATIENCE, Told, http_client, served, settings_in
 
@@ -21,6 +22,7 @@ PUBLIC: dict[str, Any] = {
     "allowed_origins": ["https://app.test", "http://tools.test:*"],
 }
 PASSES = 200  # GET /health
+MACHINE = socket.gethostname()
 
 # Host, Origin, and the status of GET /health.
 CASES: list[tuple[str | None, str | None, int]] = [
@@ -116,6 +118,28 @@ CASES: list[tuple[str | None, str | None, int]] = [
     ("evil.example", "http://localhost", 421),
 ]
 
+# What a server that listens on every address answers to: who reaches it knows an address or a name of the machine.
+EVERYWHERE: list[tuple[str, int]] = [
+    ("localhost:8765", PASSES),
+    ("192.168.1.5", PASSES),
+    ("192.168.1.5:8765", PASSES),
+    ("[fd00::1]:8765", PASSES),
+    ("[::1]", PASSES),
+    (MACHINE, PASSES),
+    (f"{MACHINE}:8765", PASSES),
+    *([] if "." in MACHINE else [(f"{MACHINE}.local:8765", PASSES)]),
+    ("evil.example", 421),
+    ("192.168.1.5.evil.example", 421),
+    (f"{MACHINE}.evil.example", 421),
+    ("rebind.192.168.1.5.nip.io", 421),
+    ("192.168.1.5:99999", 421),
+    ("192.168.1", 421),
+    ("3232235781", 421),
+    ("[192.168.1.5]", 421),
+    ("fd00::1", 421),
+    ("[fd00::1%25eth0]", 421),
+]
+
 ROUTES = [
     ("POST", "/mcp"),
     ("GET", "/mcp"),
@@ -159,6 +183,14 @@ async def test_only_named_hosts_and_origins_are_served(tmp_path: Path) -> None:
             headers = [f"{name}: {value}" for name, value in named if value is not None]
             found.append((host, origin, await status(url, request("GET", "/health", *headers))))
     assert found == CASES
+
+
+async def test_a_server_on_every_address_answers_to_the_machines_name_and_addresses(tmp_path: Path) -> None:
+    found = []
+    async with served(settings_in(tmp_path, http={"host": "0.0.0.0"}), Told(ana=ANA)) as url:
+        for host, _ in EVERYWHERE:
+            found.append((host, await status(url, request("GET", "/health", f"Host: {host}"))))
+    assert found == EVERYWHERE
 
 
 async def test_nobody_is_sent_on_to_another_url_with_what_they_carry(tmp_path: Path) -> None:

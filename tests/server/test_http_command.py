@@ -1,4 +1,4 @@
-"""``memstrata serve`` as a process: its routes, its key, whom it refuses, and which thread a call means."""
+"""``layerlore serve`` as a process: its routes, its key, whom it refuses, and which thread a call means."""
 
 import contextlib
 import os
@@ -23,12 +23,12 @@ from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from memstrata.server import exposure
-from memstrata.server.exposure import is_loopback
-from memstrata.server.http_command import serve
-from memstrata.server.local_key import KeyUnusable, key_file, read_key, read_or_make_key
-from memstrata.server.settings import Settings
-from memstrata.storage import sqlite_driver
+from layerlore.server import exposure
+from layerlore.server.exposure import is_loopback
+from layerlore.server.http_command import serve
+from layerlore.server.local_key import KeyUnusable, key_file, read_key, read_or_make_key
+from layerlore.server.settings import Settings
+from layerlore.storage import sqlite_driver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -47,12 +47,12 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "memstrata.server", "serve", *arguments]
+    return [sys.executable, "-m", "layerlore.server", "serve", *arguments]
 
 
 def environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMSTRATA_")}
-    return kept | {"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    return kept | {"LAYERLORE_EMBEDDING__EMBEDDER": "none"}
 
 
 class Served:
@@ -162,7 +162,7 @@ async def test_a_client_with_the_key_works_in_both_eras_on_both_endpoints(
 
 async def test_without_the_key_only_the_health_routes_answer(served: Served) -> None:
     async with httpx2.AsyncClient(base_url=served.url, headers=ACCEPT) as client:
-        for credentials in ({}, {"Authorization": "Bearer ms_wrong"}, {"X-API-Key": "ms_wrong"}):
+        for credentials in ({}, {"Authorization": "Bearer ll_wrong"}, {"X-API-Key": "ll_wrong"}):
             for method, path in ROUTES:
                 answer = await client.request(
                     method, path, headers=credentials, json=PING if method == "POST" else None
@@ -192,20 +192,19 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_route(served: Served
             assert (await client.get("/health", headers=headers)).status_code == 200
 
 
-async def test_a_thread_tool_over_modern_http_needs_a_thread_and_says_how(served: Served) -> None:
-    for endpoint in ("mcp", "sse"):
+async def test_clients_without_a_session_share_one_thread_unless_they_name_another(served: Served) -> None:
+    for count, endpoint in enumerate(("mcp", "sse"), 1):
         async with served.client(endpoint) as client:
-            result = await client.call_tool("add_messages", HELLO)
-            assert result.is_error
-            told = result.content[0].text  # type: ignore[union-attr]
-            assert all(name in told for name in ("thread_id", "memstrata/thread", "Memstrata-Thread"))
+            added = await structure(client, "add_messages", HELLO)
+            assert (added["thread_id"], added["totals"]["messages"]) == ("main", count)
+            assert "thread_id chooses another" in added["note"]
 
 
 async def test_the_thread_may_come_in_the_meta_or_a_header_and_an_argument_counts_most(served: Served) -> None:
-    in_meta: Any = {"memstrata/thread": "from-meta"}
+    in_meta: Any = {"layerlore/thread": "from-meta"}
     async with served.client() as client:
         assert (await structure(client, "add_messages", HELLO, meta=in_meta))["thread_id"] == "from-meta"
-    async with served.client(**{"Memstrata-Thread": "from-header"}) as client:
+    async with served.client(**{"Layerlore-Thread": "from-header"}) as client:
         assert (await structure(client, "add_messages", HELLO))["thread_id"] == "from-header"
         assert (await structure(client, "add_messages", HELLO, meta=in_meta))["thread_id"] == "from-meta"
         named = {**HELLO, "thread_id": "from-argument"}
@@ -235,7 +234,7 @@ async def test_the_key_is_written_once_for_its_owner_only_and_shown_nowhere(tmp_
         assert str(running.data_dir / "http-key") in running.said
         assert running.key not in running.said
     assert keys[0] == keys[1]
-    assert re.fullmatch(r"ms_[\w-]{43}", keys[0])
+    assert re.fullmatch(r"ll_[\w-]{43}", keys[0])
     assert stat.S_IMODE(key_file(tmp_path / "new" / "data").stat().st_mode) == 0o600
     assert stat.S_IMODE((tmp_path / "new" / "data").stat().st_mode) == 0o700
 
@@ -286,7 +285,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 async def test_an_address_that_others_can_reach_is_refused_with_exit_code_2(tmp_path: Path) -> None:
-    ended = run("--data-dir", str(tmp_path / "none"), "--no-auth", MEMSTRATA_HTTP__HOST="0.0.0.0")
+    ended = run("--data-dir", str(tmp_path / "none"), "--no-auth", LAYERLORE_HTTP__HOST="0.0.0.0")
     assert ended.returncode == 2
     assert "leave out --no-auth" in ended.stderr
     assert ended.stderr.count("\n") == 1
@@ -305,15 +304,15 @@ async def test_a_port_in_use_is_one_line_and_exit_code_1(tmp_path: Path) -> None
         port = taken.getsockname()[1]
         ended = run("--port", str(port), "--data-dir", str(tmp_path))
     assert ended.returncode == 1
-    assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    told = f"layerlore: cannot listen on 127.0.0.1 port {port}: Address already in use; --port chooses another port\n"
+    assert ended.stderr == told
 
 
 async def test_a_key_file_without_a_key_is_refused_and_named(tmp_path: Path) -> None:
     key_file(tmp_path).write_text("short\n")
     ended = run("--data-dir", str(tmp_path))
     assert ended.returncode == 1
-    assert ended.stderr.startswith(f"memstrata: {key_file(tmp_path)} holds no usable key")
+    assert ended.stderr.startswith(f"layerlore: {key_file(tmp_path)} holds no usable key")
     assert ended.stderr.count("\n") == 1
     for unfit in ("", "clé-clé-clé-clé-clé-clé", "two words two words two words"):
         key_file(tmp_path).write_text(unfit, encoding="utf-8")

@@ -17,10 +17,10 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ResourceUpdatedNotification
 from starlette.testclient import TestClient
 
-from memstrata.server.access.credentials import Anybody, local_principal
-from memstrata.server.access.gate import Gate
-from memstrata.server.host_guard import Allowed
-from memstrata.server.http_transport import build_app
+from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.gate import Gate
+from layerlore.server.host_guard import Allowed
+from layerlore.server.http_transport import build_app
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -275,7 +275,9 @@ async def test_an_address_that_is_taken_is_one_line_of_error_and_exit_code_1(sam
         with anyio.fail_after(PATIENCE):
             ended = await anyio.run_process(sample.command(transport="http", port=port), env=sample.env, check=False)
     assert ended.returncode == 1
-    assert ended.stderr.decode() == f"ERROR cannot listen on 127.0.0.1 port {port}: Address already in use\n"
+    assert ended.stderr.decode() == (
+        f"layerlore: cannot listen on 127.0.0.1 port {port}: Address already in use; --port chooses another port\n"
+    )
     assert sample.marks == []
 
 

@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import gc
-from memstrata.server.interpreter import keep_what_is_loaded, shorten_pauses
+from layerlore.server.interpreter import keep_what_is_loaded, shorten_pauses
 
 class Node: ...
 

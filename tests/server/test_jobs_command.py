@@ -1,4 +1,4 @@
-"""``memstrata jobs``: what people see of background work, and how they have it tried again."""
+"""``layerlore jobs``: what people see of background work, and how they have it tried again."""
 
 import asyncio
 import json
@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import jobs
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Scope
+from layerlore.server.program import shell_command
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import jobs
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Scope
 
 Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("local", "default", "default")
@@ -39,7 +40,7 @@ def make(folder: Path, *, failed: tuple[Kind, ...] = (), due: tuple[Kind, ...] =
 
 @pytest.fixture
 def kept(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Calls ``memstrata jobs`` on the folder's memory."""
+    """Calls ``layerlore jobs`` on the folder's memory."""
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     return lambda *arguments: cli("jobs", "--data-dir", str(tmp_path), *arguments)
@@ -51,14 +52,14 @@ def test_what_waits_and_what_failed_is_listed_with_who_thinks(kept: Cli, tmp_pat
     assert (code, err) == (0, "")
     assert re.search(r"^entries +dead since 20\S+Z, after 1 failures: it is down  \(of all threads\)$", out, re.M)
     assert re.search(r"^profile +due  \(of all threads\)$", out, re.M)
-    assert "`memstrata jobs --resume` makes the dead ones due again." in out
+    assert f"`{shell_command('jobs', '--resume')}` makes the dead ones due again." in out
     assert "model: none: nothing is sent anywhere" in out
 
 
 def test_resuming_makes_dead_jobs_due_again(kept: Cli, tmp_path: Path) -> None:
     make(tmp_path, failed=("entries", "profile"))
     assert kept("--resume")[1].startswith("due again: 2 dead jobs\n")
-    shown = json.loads(kept("--resume", "--format", "json")[1])
+    shown = json.loads(kept("--resume", "--json")[1])
     assert shown["resumed"] == 0
     assert [(job["kind"], job["state"], job["failures"]) for job in shown["jobs"]] == [
         ("entries", "due", 0),
@@ -77,4 +78,4 @@ def test_other_scopes_are_left_alone(kept: Cli, tmp_path: Path) -> None:
 def test_without_a_database_there_is_nothing_to_show(kept: Cli) -> None:
     code, out, err = kept()
     assert (code, out) == (1, "")
-    assert err.startswith("memstrata: there are no jobs: there is no database at ")
+    assert err.startswith("layerlore: there are no jobs: there is no database at ")

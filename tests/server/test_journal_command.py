@@ -1,4 +1,4 @@
-"""``memstrata journal``: what an operator sees of who wrote what, and how old lines go."""
+"""``layerlore journal``: what an operator sees of who wrote what, and how old lines go."""
 
 import asyncio
 import json
@@ -12,15 +12,15 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from memstrata.memory.deleting import restore
-from memstrata.memory.journaling import resource_mark
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage import journal
-from memstrata.storage.errors import NotFound
-from memstrata.storage.journal import Line
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory.deleting import restore
+from layerlore.memory.journaling import resource_mark
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage import journal
+from layerlore.storage.errors import NotFound
+from layerlore.storage.journal import Line
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import Origin, Scope
 
 Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("acme", "coder", "ana")
@@ -47,13 +47,13 @@ def make(**flags: str) -> None:
 
 @pytest.fixture
 def shown(cli: Cli, tmp_path: Path) -> Cli:
-    """Calls ``memstrata journal`` on the folder's memory, which has three lines."""
+    """Calls ``layerlore journal`` on the folder's memory, which has three lines."""
     make(data_dir=str(tmp_path))
     return lambda *arguments: cli("journal", "--data-dir", str(tmp_path), *arguments)
 
 
 def as_json(shown: Cli, *arguments: str) -> list[dict[str, Any]]:
-    code, out, err = shown("--format", "json", *arguments)
+    code, out, err = shown("--json", *arguments)
     assert (code, err) == (0, "")
     return [json.loads(line) for line in out.splitlines()]
 
@@ -87,7 +87,7 @@ def test_programs_get_an_object_a_line(shown: Cli) -> None:
         "counts": {"messages": 2, "masked": 1},
     }
     assert second["client"] == f"x{ESCAPE}"
-    assert ESCAPE not in shown("--format", "json")[1]
+    assert ESCAPE not in shown("--json")[1]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_wrong_choice_is_exit_code_2(shown: Cli, arguments: list[str], told: s
 def test_without_a_database_there_is_no_journal(cli: Cli, tmp_path: Path) -> None:
     code, out, err = cli("journal", "--data-dir", str(tmp_path / "none"))
     assert (code, out) == (1, "")
-    assert err.startswith("memstrata: there is no journal: there is no database at ")
+    assert err.startswith("layerlore: there is no journal: there is no database at ")
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_on_postgres_only_the_owner_of_the_tables_reads_and_prunes_it(
         code, out, err = await called(*arguments)
         assert (code, out) == (1, "")
         assert "may only append to the journal: read it as the role that owns the tables" in err
-        assert "MEMSTRATA_POSTGRES__OWNER_URL" in err
+        assert "LAYERLORE_POSTGRES__OWNER_URL" in err
     owned = ("--owner-url", postgres_url)
-    assert len((await called(*owned, "--format", "json"))[1].splitlines()) == 3
+    assert len((await called(*owned, "--json"))[1].splitlines()) == 3
     assert (await called(*owned, "--prune", "1d"))[1].startswith("pruned 2 lines")

@@ -12,9 +12,9 @@ import anyio
 import pytest
 from fake_issuer import AUDIENCE, ISSUER, Issuer, b64, ec_jwk, ed_jwk, ed_key, oct_jwk, rsa_jwk, rsa_key, serving
 
-from memstrata.server.access.jwks import IssuerUnavailable, KeySet
-from memstrata.server.jwt_settings import JwtSettings
-from memstrata.server.settings import SettingsError, load_settings
+from layerlore.server.access.jwks import IssuerUnavailable, KeySet
+from layerlore.server.jwt_settings import JwtSettings
+from layerlore.server.settings import SettingsError, load_settings
 
 pytestmark = pytest.mark.anyio
 SOON = 5.0  # seconds for what happens at once
@@ -329,7 +329,7 @@ async def test_a_file_without_certificates_is_told_at_the_start(tmp_path: Path, 
     ],
 )
 def test_settings_that_would_let_in_too_many_are_refused(name: str, value: str, told: str) -> None:
-    environ = {"MEMSTRATA_JWT__ISSUER": ISSUER, "MEMSTRATA_JWT__AUDIENCE": AUDIENCE, f"MEMSTRATA_JWT__{name}": value}
+    environ = {"LAYERLORE_JWT__ISSUER": ISSUER, "LAYERLORE_JWT__AUDIENCE": AUDIENCE, f"LAYERLORE_JWT__{name}": value}
     with pytest.raises(SettingsError, match=told.replace("?", r"\?")) as caught:
         load_settings(environ=environ)
     assert "hunter2" not in str(caught.value)
@@ -339,7 +339,7 @@ def test_what_belongs_to_an_issuer_is_refused_without_one() -> None:
     assert JwtSettings().issuer == ""
     for name in ("AUDIENCE", "JWKS_URL"):
         with pytest.raises(SettingsError, match="audience and jwks_url belong to an issuer"):
-            load_settings(environ={f"MEMSTRATA_JWT__{name}": "https://memory.test"})
+            load_settings(environ={f"LAYERLORE_JWT__{name}": "https://memory.test"})
 
 
 @pytest.mark.parametrize("issuer", ["https://issuer.test", "https://issuer.test/"])

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.server.access import keys
-from memstrata.server.access.keys import CACHED_MOST, CACHED_SECONDS, ApiKeys, digest_of, is_key_id, new_key
-from memstrata.server.access.principal import Principal
-from memstrata.storage import api_keys
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.records import ApiKey, Tenant
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.server.access import keys
+from layerlore.server.access.keys import CACHED_MOST, CACHED_SECONDS, ApiKeys, digest_of, is_key_id, new_key
+from layerlore.server.access.principal import Principal
+from layerlore.storage import api_keys
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.records import ApiKey, Tenant
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -61,10 +61,10 @@ def test_a_new_key_is_random_of_the_known_form_and_names_its_id() -> None:
     made = [new_key() for _ in range(500)]
     assert len({key for _, key in made}) == len({key_id for key_id, _ in made}) == 500
     for key_id, key in made:
-        assert re.fullmatch(rf"msk_{key_id}_[A-Za-z0-9_-]{{43}}", key)
+        assert re.fullmatch(rf"llk_{key_id}_[A-Za-z0-9_-]{{43}}", key)
         assert is_key_id(key_id)
         assert not is_key_id(key)
-    assert digest_of("msk_x") == hashlib.sha256(b"msk_x").hexdigest()
+    assert digest_of("llk_x") == hashlib.sha256(b"llk_x").hexdigest()
 
 
 async def test_a_key_gives_the_principal_that_it_was_made_for(stored: Stored) -> None:
@@ -88,7 +88,7 @@ async def test_a_key_gives_the_principal_that_it_was_made_for(stored: Stored) ->
 def malformed(key: str) -> list[str]:
     return [
         "",
-        "msk_",
+        "llk_",
         key[:-1],
         key + "A",
         key + "\n",
@@ -96,8 +96,8 @@ def malformed(key: str) -> list[str]:
         " " + key,
         "Bearer " + key,
         key.upper(),
-        key.replace("msk_", "MSK_"),
-        key.replace("msk_", "ms_"),
+        key.replace("llk_", "LLK_"),
+        key.replace("llk_", "ll_"),
         key[:12] + "-" + key[13:],
         key[:11] + "1" + key[12:],  # no character of an id
         key[:-1] + "é",
@@ -105,9 +105,9 @@ def malformed(key: str) -> list[str]:
         key[:-1] + "\ud800",
         key[:-1] + ".",
         key[:-1] + "=",
-        "msk_" + "٣" * 8 + key[12:],
+        "llk_" + "٣" * 8 + key[12:],
         key * 1000,
-        "msk_" * 100_000,
+        "llk_" * 100_000,
         "a.b.c",
         "' OR 1=1 --",
     ]

@@ -1,4 +1,4 @@
-"""``memstrata keys``: what an operator types, and what is printed of it and kept of it."""
+"""``layerlore keys``: what an operator types, and what is printed of it and kept of it."""
 
 import asyncio
 import json
@@ -9,23 +9,24 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.redaction import mask_without_key
-from memstrata.server.access.keys import ApiKeys, digest_of
-from memstrata.server.access.principal import Principal, Right
-from memstrata.storage import api_keys
-from memstrata.storage.database import open_database
-from memstrata.storage.records import ApiKey, Tenant
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.memory.redaction import mask_without_key
+from layerlore.server.access.keys import ApiKeys, digest_of
+from layerlore.server.access.principal import Principal, Right
+from layerlore.server.program import shell_command
+from layerlore.storage import api_keys
+from layerlore.storage.database import open_database
+from layerlore.storage.records import ApiKey, Tenant
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
 Cli = Callable[..., tuple[int, str, str]]
-KEY = re.compile(r"msk_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
+KEY = re.compile(r"llk_([a-z2-7]{8})_[A-Za-z0-9_-]{43}")
 
 
 @pytest.fixture
 def keys(cli: Cli, tmp_path: Path) -> Cli:
-    """Calls ``memstrata keys`` on the folder's memory."""
+    """Calls ``layerlore keys`` on the folder's memory."""
     return lambda *arguments: cli("--data-dir", str(tmp_path), "keys", *arguments)
 
 
@@ -37,7 +38,7 @@ def made(keys: Cli, *arguments: str) -> dict[str, Any]:
 
 
 def listed(keys: Cli, *arguments: str) -> list[dict[str, Any]]:
-    code, out, err = keys("list", "--format", "json", *arguments)
+    code, out, err = keys("list", "--json", *arguments)
     assert (code, err) == (0, "")
     shown: list[dict[str, Any]] = json.loads(out)["keys"]
     return shown
@@ -166,12 +167,15 @@ def test_a_key_is_revoked_for_good_and_it_is_said_since_when(keys: Cli) -> None:
 
 def test_an_id_that_is_unknown_or_none_is_refused_and_a_whole_key_is_not_repeated(keys: Cli) -> None:
     key = made(keys, "--tenant", "acme")
-    told = "memstrata: there is no key 'aaaaaaaa'; `memstrata keys list` shows those there are\n"
+    told = f"layerlore: there is no key 'aaaaaaaa'; `{shell_command('keys', 'list')}` shows those there are\n"
     assert keys("revoke", "aaaaaaaa") == (1, "", told)
     for wrong in (key["key"], key["id"].upper(), key["id"] + "a", "", "%"):
         code, out, err = keys("revoke", wrong)
         assert (code, out) == (1, "")
-        assert err == ("memstrata: that is no key's id; `memstrata keys list` shows the ids: 8 letters and digits\n")
+        assert (
+            err
+            == f"layerlore: that is no key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits\n"
+        )
     assert keys("revoke")[0] == 2
     assert listed(keys)[0]["state"] == "active"
 
@@ -180,9 +184,7 @@ def test_neither_key_nor_digest_is_shown_again_and_the_key_is_in_no_file(keys: C
     made_keys = [made(keys, "--tenant", "acme", *more)["key"] for more in ([], ["--any-agent"], ["--expires", "1d"])]
     keys("revoke", made_keys[0][4:12])
     printed = "".join(
-        text
-        for form in ("text", "json")
-        for text in keys("list", "--format", form)[1:] + keys("revoke", made_keys[0])[1:]
+        text for form in ([], ["--json"]) for text in keys("list", *form)[1:] + keys("revoke", made_keys[0])[1:]
     )
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     for key in made_keys:
@@ -197,7 +199,7 @@ def test_neither_key_nor_digest_is_shown_again_and_the_key_is_in_no_file(keys: C
 
 def test_without_a_database_there_are_no_keys_and_none_is_made_by_looking(keys: Cli, tmp_path: Path) -> None:
     for arguments in (("list",), ("revoke", "aaaaaaaa")):
-        told = f"memstrata: there are no keys: there is no database at {tmp_path}/memory.db\n"
+        told = f"layerlore: there are no keys: there is no database at {tmp_path}/memory.db\n"
         assert keys(*arguments) == (1, "", told)
     assert not (tmp_path / "memory.db").exists()
 
@@ -216,13 +218,13 @@ def test_a_database_that_cannot_be_reached_is_one_line_without_its_password(cli:
     for command in (("create", "--tenant", "t"), ("list",), ("revoke", "aaaaaaaa")):
         code, out, err = cli("keys", *command, "--database", url)
         assert (code, out) == (1, "")
-        assert re.fullmatch(r"memstrata: cannot connect to Postgres: .*\n", err)
+        assert re.fullmatch(r"layerlore: cannot connect to Postgres: .*\n", err)
         assert "S3CRET" not in err
 
 
 def test_a_key_that_is_made_is_masked_in_texts_and_logs(keys: Cli) -> None:
     key = made(keys, "--tenant", "acme")["key"]
-    assert mask_without_key(f"the key is {key}, keep it") == "the key is [masked:memstrata-key], keep it"
+    assert mask_without_key(f"the key is {key}, keep it") == "the key is [masked:layerlore-key], keep it"
 
 
 async def test_keys_are_made_and_revoked_on_both_databases_while_a_server_has_it_open(
@@ -253,7 +255,7 @@ def test_the_journal_tells_of_keys_that_are_made_and_revoked_once(keys: Cli, cli
     key = made(keys, "--tenant", "acme", "--resource", "ana")
     for _ in range(2):
         assert keys("revoke", key["id"])[0] == 0
-    code, out, _ = cli("journal", "--data-dir", str(tmp_path), "--format", "json")
+    code, out, _ = cli("journal", "--data-dir", str(tmp_path), "--json")
     assert code == 0
     lines = [json.loads(line) for line in out.splitlines()]
     assert [(line["tool"], line["tenant"], line["counts"]) for line in lines] == [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
-from memstrata.server.memory_uri import (
+from layerlore.server.memory_uri import (
     OF_A_THREAD,
     Address,
     Kind,
@@ -18,7 +18,7 @@ from memstrata.server.memory_uri import (
     uri_of,
     uri_of_run,
 )
-from memstrata.storage.errors import InvalidInput
+from layerlore.storage.errors import InvalidInput, NotFound
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 PLAIN: tuple[Kind, ...] = ("profile", "threads", "status")
@@ -30,7 +30,7 @@ AWKWARD = ("a/b", "..", ".", "%", "%2F", "#", "?limit=1", "a b", "x:y", "C:\\x",
 
 def refusal(uri: str) -> str:
     assert parse(uri) is None
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises((InvalidInput, NotFound)) as raised:
         address_of(uri)
     return str(raised.value)
 

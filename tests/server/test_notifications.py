@@ -25,11 +25,11 @@ from mcp.types import (
     JSONRPCResponse,
 )
 
-from memstrata.server.interest import LIST
-from memstrata.server.notifications import MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub, Rules
-from memstrata.server.sdk_private import serve_alone
-from memstrata.storage.errors import NotFound, StorageUnavailable
-from memstrata.storage.records import Scope
+from layerlore.server.interest import LIST
+from layerlore.server.notifications import MAX_WATCHED_URIS, SEND_SECONDS, NotificationHub, Rules
+from layerlore.server.sdk_private import serve_alone
+from layerlore.storage.errors import NotFound, StorageUnavailable
+from layerlore.storage.records import Scope
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -143,7 +143,8 @@ async def test_what_the_caller_may_not_watch_is_refused_in_both_eras(mode: str) 
     async with Client(build(hub), mode=mode) as client:
         with pytest.raises(MCPError, match="no resource memory://secret") as refused:
             await watch(client, SECRET)
-        assert refused.value.code == INVALID_PARAMS
+        # The older protocol has a code of its own for a resource that does not exist.
+        assert refused.value.code == (-32002 if mode == "legacy" else INVALID_PARAMS)
         assert not hub.interest.scopes
         await watch(client, MINE)
 

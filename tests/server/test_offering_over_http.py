@@ -7,17 +7,16 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import INVALID_PARAMS
 
-from memstrata.server.access.credentials import Anybody, local_principal
-from memstrata.server.access.gate import Gate
-from memstrata.server.building import build_server
-from memstrata.server.host_guard import Allowed
-from memstrata.server.http_transport import build_app
-from memstrata.server.memory_uri import OF_A_THREAD, uri_of
-from memstrata.server.settings import load_settings
+from layerlore.server.access.credentials import Anybody, local_principal
+from layerlore.server.access.gate import Gate
+from layerlore.server.building import build_server
+from layerlore.server.host_guard import Allowed
+from layerlore.server.http_transport import build_app
+from layerlore.server.memory_uri import OF_A_THREAD, uri_of
+from layerlore.server.settings import load_settings
 
 from .gated_server import ANA, Told, connected, served, settings_in
 
@@ -54,22 +53,19 @@ async def uris(client: Client) -> list[str]:
     return [resource.uri for resource in (await client.list_resources()).resources]
 
 
-async def test_without_a_session_there_is_no_current_conversation(connect: Connect) -> None:
+async def test_without_a_session_the_current_conversation_is_the_one_that_all_share(connect: Connect) -> None:
     async with connect("auto") as client:
-        assert await uris(client) == FIXED
-        with pytest.raises(MCPError) as raised:
-            await client.get_prompt("resume_work")
-        assert raised.value.error.code == INVALID_PARAMS
-        assert raised.value.error.message.startswith("thread_id: needed")
+        assert await uris(client) == [*FIXED, *(uri_of(kind, "main") for kind in OF_A_THREAD)]
+        told = (await client.get_prompt("resume_work")).messages[0].content.text  # type: ignore[union-attr]
+        assert "the conversation 'main'" in told
+        assert "thread_id chooses another" in told
 
 
 async def test_the_header_names_the_current_conversation(connect: Connect) -> None:
-    async with connect("auto", **{"Memstrata-Thread": "mine"}) as client:
+    async with connect("auto", **{"Layerlore-Thread": "mine"}) as client:
         assert await uris(client) == [*FIXED, *(uri_of(kind, "mine") for kind in OF_A_THREAD)]
         for kind in OF_A_THREAD:
             await client.read_resource(uri_of(kind, "mine"))
-            with pytest.raises(MCPError):
-                await client.read_resource(uri_of(kind, "yours"))
 
 
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from memstrata.server.queue_room import FRESH_MS, QueueRoom
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.storage import jobs
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.jobs import Claim, Kind
-from memstrata.storage.records import Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.server.queue_room import FRESH_MS, QueueRoom
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.storage import jobs
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.jobs import Claim, Kind
+from layerlore.storage.records import Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from .gated_server import ANA, EVE, PATIENCE, Told, answer, connected, served, settings_in
 from .limited_server import only
@@ -42,7 +42,7 @@ class Room:
     async def refusal(self, tenant: str = "acme") -> str:
         try:
             await self.room.check(tenant)
-        except MemstrataError as error:
+        except LayerloreError as error:
             return str(error)
         return ""
 
@@ -102,7 +102,7 @@ async def test_messages_are_refused_and_nothing_else_is(tmp_path: Path) -> None:
             result = await client.call_tool("add_messages", {"thread_id": "t", "messages": MESSAGES})
             assert result.is_error
             assert "too many background jobs of your tenant: 2 are allowed" in result.content[0].text  # type: ignore[union-attr]
-            assert 0 < (result.meta or {})["memstrata/retry_after_seconds"] <= 1
+            assert 0 < (result.meta or {})["layerlore/retry_after_seconds"] <= 1
             assert (await answer(client, "list_threads"))["threads"] == []
             await answer(client, "update_thread", thread_id="t", title="x")
             async with connected(url, "eve") as other:

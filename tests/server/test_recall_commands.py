@@ -1,4 +1,4 @@
-"""``memstrata recall`` and ``memstrata reindex``: what people see of what agents are told, and of the vectors."""
+"""``layerlore recall`` and ``layerlore reindex``: what people see of what agents are told, and of the vectors."""
 
 import functools
 import json
@@ -13,11 +13,11 @@ import pytest
 from mcp import Client
 from told_embedder import ToldEmbedder
 
-from memstrata.memory import vector_writing
-from memstrata.memory.embedding import choosing
-from memstrata.memory.embedding.use import UseEmbedder
-from memstrata.server.building import build_server
-from memstrata.server.settings import load_settings
+from layerlore.memory import vector_writing
+from layerlore.memory.embedding import choosing
+from layerlore.memory.embedding.use import UseEmbedder
+from layerlore.server.building import build_server
+from layerlore.server.settings import load_settings
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -44,16 +44,26 @@ def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[ToldEmbedder]:
 def say(folder: Path, *texts: str, **flags: Any) -> None:
     """What a client says, on a server without an embedder."""
 
-    async def said() -> None:
+    messages = [{"role": "user", "content": text} for text in texts]
+    call(folder, "add_messages", {"messages": messages, "thread_id": "main"}, **flags)
+
+
+def remember(folder: Path, text: str) -> str:
+    """An entry that a client keeps: its id."""
+    return str(call(folder, "remember", {"content": text})["id"])
+
+
+def call(folder: Path, tool: str, arguments: dict[str, Any], **flags: Any) -> Any:
+    async def called() -> Any:
         given = {"data_dir": str(folder), "embedding": {"embedder": "none"}, **flags}
         async with Client(build_server(load_settings(given, environ={}))) as client:
-            messages = [{"role": "user", "content": text} for text in texts]
-            result = await client.call_tool("add_messages", {"messages": messages, "thread_id": "main"})
-            assert not result.is_error
+            result = await client.call_tool(tool, arguments)
+            assert not result.is_error, result.content
+            return result.structured_content
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing, "embedder", lambda choice: None)
-        anyio.run(said)
+        return anyio.run(called)
 
 
 def test_reindex_makes_the_missing_vectors_of_every_scope_and_then_has_nothing_to_do(
@@ -89,7 +99,7 @@ def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
 def test_reindex_says_how_far_it_is_where_there_is_no_terminal(
     kept: Cli, folder: Path, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.server.commands.reindex.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("layerlore.server.commands.reindex.LINE_SECONDS", 0.0)
     monkeypatch.setattr(vector_writing, "BATCH", 2)
     say(folder, *(f"text {n}" for n in range(5)))
     lines = kept("reindex")[1].splitlines()
@@ -99,7 +109,7 @@ def test_reindex_says_how_far_it_is_where_there_is_no_terminal(
 def test_reindex_without_an_embedder_sees_to_the_words(
     kept: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MEMSTRATA_EMBEDDING__EMBEDDER", "none")
+    monkeypatch.setenv("LAYERLORE_EMBEDDING__EMBEDDER", "none")
     say(folder, "an apple")
     code, out, _ = kept("reindex", "--rebuild")
     assert code == 0
@@ -111,7 +121,7 @@ def test_reindex_with_an_embedder_that_fails_says_why(kept: Cli, folder: Path, e
     say(folder, "an apple")
     embedder.failure = "out of order"
     code, _, err = kept("reindex")
-    assert (code, err) == (1, "memstrata: out of order\n")
+    assert (code, err) == (1, "layerlore: out of order\n")
 
 
 def test_recall_shows_what_the_tool_answers_with_the_embedder(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
@@ -121,7 +131,7 @@ def test_recall_shows_what_the_tool_answers_with_the_embedder(kept: Cli, folder:
     assert (code, err) == (0, "")
     assert "> #1 user: an apple" in out
     assert "signals: lexical, semantic" in out
-    code, out, _ = kept("recall", "which apple?", "--limit", "1", "--format", "json")
+    code, out, _ = kept("recall", "which apple?", "--limit", "1", "--json")
     assert code == 0
     (hit,) = json.loads(out)["hits"]
     assert hit["text"] == "an apple"
@@ -134,16 +144,25 @@ def test_recall_explains_each_hit_in_a_table(kept: Cli, folder: Path, embedder: 
     code, out, _ = kept("recall", "--explain", "apple", "--limit", "2")
     assert code == 0
     heading = next(line for line in out.splitlines() if "relevance" in line and "cosine" in line)
-    assert heading.split()[:3] == ["hit", "message", "score"]
+    assert heading.split()[:3] == ["hit", "from", "score"]
     assert re.search(r"^\s+1\s+main #1 .*\bapple\b", out, re.MULTILINE)
     assert re.search(r"^\s+2\s+main #2 ", out, re.MULTILINE)
-    (first, _) = json.loads(kept("recall", "--explain", "apple", "--format", "json")[1])["hits"]
+    (first, _) = json.loads(kept("recall", "--explain", "apple", "--json")[1])["hits"]
     assert first["parts"]["words"] == ["apple"]
+
+
+def test_recall_explains_entries_beside_messages(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
+    say(folder, "an apple")
+    entry = remember(folder, "The user likes an apple a day")
+    code, out, err = kept("recall", "--explain", "apple")
+    assert (code, err) == (0, "")
+    assert re.search(r"^\s+\d\s+main #1 .*\bapple\b", out, re.MULTILINE)
+    assert re.search(rf"^\s+\d\s+entry {entry} .*\bapple\b", out, re.MULTILINE)
 
 
 def test_recall_prints_no_control_character_of_what_was_said(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
     say(folder, "an apple \x1b[2J\x07\x9b1m and more")
-    for arguments in ((), ("--explain",), ("--format", "json")):
+    for arguments in ((), ("--explain",), ("--json",)):
         code, out, _ = kept("recall", "apple", *arguments)
         assert (code, [c for c in out if c != "\n" and unicodedata.category(c) == "Cc"]) == (0, [])
 
@@ -179,7 +198,7 @@ def test_recall_finds_by_meaning_with_the_built_in_embedder(
 def test_without_a_database_or_with_memory_off_there_is_nothing_to_do(kept: Cli, command: tuple[str, ...]) -> None:
     code, out, err = kept(*command)
     assert (code, out) == (1, "")
-    assert re.fullmatch(r"memstrata: nothing is (remembered|stored): there is no database at .*\n", err)
+    assert re.fullmatch(r"layerlore: nothing is (remembered|stored): there is no database at .*\n", err)
     assert "memory is off" in kept(*command, "--memory", "off")[2]
 
 

@@ -1,4 +1,4 @@
-"""``memstrata redact``: what is printed of it, and that it leaves no byte of a secret, also while a server runs."""
+"""``layerlore redact``: what is printed of it, and that it leaves no byte of a secret, also while a server runs."""
 
 import asyncio
 import json
@@ -12,13 +12,14 @@ import pytest
 from mcp import Client
 from mcp.types import TextContent
 
-from memstrata.memory import adding, runs
-from memstrata.memory.engine import Sent
-from memstrata.memory.runs import Suspension
-from memstrata.server.building import build_server
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import load_settings
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory import adding, runs
+from layerlore.memory.engine import Sent
+from layerlore.memory.runs import Suspension
+from layerlore.server.building import build_server
+from layerlore.server.program import shell_command
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import load_settings
+from layerlore.storage.records import Origin, Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +36,7 @@ SECRETS = [made_up(n) for n in range(300)]
 
 @pytest.fixture
 def redact(cli: Cli, tmp_path: Path) -> Cli:
-    """Calls ``memstrata redact`` on the folder's memory."""
+    """Calls ``layerlore redact`` on the folder's memory."""
     return lambda *arguments: cli("--data-dir", str(tmp_path), "redact", *arguments)
 
 
@@ -77,7 +78,7 @@ def test_counts_are_printed_by_table_and_a_dry_run_changes_nothing(redact: Cli, 
     assert out == (
         f"masked, of all tenants:\n{counted}"
         "the file was rewritten: no byte of a masked secret is left there\n"
-        "vectors of what was masked are made anew by servers, or by memstrata reindex\n"
+        f"vectors of what was masked are made anew by servers, or by {shell_command('reindex')}\n"
     )
     assert left(tmp_path) == 0
     assert redact() == (0, "nothing to mask: no secret that is known is stored of all tenants\n", "")
@@ -86,9 +87,9 @@ def test_counts_are_printed_by_table_and_a_dry_run_changes_nothing(redact: Cli, 
 def test_json_has_the_same_counts(redact: Cli, tmp_path: Path) -> None:
     fill(tmp_path, SECRETS[0], tenant="acme", checkpoint=SECRETS[1])
     counts = {"rows": {"messages": 1, "runs": 1}, "secrets": {"messages": 1, "runs": 1}, "left_as_sent": False}
-    code, out, err = redact("--format", "json", "--tenant", "acme", "--dry-run")
+    code, out, err = redact("--json", "--tenant", "acme", "--dry-run")
     assert (code, json.loads(out), err) == (0, {"tenant": "acme", "dry_run": True, **counts}, "")
-    code, out, err = redact("--format", "json")
+    code, out, err = redact("--json")
     assert (code, json.loads(out), err) == (0, {"dry_run": False, **counts, "bytes": "erased"}, "")
 
 
@@ -110,13 +111,13 @@ def test_it_is_said_when_checkpoints_are_masked(redact: Cli, tmp_path: Path) -> 
 
 def test_a_setting_that_stores_secrets_is_told_of(redact: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(tmp_path, SECRETS[0])
-    monkeypatch.setenv("MEMSTRATA_REDACTION", "derived")
+    monkeypatch.setenv("LAYERLORE_REDACTION", "derived")
     code, out, _ = redact()
     assert (code, out.splitlines()[1]) == (0, "        1  in 1 rows of search_rows")
     assert out.endswith('redaction is "derived": what was sent is left as it is; --all masks that, too\n')
     assert left(tmp_path) == 1
     for redaction, options in (("derived", ["--all"]), ("off", [])):
-        monkeypatch.setenv("MEMSTRATA_REDACTION", redaction)
+        monkeypatch.setenv("LAYERLORE_REDACTION", redaction)
         code, out, _ = redact(*options)
         assert code == 0
         assert out.endswith(f'redaction is "{redaction}": what is sent from now on is stored as it is\n')
@@ -127,22 +128,22 @@ def test_where_nothing_can_be_masked_that_is_an_error_and_nothing_is_made(
     redact: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = tmp_path / "memory.db"
-    none = f"memstrata: there is nothing to mask: there is no database at {where}\n"
+    none = f"layerlore: there is nothing to mask: there is no database at {where}\n"
     assert redact() == (1, "", none)
     assert not where.exists()
     fill(tmp_path, SECRETS[0])
-    assert redact("--tenant", "") == (1, "", "memstrata: --tenant: is empty; 1 to 255 characters are allowed\n")
-    monkeypatch.setenv("MEMSTRATA_MEMORY", "off")
+    assert redact("--tenant", "") == (1, "", "layerlore: --tenant: is empty; 1 to 255 characters are allowed\n")
+    monkeypatch.setenv("LAYERLORE_MEMORY", "off")
     code, out, err = redact()
     assert (code, out) == (1, "")
-    assert err.startswith("memstrata: memory is off")
+    assert err.startswith("layerlore: memory is off")
 
 
 async def test_a_running_server_goes_on_and_no_byte_of_a_secret_is_left_soon(
     redact: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.to_thread(fill, tmp_path, *(f"word{n} {secret}" for n, secret in enumerate(SECRETS)))
-    monkeypatch.setattr("memstrata.server.process.ERASE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("layerlore.server.upkeep.ERASE_EVERY_SECONDS", 0.05)
     settings = load_settings({"data_dir": str(tmp_path), "embedding": {"embedder": "none"}}, environ={})
     async with Client(build_server(settings)) as client:
         await client.call_tool("recall_memory", {"query": "word7"})

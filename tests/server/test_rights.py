@@ -12,11 +12,11 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, PromptReference
 from mcp_types.methods import CacheableMethod
 
-from memstrata.server.access.principal import RIGHTS, Right
-from memstrata.server.permitting import told
-from memstrata.server.prompting import PROMPTS
-from memstrata.server.resources.described import TEMPLATED
-from memstrata.server.toolsets import DECLARATIONS
+from layerlore.server.access.principal import RIGHTS, Right
+from layerlore.server.permitting import told
+from layerlore.server.prompting import PROMPTS
+from layerlore.server.resources.described import TEMPLATED
+from layerlore.server.toolsets import DECLARATIONS
 
 from .gated_server import (
     ACCEPT,

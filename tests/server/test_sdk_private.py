@@ -9,8 +9,8 @@ import pytest
 from mcp import Client
 from mcp.server.mcpserver import Context, MCPServer
 
-from memstrata.server import sdk_private
-from memstrata.server.sdk_private import connection_of
+from layerlore.server import sdk_private
+from layerlore.server.sdk_private import connection_of
 
 SERVER = Path(sdk_private.__file__).parent
 MODULES = [path for path in sorted(SERVER.rglob("*.py")) if path.name != "sdk_private.py"]

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
+from pydantic import BaseModel
 
-from memstrata.server.building import build_server
-from memstrata.server.settings import Settings, SettingsError, load_settings, setting_names
+from layerlore.server.building import build_server
+from layerlore.server.settings import Settings, SettingsError, load_settings, setting_names
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SOURCES = ("file", "environment", "flags")
@@ -52,7 +53,7 @@ def test_each_setting_comes_from_the_source_that_counts_most(
     ]
     for name, given_values in (("AGENT", agents), ("HTTP__PORT", ports), ("HTTP__MAX_SESSIONS", sessions)):
         if "environment" in given_values:
-            environ[f"MEMSTRATA_{name}"] = str(given_values["environment"])
+            environ[f"LAYERLORE_{name}"] = str(given_values["environment"])
     if "flags" in agents:
         flags["agent"] = agents["flags"]
     for name, numbers in (("port", ports), ("max_sessions", sessions)):
@@ -74,13 +75,13 @@ def test_each_setting_comes_from_the_source_that_counts_most(
 def test_a_variable_names_the_file_and_a_flag_names_another(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_text(f"agent = '{name}'")
-    environ = {"MEMSTRATA_CONFIG": str(tmp_path / "one")}
+    environ = {"LAYERLORE_CONFIG": str(tmp_path / "one")}
     assert load_settings(environ=environ).agent == "one"
     assert load_settings(environ=environ, config=str(tmp_path / "two")).agent == "two"
 
 
 def test_settings_made_directly_read_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AGENT", "MEMSTRATA_AGENT"):
+    for name in ("AGENT", "LAYERLORE_AGENT"):
         monkeypatch.setenv(name, "from the environment")
     assert Settings().agent == "default"
     assert load_settings().agent == "from the environment"
@@ -88,7 +89,7 @@ def test_settings_made_directly_read_no_environment(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("blank", ["", "${MEMORY_AGENT}", "${UNSET:-}"])
 def test_what_a_host_left_empty_or_did_not_expand_counts_as_not_given(blank: str, toml: Any) -> None:
-    environ = {"MEMSTRATA_AGENT": blank, "MEMSTRATA_HTTP__PORT": blank, "MEMSTRATA_CONFIG": blank}
+    environ = {"LAYERLORE_AGENT": blank, "LAYERLORE_HTTP__PORT": blank, "LAYERLORE_CONFIG": blank}
     loaded = load_settings({"agent": blank, "resource": blank}, environ=environ, config=blank)
     assert (loaded.agent, loaded.resource, loaded.http.port) == ("default", "default", 8765)
     assert load_settings({"agent": blank}, environ=environ, config=toml("agent = 'file'")).agent == "file"
@@ -118,20 +119,20 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("MEMSTRATA_AGNET", "x", "MEMSTRATA_AGNET: no such setting; did you mean MEMSTRATA_AGENT?"),
-        ("MEMSTRATA_HTTP_PORT", "1", "did you mean MEMSTRATA_HTTP__PORT?"),
-        ("MEMSTRATA_CONFIGS", "x", "did you mean MEMSTRATA_CONFIG?"),
-        ("MEMSTRATA_HTTP", "{}", "MEMSTRATA_HTTP: no such setting"),
-        ("MEMSTRATA_ZZZ", "${ZZZ}", "allowed are MEMSTRATA_CONFIG, MEMSTRATA_AGENT, "),
+        ("LAYERLORE_AGNET", "x", "LAYERLORE_AGNET: no such setting; did you mean LAYERLORE_AGENT?"),
+        ("LAYERLORE_HTTP_PORT", "1", "did you mean LAYERLORE_HTTP__PORT?"),
+        ("LAYERLORE_CONFIGS", "x", "did you mean LAYERLORE_CONFIG?"),
+        ("LAYERLORE_HTTP", "{}", "LAYERLORE_HTTP: no such setting"),
+        ("LAYERLORE_ZZZ", "${ZZZ}", "allowed are LAYERLORE_CONFIG, LAYERLORE_AGENT, "),
         (
-            "MEMSTRATA_HTTP__PORT",
+            "LAYERLORE_HTTP__PORT",
             "65536",
-            "http.port (from MEMSTRATA_HTTP__PORT): Input should be less than or equal to",
+            "http.port (from LAYERLORE_HTTP__PORT): Input should be less than or equal to",
         ),
-        ("MEMSTRATA_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs', 'curation' or 'admin'"),
-        ("MEMSTRATA_PLAN__PHASES", "think,do,think", "every name may come once"),
-        ("MEMSTRATA_PLAN__PHASES", " , ", "at least 1 item"),
-        ("MEMSTRATA_PLAN__PHASES", "x" * 65, "at most 64 characters"),
+        ("LAYERLORE_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs', 'curation' or 'admin'"),
+        ("LAYERLORE_PLAN__PHASES", "think,do,think", "every name may come once"),
+        ("LAYERLORE_PLAN__PHASES", " , ", "at least 1 item"),
+        ("LAYERLORE_PLAN__PHASES", "x" * 65, "at most 64 characters"),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_is_allowed(name: str, value: str, told: str) -> None:
@@ -154,13 +155,13 @@ def test_a_wrong_flag_is_named_with_what_is_allowed(flags: dict[str, Any], told:
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    told = problem({"memory": "of"}, environ={"MEMSTRATA_HTTP__PORT": "x"})
+    told = problem({"memory": "of"}, environ={"LAYERLORE_HTTP__PORT": "x"})
     assert "memory (from flag --memory)" in told
-    assert "http.port (from MEMSTRATA_HTTP__PORT)" in told
+    assert "http.port (from LAYERLORE_HTTP__PORT)" in told
 
 
 def test_lists_are_names_with_commas_or_arrays(toml: Any) -> None:
-    environ = {"MEMSTRATA_TOOLSETS": "core, threads", "MEMSTRATA_HTTP__ALLOWED_HOSTS": "a.test,b.test:*"}
+    environ = {"LAYERLORE_TOOLSETS": "core, threads", "LAYERLORE_HTTP__ALLOWED_HOSTS": "a.test,b.test:*"}
     loaded = load_settings(environ=environ)
     assert (loaded.toolsets, loaded.http.allowed_hosts) == (["core", "threads"], ["a.test", "b.test:*"])
     loaded = load_settings(environ={}, config=toml("toolsets = ['core']\n[http]\nallowed_origins = ['http://a.test']"))
@@ -171,7 +172,7 @@ def test_all_is_every_toolset(toml: Any) -> None:
     assert Settings().toolsets == ["core", "threads", "curation"]
     everything = ["core", "threads", "runs", "curation", "admin"]
     assert load_settings({"toolsets": "all"}, environ={}).toolsets == everything
-    assert load_settings(environ={"MEMSTRATA_TOOLSETS": "core,all"}).toolsets == everything
+    assert load_settings(environ={"LAYERLORE_TOOLSETS": "core,all"}).toolsets == everything
     assert load_settings(environ={}, config=toml("toolsets = ['all']")).toolsets == everything
     assert load_settings(environ={}, config=toml("toolsets = 'all'")).toolsets == everything
 
@@ -179,7 +180,7 @@ def test_all_is_every_toolset(toml: Any) -> None:
 def test_memory_can_be_switched_off_with_false(toml: Any) -> None:
     assert load_settings(environ={}, config=toml("memory = false")).memory == "off"
     assert load_settings(environ={}, config=toml("memory = true")).memory == "on"
-    assert load_settings(environ={"MEMSTRATA_MEMORY": "False"}).memory == "off"
+    assert load_settings(environ={"LAYERLORE_MEMORY": "False"}).memory == "off"
 
 
 def test_the_data_folder_may_begin_with_the_home_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ def test_the_password_is_in_no_error_about_its_url(password: str, form: str, sou
         if source == "flags":
             told = problem({"database": url})
         elif source == "environment":
-            told = problem(environ={"MEMSTRATA_DATABASE": url})
+            told = problem(environ={"LAYERLORE_DATABASE": url})
         else:
             told = problem(config=file)
     assert told.startswith("database (from ")
@@ -278,7 +279,7 @@ def test_the_shipped_files_hold_every_setting_with_its_default(name: str, tmp_pa
 def test_the_table_of_settings_from_elsewhere_names_only_settings_that_there_are() -> None:
     text = (CONFIGS / "README.md").read_text(encoding="utf-8")
     sections = "|".join({name.partition(".")[0] for name in setting_names() if "." in name})
-    named = set(re.findall(rf"`((?:{sections})\.(?!toml)\w+)`", text))
+    named = set(re.findall(rf"`((?:{sections})\.(?!toml)[\w.]+)`", text))
     assert named
     assert named <= set(setting_names())
     variables = (
@@ -286,6 +287,30 @@ def test_the_table_of_settings_from_elsewhere_names_only_settings_that_there_are
         "REFLECTOR_OBSERVATION_TOKENS",
     )
     assert all(f"| `N8N_INSTANCE_AI_{variable}` |" in text for variable in variables)
+
+
+def defaults(model: Any, above: str = "") -> Iterator[tuple[str, str]]:
+    """Each setting and its default, as a document writes it."""
+    for name, value in model:
+        if isinstance(value, BaseModel):
+            yield from defaults(value, f"{above}{name}.")
+        else:
+            told = f"{value:g}" if isinstance(value, float) else str(value)
+            yield above + name, told.lower() if isinstance(value, bool) else told or "empty"
+
+
+def test_the_table_of_settings_from_elsewhere_shows_their_defaults_and_nothing_as_planned() -> None:
+    text, known = (CONFIGS / "README.md").read_text(encoding="utf-8"), dict(defaults(Settings()))
+    assert "planned" not in text.lower()
+    compared = set()
+    for row in re.findall(r"^\| [^|]+ \| [^|]* \| ([^|]+) \| ([^|]*) ?\|$", text, re.MULTILINE):
+        here, told = ((cell or "").strip() for cell in row)
+        named = [name for name in re.findall(r"`([\w.]+)`", here) if name in known]
+        values = [value.split(":")[0].strip("` ") for value in re.split(r"[,;] ", told)]
+        if named and len(values) == len(named) and all(re.fullmatch(r"[\w.]+", value) for value in values):
+            assert values == [known[name] for name in named], row
+            compared.update(named)
+    assert len(compared) > 25
 
 
 @pytest.mark.anyio
@@ -314,10 +339,10 @@ async def test_only_the_chosen_toolsets_are_listed() -> None:
     ("environ", "at_once"),
     [
         ({}, 2),
-        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "none"}, 2),
-        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/text-embedding-3-small"}, 8),
-        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/x", "MEMSTRATA_RATES__TENANT_CALLS_AT_ONCE": "2"}, 2),
-        ({"MEMSTRATA_EMBEDDING__EMBEDDER": "openai/x", "MEMSTRATA_RATES__TENANT_CALLS_AT_ONCE": "0"}, 0),
+        ({"LAYERLORE_EMBEDDING__EMBEDDER": "none"}, 2),
+        ({"LAYERLORE_EMBEDDING__EMBEDDER": "openai/text-embedding-3-small"}, 8),
+        ({"LAYERLORE_EMBEDDING__EMBEDDER": "openai/x", "LAYERLORE_RATES__TENANT_CALLS_AT_ONCE": "2"}, 2),
+        ({"LAYERLORE_EMBEDDING__EMBEDDER": "openai/x", "LAYERLORE_RATES__TENANT_CALLS_AT_ONCE": "0"}, 0),
     ],
 )
 def test_more_calls_at_once_are_held_where_they_wait_for_a_remote_embedder_unless_a_number_was_chosen(

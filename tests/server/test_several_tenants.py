@@ -9,20 +9,20 @@ import asyncpg
 import pytest
 from anyio import to_thread
 
-from memstrata.server.access.keys import digest_of, new_key
-from memstrata.server.commands.served import look
-from memstrata.server.exposure import Served, refusal
-from memstrata.server.runtime import Runtime, close_engine, open_engine
-from memstrata.server.settings import Settings, load_settings
-from memstrata.storage import api_keys
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import ApiKey, Tenant
+from layerlore.server.access.keys import digest_of, new_key
+from layerlore.server.commands.served import look
+from layerlore.server.exposure import Served, refusal
+from layerlore.server.runtime import Runtime, close_engine, open_engine
+from layerlore.server.settings import Settings, load_settings
+from layerlore.storage import api_keys
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import ApiKey, Tenant
 
 from .conftest import Cli
 
 pytestmark = pytest.mark.anyio
 
-JWT = {"issuer": "https://login.example.com/", "audience": "memstrata"}
+JWT = {"issuer": "https://login.example.com/", "audience": "layerlore"}
 
 
 def settings(url: str, **given: Any) -> Settings:
@@ -51,7 +51,7 @@ async def test_the_owner_of_the_tables_serves_this_machine_s_tenant_alone(postgr
     await make_key(postgres_url, "acme")
     told = await refused(postgres_url)
     assert "owns the tables" in told
-    assert "memstrata migrate --owner-url" in told
+    assert "layerlore migrate --owner-url" in told
 
 
 async def test_with_tokens_too(postgres_url: str, serving_url: str) -> None:
@@ -92,7 +92,7 @@ async def test_the_owner_s_url_makes_the_tables_for_the_role_that_serves(
         url = f"postgresql://{role}:{role}@{postgres_url.partition('://')[2].rpartition('@')[2]}"
         code, _, err = await to_thread.run_sync(lambda: cli("migrate", "--database", url))
         assert (code, err.count("\n")) == (1, 1)
-        assert "memstrata migrate --owner-url" in err
+        assert "layerlore migrate --owner-url" in err
         code, out, err = await to_thread.run_sync(
             lambda: cli("migrate", "--database", url, "--owner-url", postgres_url)
         )

@@ -66,6 +66,24 @@ async def test_the_official_client_works_in_both_eras(sample: Any, mode: str) ->
     assert sample.marks == ["entered", "left"]
 
 
+async def test_a_client_that_gave_up_asking_for_the_newer_protocol_is_served_in_the_older(sample: Any) -> None:
+    envelope = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    question = {"jsonrpc": "2.0", "id": "asked", "method": "server/discover", "params": {"_meta": envelope}}
+    async with sample.lines() as client:
+        # Both are there before the server reads: it took longer to start than the client waits.
+        await client.send(json.dumps(question).encode() + b"\n" + INITIALIZE.strip())
+        replies = {reply["id"]: reply for reply in (await client.receive(), await client.receive())}
+        assert replies[1]["result"]["protocolVersion"] == "2025-11-25"
+        assert "error" in replies["asked"]
+        await client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        sent = await client.request("tools/call", {"name": "echo", "arguments": {"text": "hello"}})
+        reply = await client.receive()
+        assert (reply["id"], reply["result"]["content"][0]["text"]) == (sent, "hello")
+
+
 async def test_nothing_but_messages_reaches_stdout(sample: Any) -> None:
     async with sample.lines() as lines:
         await lines.initialize()

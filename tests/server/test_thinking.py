@@ -5,12 +5,12 @@ from typing import Any
 import anyio
 import pytest
 
-from memstrata.server import runtime
-from memstrata.server.notifications import NotificationHub
-from memstrata.server.settings import load_settings
-from memstrata.server.thinking import chosen_models
-from memstrata.storage import jobs
-from memstrata.storage.records import Scope
+from layerlore.server import runtime, upkeep
+from layerlore.server.notifications import NotificationHub
+from layerlore.server.settings import load_settings
+from layerlore.server.thinking import chosen_models
+from layerlore.storage import jobs
+from layerlore.storage.records import Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -32,8 +32,7 @@ def test_no_model_is_asked_unless_a_setting_names_one_whatever_keys_are_there() 
 
 
 @pytest.mark.parametrize("memory", ["on", "off"])
-async def test_a_server_does_jobs_while_it_runs(monkeypatch: pytest.MonkeyPatch, memory: str) -> None:
-    monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 0)
+async def test_a_server_does_jobs_while_it_runs(memory: str) -> None:
     opened = await runtime.open_runtime(settings().model_copy(update={"memory": memory}), NotificationHub())
     database = opened.engine.database
     try:
@@ -41,12 +40,14 @@ async def test_a_server_does_jobs_while_it_runs(monkeypatch: pytest.MonkeyPatch,
         # Of a thread that is not there: there is nothing to do, so it is done.
         await database.write(jobs.request, ANA, "gone", "digest", 1, due_at=now, now=now)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(opened.do_jobs)
-            if memory == "on":
+            tasks.start_soon(upkeep.keep_up, opened)
+            if memory == "off":
+                await anyio.wait_all_tasks_blocked()
+            else:
                 with anyio.fail_after(PATIENCE):
                     while await database.read_installation(jobs.soonest, ["digest"], now=now) is not None:
                         await anyio.sleep(0.01)
-                tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
         left = await database.read_installation(jobs.soonest, ["digest"], now=now)
         assert (left is None) == (memory == "on")
     finally:

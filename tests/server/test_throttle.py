@@ -10,10 +10,10 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from memstrata.server.access.amounts import bytes_of, rows_of
-from memstrata.server.access.throttle import MOST_WAITING
-from memstrata.server.access.too_much import TOO_MUCH
-from memstrata.server.rate_settings import RateSettings
+from layerlore.server.access.amounts import bytes_of, rows_of
+from layerlore.server.access.throttle import MOST_WAITING
+from layerlore.server.access.too_much import TOO_MUCH
+from layerlore.server.rate_settings import RateSettings
 
 from .gated_server import PATIENCE, answer, refused, settings_in
 from .limited_server import Callers, Held, Stopped, limited_in_memory, only
@@ -61,7 +61,7 @@ async def test_a_call_too_many_is_refused_with_the_time_to_wait(tmp_path: Path, 
         assert result.structured_content is None
         (content,) = result.content
         assert content.text == "too many calls: 2 a second are allowed; try again in 0.5 s"  # type: ignore[union-attr]
-        assert (result.meta or {})["memstrata/retry_after_seconds"] == 0.5
+        assert (result.meta or {})["layerlore/retry_after_seconds"] == 0.5
         limited.clock.now += 0.5
         await limited.status()
         assert "try again in 0.5 s" in await limited.refused()
@@ -76,8 +76,6 @@ async def test_what_is_no_tool_is_refused_with_an_error_of_the_protocol(tmp_path
         asking: list[Any] = [
             lambda: client.read_resource("memory://status"),
             lambda: client.get_prompt("review-memory"),
-            client.list_resources,
-            client.list_prompts,
         ]
         for ask in asking:
             with pytest.raises(MCPError) as caught:
@@ -87,6 +85,44 @@ async def test_what_is_no_tool_is_refused_with_an_error_of_the_protocol(tmp_path
             assert caught.value.error.data == {"retry_after_seconds": 1.0}
         limited.clock.now += 1
         await client.read_resource("memory://status")
+
+
+@ERAS
+async def test_who_may_not_call_now_may_still_connect_and_list(tmp_path: Path, mode: str) -> None:
+    callers = Callers()
+    server = limited_in_memory(settings_in(tmp_path), only(principal_calls_per_second=10), callers, Stopped())
+    async with Client(server, mode=mode) as first:
+        while not (await first.call_tool("memory_status", {})).is_error:
+            pass
+        async with Client(server, mode=mode) as second:
+            assert await second.list_tools()
+            assert await second.list_prompts()
+            assert await second.list_resource_templates()
+            assert "too many calls: 10 a second" in await refused(second, "memory_status")
+
+
+@ERAS
+async def test_lists_have_an_amount_of_their_own_and_leave_that_of_calls_alone(tmp_path: Path, mode: str) -> None:
+    async with limited_by(tmp_path, mode, only(principal_calls_per_second=1)) as limited:
+        for _ in range(4):
+            await limited.client.list_resources()
+        with pytest.raises(MCPError, match=r"too many requests: 2 a second are allowed; try again in 0\.5 s") as caught:
+            await limited.client.list_resources()
+        assert caught.value.error.code == TOO_MUCH
+        assert caught.value.error.data == {"retry_after_seconds": 0.5}
+        await limited.status()
+
+
+async def test_lists_wait_for_no_turn_of_the_calls_that_run(tmp_path: Path) -> None:
+    held = Held("list_threads")
+    async with (
+        limited_by(tmp_path, "auto", only(tenant_calls_at_once=1), held) as limited,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(answer, limited.client, "list_threads")
+        await held.until_begun(1)
+        await limited.client.list_resources()
+        held.let_go.set()
 
 
 async def test_a_ping_is_never_refused(tmp_path: Path) -> None:
@@ -101,13 +137,18 @@ async def test_what_cannot_be_refused_counts_all_the_same(tmp_path: Path) -> Non
     async with limited_by(tmp_path, "legacy", only(principal_calls_per_second=10)) as limited:
         for _ in range(100):
             await limited.client.send_ping()
-        assert "try again in 2.0 s" in await limited.refused()
-        limited.clock.now += 2
+        with pytest.raises(MCPError, match=r"too many requests: 20 a second are allowed; try again in 2\.0 s"):
+            await limited.client.list_prompts()
+        limited.clock.now += 2.5
         for _ in range(30):
             await limited.client.send_roots_list_changed()
-        with anyio.fail_after(PATIENCE):
-            while not (await limited.client.call_tool("memory_status", {})).is_error:
-                pass
+        with anyio.fail_after(PATIENCE), pytest.raises(MCPError, match="too many requests"):
+            await list_on(limited.client)
+
+
+async def list_on(client: Client) -> None:
+    while True:
+        await client.list_prompts()
 
 
 async def test_a_call_is_refused_before_its_arguments_are_looked_at(tmp_path: Path) -> None:
@@ -256,11 +297,11 @@ async def test_a_cancelled_call_gives_its_turn_back(tmp_path: Path) -> None:
 
 async def test_connecting_counts_too(tmp_path: Path) -> None:
     callers = Callers()
-    server = limited_in_memory(settings_in(tmp_path), only(principal_calls_per_second=2), callers, Stopped())
+    server = limited_in_memory(settings_in(tmp_path), only(principal_calls_per_second=1), callers, Stopped())
     for _ in range(2):
         async with Client(server, mode="legacy"):
             pass
-    with pytest.RaisesGroup(pytest.RaisesExc(MCPError, match="too many calls"), flatten_subgroups=True):
+    with pytest.RaisesGroup(pytest.RaisesExc(MCPError, match="too many requests"), flatten_subgroups=True):
         async with Client(server, mode="legacy"):
             pass
 

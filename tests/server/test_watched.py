@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server.subscriptions import ResourceUpdated
 
-from memstrata.server.interest import LIST
-from memstrata.server.memory_uri import OF_A_THREAD, uri_of, uri_of_run
-from memstrata.server.watched import ScopeWatch, changes_of_resource, kinds_of
-from memstrata.storage.changes import Found, ThreadMark, Watched
-from memstrata.storage.records import Json
+from layerlore.server.interest import LIST
+from layerlore.server.memory_uri import OF_A_THREAD, uri_of, uri_of_run
+from layerlore.server.watched import ScopeWatch, changes_of_resource, kinds_of
+from layerlore.storage.changes import Found, ThreadMark, Watched
+from layerlore.storage.records import Json
 
 from .subscribing import MAIN, PROFILE, STATUS, THREADS
 

@@ -9,17 +9,17 @@ import anyio
 import pytest
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
-from memstrata.server import watching
-from memstrata.server.interest import LIST, Interest
-from memstrata.server.memory_uri import uri_of
-from memstrata.server.watching import Watcher
-from memstrata.storage import events, threads
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.events import NewEvent
-from memstrata.storage.hints import Told
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.server import watching
+from layerlore.server.interest import LIST, Interest
+from layerlore.server.memory_uri import uri_of
+from layerlore.server.watching import Watcher
+from layerlore.storage import events, threads
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.events import NewEvent
+from layerlore.storage.hints import Told
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from .subscribing import LIST as THE_LIST
 from .subscribing import MAIN, PATIENCE, PROFILE, STATUS, THREADS

@@ -9,7 +9,7 @@ from .gated_server import ACCEPT, ANA, INITIALIZE, Told, http_client, served, se
 pytestmark = pytest.mark.anyio
 
 PAGE, OTHER = "https://app.test", "https://evil.example"
-ASKED = ["authorization", "content-type", "mcp-protocol-version", "mcp-param-thread", "memstrata-thread", "x-api-key"]
+ASKED = ["authorization", "content-type", "mcp-protocol-version", "mcp-param-thread", "layerlore-thread", "x-api-key"]
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse", "/messages/", "/health"])

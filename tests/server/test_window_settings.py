@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.limits import Limits
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.choosing import WindowRules
-from memstrata.memory.window.policy import MOST, NAMES, PREDEFINED, PROMPT_CHARS, WindowPolicy
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings, SettingsError, load_settings
-from memstrata.server.window_rules import window_rules
-from memstrata.server.window_settings import WindowSettings
+from layerlore.memory.limits import Limits
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.choosing import WindowRules
+from layerlore.memory.window.policy import MOST, NAMES, PREDEFINED, PROMPT_CHARS, WindowPolicy
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings, SettingsError, load_settings
+from layerlore.server.window_rules import window_rules
+from layerlore.server.window_settings import WindowSettings
 
 COUNTER, LIMITS = TokenCounter(None), Limits()
 HELLO = {"role": "user", "content": "hello"}
@@ -82,11 +82,11 @@ def test_the_default_and_the_profiles_come_from_tables(toml: Any) -> None:
 
 def test_the_default_and_the_profiles_come_from_variables(toml: Any) -> None:
     environ = {
-        "MEMSTRATA_WINDOW__LIMIT": "messages",
-        "MEMSTRATA_WINDOW__MAX_MESSAGES": "8",
-        "MEMSTRATA_WINDOW__BLANK_TOOL_RESULTS": "true",
-        "MEMSTRATA_WINDOW__PREDEFINED": json.dumps([HELLO]),
-        "MEMSTRATA_WINDOWS": json.dumps({"short": {"max_images": 0}}),
+        "LAYERLORE_WINDOW__LIMIT": "messages",
+        "LAYERLORE_WINDOW__MAX_MESSAGES": "8",
+        "LAYERLORE_WINDOW__BLANK_TOOL_RESULTS": "true",
+        "LAYERLORE_WINDOW__PREDEFINED": json.dumps([HELLO]),
+        "LAYERLORE_WINDOWS": json.dumps({"short": {"max_images": 0}}),
     }
     found = rules(environ=environ, config=toml("[window]\nlimit = 'tokens'\nmax_tokens = 900"))
     policy = found.default

@@ -37,9 +37,9 @@ class Thinking:
     """A server that runs, what it said so far, and its settings as variables."""
 
     def __init__(self, variables: dict[str, str]) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MEMSTRATA_", "OPENAI_"))}
-        self.variables = kept | {f"MEMSTRATA_{name}": value for name, value in variables.items()}
-        command = [sys.executable, "-m", "memstrata.server", "serve", "--no-auth", "--port", "0"]
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAYERLORE_", "OPENAI_"))}
+        self.variables = kept | {f"LAYERLORE_{name}": value for name, value in variables.items()}
+        command = [sys.executable, "-m", "layerlore.server", "serve", "--no-auth", "--port", "0"]
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -84,8 +84,8 @@ class Thinking:
             yield Calls(client)
 
     def resume(self) -> int:
-        """`memstrata jobs --resume`: how many jobs are due again."""
-        command = [sys.executable, "-m", "memstrata.server", "jobs", "--resume", "--format", "json"]
+        """`layerlore jobs --resume`: how many jobs are due again."""
+        command = [sys.executable, "-m", "layerlore.server", "jobs", "--resume", "--json"]
         ended = subprocess.run(
             command, env=self.variables, capture_output=True, text=True, timeout=PATIENCE, check=False
         )

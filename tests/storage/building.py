@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.storage import deletions, messages, search, search_rows
-from memstrata.storage.deletions import Deleted, Which
-from memstrata.storage.messages import Appended
-from memstrata.storage.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
-from memstrata.storage.transaction import Database, Row, Tx
+from layerlore.storage import deletions, messages, search, search_rows
+from layerlore.storage.deletions import Deleted, Which
+from layerlore.storage.messages import Appended
+from layerlore.storage.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
+from layerlore.storage.transaction import Database, Row, Tx
 
 ANA = Scope("local", "agent", "ana")
 BEN = Scope("local", "agent", "ben")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memstrata.storage.transaction import Database
+from layerlore.storage.transaction import Database
 
 from .running import Runs
 

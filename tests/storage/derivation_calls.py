@@ -4,12 +4,12 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import derivations, job_setbacks, observation_sources, orphans, sources_there
-from memstrata.storage.derivations import Document, Standing
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Tx
-from memstrata.storage.working_memory import Version
+from layerlore.storage import derivations, job_setbacks, observation_sources, orphans, sources_there
+from layerlore.storage.derivations import Document, Standing
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Tx
+from layerlore.storage.working_memory import Version
 
 from .building import NOW
 

@@ -4,12 +4,12 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import document_sources, session_notes, summaries, thread_cursors, titles
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.session_notes import NewNote
-from memstrata.storage.summaries import Summary
-from memstrata.storage.transaction import Tx
+from layerlore.storage import document_sources, session_notes, summaries, thread_cursors, titles
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.session_notes import NewNote
+from layerlore.storage.summaries import Summary
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, NOW
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import (
+from layerlore.storage import (
     entries,
     entry_endings,
     forgetting,
@@ -13,10 +13,10 @@ from memstrata.storage import (
     search_rows,
     thread_cursors,
 )
-from memstrata.storage.entries import Entry, NewEntry, Source
-from memstrata.storage.observations import NewObservation
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.storage.entries import Entry, NewEntry, Source
+from layerlore.storage.observations import NewObservation
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, NOW, search_text
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import erasable, erasing, idempotency, resources
-from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.storage import erasable, erasing, idempotency, resources
+from layerlore.storage.idempotency import Request
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 from .building import NOW
 

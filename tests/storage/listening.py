@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from memstrata.storage.hints import Concerns
+from layerlore.storage.hints import Concerns
 
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
 

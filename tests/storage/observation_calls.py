@@ -4,11 +4,11 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import messages_behind, observation_sources, observations, threads
-from memstrata.storage.observation_sources import Gap
-from memstrata.storage.observations import Cursor, NewObservation
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Tx
+from layerlore.storage import messages_behind, observation_sources, observations, threads
+from layerlore.storage.observation_sources import Gap
+from layerlore.storage.observations import Cursor, NewObservation
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, NOW
 

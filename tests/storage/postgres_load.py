@@ -3,11 +3,11 @@
 import asyncio
 import itertools
 
-from memstrata.storage import messages, threads
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import Scope
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Tx
+from layerlore.storage import messages, threads
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import Scope
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, NOW, draft, everything, search_text, uid
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from memstrata.storage import redacting
-from memstrata.storage.records import Scope
-from memstrata.storage.redacting import Change
-from memstrata.storage.transaction import Tx
+from layerlore.storage import redacting
+from layerlore.storage.records import Scope
+from layerlore.storage.redacting import Change
+from layerlore.storage.transaction import Tx
 
 from .building import NOW, search_text
 from .entry_calls import ID

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory import run_listing, runs
-from memstrata.memory.engine import Engine, Sent
-from memstrata.memory.limits import Limits
-from memstrata.memory.redaction import Redactor
-from memstrata.memory.run_listing import Listing
-from memstrata.memory.runs import Brought, Suspension
-from memstrata.memory.tokens import TokenCounter, load_counter
-from memstrata.storage import events
-from memstrata.storage.errors import MemstrataError
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.runs import Ending
-from memstrata.storage.transaction import Database
+from layerlore.memory import run_listing, runs
+from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.limits import Limits
+from layerlore.memory.redaction import Redactor
+from layerlore.memory.run_listing import Listing
+from layerlore.memory.runs import Brought, Suspension
+from layerlore.memory.tokens import TokenCounter, load_counter
+from layerlore.storage import events
+from layerlore.storage.errors import LayerloreError
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.runs import Ending
+from layerlore.storage.transaction import Database
 
 from .building import ANA, NOW, uid
 
@@ -104,7 +104,7 @@ class Runs:
         return [(event.type, event.payload) for event in page.events]
 
 
-async def refused(kind: type[MemstrataError], call: Any) -> str:
+async def refused(kind: type[LayerloreError], call: Any) -> str:
     """The text of a call that must fail so."""
     with pytest.raises(kind) as caught:
         await call

@@ -2,11 +2,11 @@
 
 import pytest
 
-from memstrata.storage import adding, restoration
-from memstrata.storage.errors import Conflict
-from memstrata.storage.messages import Appended
-from memstrata.storage.records import Draft
-from memstrata.storage.transaction import Database
+from layerlore.storage import adding, restoration
+from layerlore.storage.errors import Conflict
+from layerlore.storage.messages import Appended
+from layerlore.storage.records import Draft
+from layerlore.storage.transaction import Database
 
 from .building import (
     ANA,

@@ -6,11 +6,11 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from memstrata.storage import api_keys
-from memstrata.storage.errors import Conflict
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import ApiKey, Tenant
-from memstrata.storage.transaction import Database
+from layerlore.storage import api_keys
+from layerlore.storage.errors import Conflict
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import ApiKey, Tenant
+from layerlore.storage.transaction import Database
 
 from .building import NOW
 
@@ -127,11 +127,11 @@ async def test_on_postgres_keys_of_all_tenants_are_read_through_functions_of_the
     try:
         functions = await connection.fetch(
             "SELECT proname, prosecdef, proconfig, has_function_privilege('pg_monitor', oid, 'EXECUTE') FROM pg_proc "
-            "WHERE proname LIKE 'memstrata_api_key%' AND pronamespace = current_schema()::regnamespace ORDER BY 1"
+            "WHERE proname LIKE 'layerlore_api_key%' AND pronamespace = current_schema()::regnamespace ORDER BY 1"
         )
         schema = await connection.fetchval("SELECT current_schema()")
     finally:
         await connection.close()
     assert [tuple(row) for row in functions] == [
-        (name, True, [f"search_path={schema}, pg_temp"], False) for name in ("memstrata_api_key", "memstrata_api_keys")
+        (name, True, [f"search_path={schema}, pg_temp"], False) for name in ("layerlore_api_key", "layerlore_api_keys")
     ]

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from memstrata.storage import attempts, threads
-from memstrata.storage.attempts import Attempt, NewAttempt
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database
+from layerlore.storage import attempts, threads
+from layerlore.storage.attempts import Attempt, NewAttempt
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, NOW, draft, say, uid
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Executable
 
-from memstrata.storage import changes, deletions, events, sqlite_driver, threads
-from memstrata.storage.changes import MOST_EVENTS, Found, ThreadMark, Watched
-from memstrata.storage.events import NewEvent
-from memstrata.storage.migrations.runner import migrate_sqlite
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.statements import compiled
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import changes, deletions, events, sqlite_driver, threads
+from layerlore.storage.changes import MOST_EVENTS, Found, ThreadMark, Watched
+from layerlore.storage.events import NewEvent
+from layerlore.storage.migrations.runner import migrate_sqlite
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.statements import compiled
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, execute, new_scope, say, uid
 

@@ -3,10 +3,10 @@
 import pytest
 from sqlalchemy import LargeBinary, Table, Text
 
-from memstrata.storage.content_columns import CONTENT
-from memstrata.storage.journal_table import journal
-from memstrata.storage.redacting import _BESIDE
-from memstrata.storage.tables import SCOPE, metadata, search_rows, search_vectors
+from layerlore.storage.content_columns import CONTENT
+from layerlore.storage.journal_table import journal
+from layerlore.storage.redacting import _BESIDE
+from layerlore.storage.tables import SCOPE, metadata, search_rows, search_vectors
 
 IDS = {
     *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memstrata.memory.context.loading import load
-from memstrata.memory.tokens import TokenCounter
-from memstrata.memory.window.policy import WindowPolicy
-from memstrata.storage import threads
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.memory.context.loading import load
+from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.window.policy import WindowPolicy
+from layerlore.storage import threads
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, draft, say
 

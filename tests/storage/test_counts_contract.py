@@ -2,9 +2,9 @@
 
 import pytest
 
-from memstrata.storage import counts, deletions, installation, restoration
-from memstrata.storage.counts import Counts
-from memstrata.storage.transaction import Database
+from layerlore.storage import counts, deletions, installation, restoration
+from layerlore.storage.counts import Counts
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, NOW, draft, drop, say, search_text, uid
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.storage.database import FORMS, open_database, sqlite_path
-from memstrata.storage.errors import InvalidInput, StorageUnavailable
-from memstrata.storage.postgres_database import PostgresDatabase, _without_url
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.database import FORMS, open_database, sqlite_path
+from layerlore.storage.errors import InvalidInput, StorageUnavailable
+from layerlore.storage.postgres_database import PostgresDatabase, _without_url
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 from .building import draft, examples, say
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from memstrata.storage import counts, deletions, search, search_rows, threads
-from memstrata.storage.deletions import Deleted
-from memstrata.storage.errors import InvalidInput, NotFound
-from memstrata.storage.records import Message, Scope
-from memstrata.storage.search_rows import IndexedRow
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import counts, deletions, search, search_rows, threads
+from layerlore.storage.deletions import Deleted
+from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.records import Message, Scope
+from layerlore.storage.search_rows import IndexedRow
+from layerlore.storage.transaction import Database, Tx
 
 from .building import (
     ANA,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memstrata.storage import (
+from layerlore.storage import (
     deletions,
     document_sources,
     events,
@@ -18,15 +18,15 @@ from memstrata.storage import (
     titles,
     working_memory,
 )
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.errors import Conflict
-from memstrata.storage.events import NewEvent
-from memstrata.storage.jobs import Kind
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.session_notes import NewNote
-from memstrata.storage.summaries import Summary
-from memstrata.storage.transaction import Database, Tx
-from memstrata.storage.working_memory import Change, Version
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.errors import Conflict
+from layerlore.storage.events import NewEvent
+from layerlore.storage.jobs import Kind
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.session_notes import NewNote
+from layerlore.storage.summaries import Summary
+from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.working_memory import Change, Version
 
 from .building import ANA, NOW, draft, drop, everything, rows, say, search_text, uid
 

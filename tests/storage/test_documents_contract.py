@@ -2,14 +2,14 @@
 
 import pytest
 
-from memstrata.storage import document_sources, session_notes, summaries, thread_cursors, threads, titles
-from memstrata.storage.document_sources import DocumentSource
-from memstrata.storage.records import Thread
-from memstrata.storage.session_notes import NewNote
-from memstrata.storage.summaries import MOST_KEPT, Summary
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Database
-from memstrata.storage.working_memory import MOST_VERSIONS
+from layerlore.storage import document_sources, session_notes, summaries, thread_cursors, threads, titles
+from layerlore.storage.document_sources import DocumentSource
+from layerlore.storage.records import Thread
+from layerlore.storage.session_notes import NewNote
+from layerlore.storage.summaries import MOST_KEPT, Summary
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Database
+from layerlore.storage.working_memory import MOST_VERSIONS
 
 from .building import ANA, NOW, draft, only, say, uid
 

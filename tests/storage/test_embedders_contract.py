@@ -2,9 +2,9 @@
 
 import pytest
 
-from memstrata.storage import embedders, places
-from memstrata.storage.places import FIRST, ThreadPlace
-from memstrata.storage.transaction import Database
+from layerlore.storage import embedders, places
+from layerlore.storage.places import FIRST, ThreadPlace
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, draft, drop, everything, say
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from memstrata.storage import entries, entry_endings, installation, restoration, search, search_rows, threads
-from memstrata.storage.entries import Entry, NewEntry, Origin, Source
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import entries, entry_endings, installation, restoration, search, search_rows, threads
+from layerlore.storage.entries import Entry, NewEntry, Origin, Source
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, only, rows, say, search_text, uid
 from .test_erasure_contract import drop_thread, expire

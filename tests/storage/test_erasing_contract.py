@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, insert
 
-from memstrata.storage import (
+from layerlore.storage import (
     counts,
     entries,
     erasable,
@@ -21,18 +21,18 @@ from memstrata.storage import (
     usage,
     working_memory,
 )
-from memstrata.storage.entries import NewEntry, Source
-from memstrata.storage.erasable import OWNED
-from memstrata.storage.errors import NotFound
-from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Json, Origin, Scope, Tenant
-from memstrata.storage.runs import Checkpoint
-from memstrata.storage.scoping import of_thread
-from memstrata.storage.search import KINDS, scope_token
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.tables import SCOPE, document_sources, search_rows, search_vectors, user_profiles
-from memstrata.storage.transaction import Database, Row, Tx
-from memstrata.storage.usage import Line, Spent
+from layerlore.storage.entries import NewEntry, Source
+from layerlore.storage.erasable import OWNED
+from layerlore.storage.errors import NotFound
+from layerlore.storage.idempotency import Request
+from layerlore.storage.records import Json, Origin, Scope, Tenant
+from layerlore.storage.runs import Checkpoint
+from layerlore.storage.scoping import of_thread
+from layerlore.storage.search import KINDS, scope_token
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.tables import SCOPE, document_sources, search_rows, search_vectors, user_profiles
+from layerlore.storage.transaction import Database, Row, Tx
+from layerlore.storage.usage import Line, Spent
 
 from .building import ANA, BEN, NOW, draft, drop, everything, having, only, rows, say, search_text, uid
 from .test_erasure_contract import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
-from memstrata.storage import (
+from layerlore.storage import (
     api_keys,
     attempts,
     deletions,
@@ -28,17 +28,17 @@ from memstrata.storage import (
     usage,
     working_memory,
 )
-from memstrata.storage.attempts import NewAttempt
-from memstrata.storage.events import NewEvent
-from memstrata.storage.idempotency import Request
-from memstrata.storage.journal import Line as JournalLine
-from memstrata.storage.records import ApiKey, Draft, Json, Origin, Scope, Tenant
-from memstrata.storage.runs import Checkpoint, Claim
-from memstrata.storage.scoping import of_scope, of_thread
-from memstrata.storage.spending import OfDay
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.steps import NewStep
-from memstrata.storage.tables import (
+from layerlore.storage.attempts import NewAttempt
+from layerlore.storage.events import NewEvent
+from layerlore.storage.idempotency import Request
+from layerlore.storage.journal import Line as JournalLine
+from layerlore.storage.records import ApiKey, Draft, Json, Origin, Scope, Tenant
+from layerlore.storage.runs import Checkpoint, Claim
+from layerlore.storage.scoping import of_scope, of_thread
+from layerlore.storage.spending import OfDay
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.steps import NewStep
+from layerlore.storage.tables import (
     document_sources,
     entries,
     entry_sources,
@@ -47,10 +47,10 @@ from memstrata.storage.tables import (
     summaries,
     user_profiles,
 )
-from memstrata.storage.tables import threads as threads_table
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Database, Row, Tx
-from memstrata.storage.usage import Line, Spent
+from layerlore.storage.tables import threads as threads_table
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Database, Row, Tx
+from layerlore.storage.usage import Line, Spent
 
 from .building import (
     ANA,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import deletions, events, restoration, threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.events import EventPage, NewEvent
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import Json, Origin, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import deletions, events, restoration, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.events import EventPage, NewEvent
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import Json, Origin, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, examples, new_scope, only, say, search_text, uid
 

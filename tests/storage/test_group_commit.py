@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import messages
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.records import Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import StoreFunctionSuspended, Tx
+from layerlore.storage import messages
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.records import Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import StoreFunctionSuspended, Tx
 
 from .building import ANA, NOW, draft, execute, only, say, search_text, uid
 
@@ -68,7 +68,7 @@ async def test_writes_that_wait_at_the_same_time_share_a_transaction(
 async def test_a_group_takes_no_more_members_once_it_has_run_for_5_ms(
     sqlite: SqliteDatabase, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.storage.group_commit.GROUP_SECONDS", 0.0)
+    monkeypatch.setattr("layerlore.storage.group_commit.GROUP_SECONDS", 0.0)
     assert await at_once(sqlite, *(appending("main") for _ in range(10))) == list(range(1, 11))
     assert statements.count("COMMIT") == 10
 
@@ -76,7 +76,7 @@ async def test_a_group_takes_no_more_members_once_it_has_run_for_5_ms(
 async def test_no_more_than_64_share_a_transaction(
     sqlite: SqliteDatabase, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.storage.group_commit.GROUP_SECONDS", 60.0)
+    monkeypatch.setattr("layerlore.storage.group_commit.GROUP_SECONDS", 60.0)
     assert await at_once(sqlite, *(appending("main") for _ in range(150))) == list(range(1, 151))
     assert statements.count("COMMIT") == 3
 

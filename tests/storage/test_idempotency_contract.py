@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from memstrata.storage import idempotency, messages
-from memstrata.storage.errors import Conflict
-from memstrata.storage.idempotency import Request
-from memstrata.storage.records import Draft, Json, Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import idempotency, messages
+from layerlore.storage.errors import Conflict
+from layerlore.storage.idempotency import Request
+from layerlore.storage.records import Draft, Json, Scope
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, everything, only, say, search_text, uid
 

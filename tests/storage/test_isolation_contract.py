@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from memstrata import storage
-from memstrata.storage import (
+from layerlore import storage
+from layerlore.storage import (
     adding,
     attempts,
     changes,
@@ -25,6 +25,7 @@ from memstrata.storage import (
     messages,
     orphans,
     plans,
+    recent_threads,
     reindexing,
     restoration,
     run_listing,
@@ -38,17 +39,17 @@ from memstrata.storage import (
     windows,
     working_memory,
 )
-from memstrata.storage.attempts import NewAttempt
-from memstrata.storage.events import NewEvent
-from memstrata.storage.idempotency import Request
-from memstrata.storage.journal import Line as JournalLine
-from memstrata.storage.records import ROLES, Json, Origin, Scope, Thread
-from memstrata.storage.run_listing import Wanted
-from memstrata.storage.runs import Checkpoint, Claim, Run
-from memstrata.storage.steps import NewStep
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Database, Tx
-from memstrata.storage.usage import Line, Spent
+from layerlore.storage.attempts import NewAttempt
+from layerlore.storage.events import NewEvent
+from layerlore.storage.idempotency import Request
+from layerlore.storage.journal import Line as JournalLine
+from layerlore.storage.records import ROLES, Json, Origin, Scope, Thread
+from layerlore.storage.run_listing import Wanted
+from layerlore.storage.runs import Checkpoint, Claim, Run
+from layerlore.storage.steps import NewStep
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.usage import Line, Spent
 
 from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
 from .derivation_calls import SILENT as SILENT_OF_DERIVATIONS
@@ -236,6 +237,7 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "steps.message_seqs": lambda tx, who: steps.message_seqs(tx, who, made, ["a", "t"]),
         "steps.record": lambda tx, who: steps.record(tx, who, made, [NewStep("op", "text", {}, NOW)], now=NOW),
+        "recent_threads.elsewhere": lambda tx, who: recent_threads.elsewhere(tx, who, "main", "test", since=0),
         "threads.describe": lambda tx, who: threads.describe(
             tx, who, "main", Description("New", {"k": 2}), new_uid=known.thread_uid, now=NOW, check=lambda _: None
         ),
@@ -451,7 +453,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
 
 
 def test_every_function_that_takes_a_scope_is_among_the_calls() -> None:
-    modules = [import_module(f"memstrata.storage.{found.name}") for found in pkgutil.iter_modules(storage.__path__)]
+    modules = [import_module(f"layerlore.storage.{found.name}") for found in pkgutil.iter_modules(storage.__path__)]
     public = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

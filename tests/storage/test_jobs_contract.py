@@ -5,10 +5,10 @@ from collections.abc import Collection
 
 import pytest
 
-from memstrata.storage import deletions, jobs, restoration, threads
-from memstrata.storage.jobs import ERROR_CHARS, KINDS, Claim, Fenced, JobRow, Kind
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import deletions, jobs, restoration, threads
+from layerlore.storage.jobs import ERROR_CHARS, KINDS, Claim, Fenced, JobRow, Kind
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, new_scope, only, rows, say, uid
 

@@ -12,12 +12,12 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.storage import journal, threads
-from memstrata.storage.journal import Journaled, Line, Wanted
-from memstrata.storage.postgres_database import PostgresDatabase, PostgresTx
-from memstrata.storage.records import Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import journal, threads
+from layerlore.storage.journal import Journaled, Line, Wanted
+from layerlore.storage.postgres_database import PostgresDatabase, PostgresTx
+from layerlore.storage.records import Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, only, rows, uid
 
@@ -184,7 +184,7 @@ POLICY = """
     ALTER TABLE journal ENABLE ROW LEVEL SECURITY;
     DROP POLICY IF EXISTS scope ON journal;
     CREATE POLICY scope ON journal FOR INSERT
-        WITH CHECK (tenant_id = (SELECT nullif(current_setting('memstrata.tenant', true), '')))
+        WITH CHECK (tenant_id = (SELECT nullif(current_setting('layerlore.tenant', true), '')))
 """
 
 
@@ -199,7 +199,7 @@ async def appender(postgres_url: str, postgres_admin_url: str) -> AsyncIterator[
     await owner.execute(f"GRANT USAGE ON SCHEMA {schema} TO {name}; GRANT INSERT ON journal TO {name}")
     await owner.execute(POLICY)
     connection = await asyncpg.connect(postgres_url, user=name, password=name)
-    await connection.execute(f"SELECT set_config('memstrata.tenant', '{ANA.tenant_id}', false)")
+    await connection.execute(f"SELECT set_config('layerlore.tenant', '{ANA.tenant_id}', false)")
     yield connection
     await connection.close()
     await owner.execute(f"REVOKE ALL ON journal FROM {name}; REVOKE ALL ON SCHEMA {schema} FROM {name}")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import messages
-from memstrata.storage.errors import NotFound
-from memstrata.storage.messages import Page
-from memstrata.storage.records import ROLES, Role, Scope
-from memstrata.storage.transaction import Database
+from layerlore.storage import messages
+from layerlore.storage.errors import NotFound
+from layerlore.storage.messages import Page
+from layerlore.storage.records import ROLES, Role, Scope
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, draft, drop, examples, new_scope, say
 

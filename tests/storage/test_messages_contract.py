@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage.errors import Conflict
-from memstrata.storage.messages import AHEAD_MS
-from memstrata.storage.transaction import Database
+from layerlore.storage.errors import Conflict
+from layerlore.storage.messages import AHEAD_MS
+from layerlore.storage.transaction import Database
 
 from .building import ANA, MINUTE, NOW, draft, drop, everything, examples, having, new_scope, only, say, seqs, tool_call
 

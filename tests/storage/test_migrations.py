@@ -9,13 +9,13 @@ import anyio
 import asyncpg
 import pytest
 
-from memstrata.storage import postgres_database, sqlite_driver, threads
-from memstrata.storage.database import open_database
-from memstrata.storage.errors import DatabaseTooNew
-from memstrata.storage.migrations import runner
-from memstrata.storage.migrations.runner import Migration
-from memstrata.storage.statements import Dialect
-from memstrata.storage.transaction import Database
+from layerlore.storage import postgres_database, sqlite_driver, threads
+from layerlore.storage.database import open_database
+from layerlore.storage.errors import DatabaseTooNew
+from layerlore.storage.migrations import runner
+from layerlore.storage.migrations.runner import Migration
+from layerlore.storage.statements import Dialect
+from layerlore.storage.transaction import Database
 
 from .building import ANA, draft, execute, having, only, rows, say, seqs
 from .conftest import Forking
@@ -183,7 +183,7 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database:
     await say(database, "main", draft())
     await database.write_installation(execute, "INSERT INTO schema_migrations VALUES (99, 'from the future', 0)")
     before = await database.read_installation(rows, "SELECT * FROM schema_migrations ORDER BY version")
-    with pytest.raises(DatabaseTooNew, match=rf"version 99, and this memstrata knows versions up to {LATEST}.*Upgrade"):
+    with pytest.raises(DatabaseTooNew, match=rf"version 99, and this layerlore knows versions up to {LATEST}.*Upgrade"):
         await (await reopened(database_url)).close()
     assert await database.read_installation(rows, "SELECT * FROM schema_migrations ORDER BY version") == before
 

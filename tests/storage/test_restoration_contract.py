@@ -2,11 +2,11 @@
 
 import pytest
 
-from memstrata.storage import counts, deletions, restoration, threads
-from memstrata.storage.errors import Conflict, NotFound
-from memstrata.storage.records import Scope
-from memstrata.storage.restoration import Deletion
-from memstrata.storage.transaction import Database
+from layerlore.storage import counts, deletions, restoration, threads
+from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.records import Scope
+from layerlore.storage.restoration import Deletion
+from layerlore.storage.transaction import Database
 
 from .building import (
     ANA,

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import restoration, threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Draft, Json, Message, Role, Scope
-from memstrata.storage.tool_pairs import call_ids, result_ids
-from memstrata.storage.transaction import Database
+from layerlore.storage import restoration, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Draft, Json, Message, Role, Scope
+from layerlore.storage.tool_pairs import call_ids, result_ids
+from layerlore.storage.transaction import Database
 
 from .building import (
     NOW,

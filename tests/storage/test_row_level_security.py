@@ -8,14 +8,14 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from memstrata.storage import api_keys, erasing, expiring, jobs, places, search, threads, vectors
-from memstrata.storage.across import LOOKS
-from memstrata.storage.errors import NotFound, StorageUnavailable
-from memstrata.storage.postgres_binding import beginning
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.tables import SCOPE, metadata
-from memstrata.storage.transaction import Tx
+from layerlore.storage import api_keys, erasing, expiring, jobs, places, search, threads, vectors
+from layerlore.storage.across import LOOKS
+from layerlore.storage.errors import NotFound, StorageUnavailable
+from layerlore.storage.postgres_binding import beginning
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.tables import SCOPE, metadata
+from layerlore.storage.transaction import Tx
 
 from .building import ANA, BEN, NOW, draft, say
 
@@ -93,9 +93,9 @@ async def test_what_a_transaction_was_bound_to_ends_with_it(
 ) -> None:
     for end in ("COMMIT", "ROLLBACK"):
         await serving_connection.execute(beginning("READ WRITE", ANA))
-        assert await serving_connection.fetchval("SELECT current_setting('memstrata.tenant', true)") == ANA.tenant_id
+        assert await serving_connection.fetchval("SELECT current_setting('layerlore.tenant', true)") == ANA.tenant_id
         await serving_connection.execute(end)
-        assert not await serving_connection.fetchval("SELECT current_setting('memstrata.tenant', true)")
+        assert not await serving_connection.fetchval("SELECT current_setting('layerlore.tenant', true)")
 
 
 async def test_every_table_of_tenants_has_a_policy_that_holds_its_owner_too(
@@ -119,7 +119,7 @@ async def test_the_functions_that_look_at_all_tenants_are_the_statements_that_sq
         assert found[name] in look.definition
         assert len(found[name]) > 80
     for name in found.keys() - LOOKS.keys():
-        assert name in ("memstrata_postings",)
+        assert name in ("layerlore_postings",)
 
 
 async def test_they_give_no_column_that_holds_what_was_said(
@@ -189,7 +189,7 @@ async def test_what_a_caller_puts_before_a_table_is_not_what_the_functions_read(
 ) -> None:
     await serving_connection.execute("CREATE TEMPORARY TABLE threads (message_count BIGINT, deletion_uid TEXT)")
     await serving_connection.execute("INSERT INTO threads VALUES (99, NULL)")
-    assert await serving_connection.fetchval("SELECT memstrata_count_messages()") == 0
+    assert await serving_connection.fetchval("SELECT layerlore_count_messages()") == 0
 
 
 async def test_the_role_that_serves_cannot_open_the_policies_itself(
@@ -197,7 +197,7 @@ async def test_the_role_that_serves_cannot_open_the_policies_itself(
 ) -> None:
     await say(serving, "main", draft())
     async with serving_connection.transaction():
-        await serving_connection.execute("SELECT set_config('memstrata.across', 'yes', true)")
+        await serving_connection.execute("SELECT set_config('layerlore.across', 'yes', true)")
         assert await serving_connection.fetchval("SELECT count(*) FROM threads") == 0
     for refused in ("ALTER TABLE threads DISABLE ROW LEVEL SECURITY", "DROP POLICY bound ON threads"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -223,7 +223,7 @@ async def test_it_is_known_whether_a_role_is_held(
 
 async def test_the_role_that_serves_is_told_who_makes_the_tables(serving_url: str) -> None:
     empty = f"{serving_url}_and_another"  # the search path: a schema in which it may make nothing
-    with pytest.raises(StorageUnavailable, match="memstrata migrate --owner-url"):
+    with pytest.raises(StorageUnavailable, match="layerlore migrate --owner-url"):
         await PostgresDatabase.open(empty)
 
 
@@ -269,7 +269,7 @@ async def test_tables_that_change_hands_open_to_their_new_owner_alone(
     await served.close()
     connection = await asyncpg.connect(postgres_url)
     async with connection.transaction():
-        await connection.execute("SELECT set_config('memstrata.across', 'yes', true)")
+        await connection.execute("SELECT set_config('layerlore.across', 'yes', true)")
         assert await connection.fetchval("SELECT count(*) FROM threads") == 0
     await connection.close()
     for (table,) in tables:

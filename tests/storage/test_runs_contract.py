@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.ages import iso
-from memstrata.storage import installation, threads
-from memstrata.storage.errors import Conflict, InvalidInput, NotFound
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.transaction import Database
+from layerlore.memory.ages import iso
+from layerlore.storage import installation, threads
+from layerlore.storage.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.transaction import Database
 
 from .building import ANA, NOW, only, rows
 from .running import Clock, Runs, refused

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.memory.ages import iso
-from memstrata.storage import deletions, installation, restoration
-from memstrata.storage.errors import Conflict, NotFound
-from memstrata.storage.records import Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.memory.ages import iso
+from layerlore.storage import deletions, installation, restoration
+from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.records import Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 from .building import ANA, MINUTE, NOW, only, rows, say, search_text, uid
 from .running import Runs, refused

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.storage.errors import Conflict, MemstrataError, NotFound
-from memstrata.storage.records import Json
-from memstrata.storage.statements import to_json
-from memstrata.storage.transaction import Database
+from layerlore.storage.errors import Conflict, LayerloreError, NotFound
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Database
 
 from .building import examples, new_scope, rows
 from .running import Clock, Runs
@@ -38,7 +38,7 @@ class Model:
     def expired(self, now: int) -> bool:
         return self.expires_at is not None and self.expires_at <= now and not self.claimed(now)
 
-    def suspend(self, now: int, claim: int, state: int, ttl: int | None) -> type[MemstrataError] | bool:
+    def suspend(self, now: int, claim: int, state: int, ttl: int | None) -> type[LayerloreError] | bool:
         """Whether it changes anything, or the error."""
         if not self.status:
             if claim:
@@ -52,7 +52,7 @@ class Model:
         self.expires_at = None if ttl is None else now + ttl * 1000
         return True
 
-    def resume(self, now: int, seconds: int) -> type[MemstrataError] | bool:
+    def resume(self, now: int, seconds: int) -> type[LayerloreError] | bool:
         if not self.status:
             return NotFound
         if self.status in ENDINGS or self.claimed(now) or self.expired(now):
@@ -60,7 +60,7 @@ class Model:
         self.status, self.newest, self.until = "running", len(self.given), now + seconds * 1000
         return True
 
-    def complete(self, claim: int, ending: str) -> type[MemstrataError] | bool:
+    def complete(self, claim: int, ending: str) -> type[LayerloreError] | bool:
         if not self.status:
             return NotFound
         holder = claim != 0 and claim == self.newest
@@ -91,7 +91,7 @@ steps = st.lists(
 async def outcome(call: Any) -> Any:
     try:
         return await call
-    except MemstrataError as error:
+    except LayerloreError as error:
         return type(error)
 
 

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.journal_table import journal
-from memstrata.storage.migrations.runner import migrate_postgres, migrate_sqlite
-from memstrata.storage.tables import metadata, search_rows, search_vectors
+from layerlore.storage import sqlite_driver
+from layerlore.storage.journal_table import journal
+from layerlore.storage.migrations.runner import migrate_postgres, migrate_sqlite
+from layerlore.storage.tables import metadata, search_rows, search_vectors
 
 pytestmark = pytest.mark.anyio
 

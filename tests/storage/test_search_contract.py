@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.storage import counts, messages, search
-from memstrata.storage.records import Indexed, Message, Scope
-from memstrata.storage.search import scope_token
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import counts, messages, search
+from layerlore.storage.records import Indexed, Message, Scope
+from layerlore.storage.search import scope_token
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, examples, having, index_of, indexed, new_scope, only, say
 from .building import rows as rows_of

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from memstrata.storage import search_rows
-from memstrata.storage.records import ROLES, Scope
-from memstrata.storage.search_rows import IndexedRow
-from memstrata.storage.search_sessions import SESSION_GAP_MS
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import search_rows
+from layerlore.storage.records import ROLES, Scope
+from layerlore.storage.search_rows import IndexedRow
+from layerlore.storage.search_sessions import SESSION_GAP_MS
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, execute, indexed, rows, say
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from memstrata.storage import spending
-from memstrata.storage.spending import OfDay, day_of, next_day
-from memstrata.storage.transaction import Database
+from layerlore.storage import spending
+from layerlore.storage.spending import OfDay, day_of, next_day
+from layerlore.storage.transaction import Database
 
 from .building import NOW
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.sqlite_database import OwnThread
+from layerlore.storage import sqlite_driver
+from layerlore.storage.sqlite_database import OwnThread
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +27,7 @@ def sources() -> list[Path]:
         for folder in ROOT.iterdir()
         if folder.is_dir() and not folder.name.startswith(".")
         for path in folder.rglob("*.py")
+        if "node_modules" not in path.parts
     ]
     return [path for path in (*found, *ROOT.glob("*.py")) if path != Path(__file__)]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.sqlite_database import MEMORY, OwnThread, SqliteDatabase
+from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.sqlite_database import MEMORY, OwnThread, SqliteDatabase
 
 from .building import draft, having, say, seqs
 

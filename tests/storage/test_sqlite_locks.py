@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage import sqlite_driver
-from memstrata.storage.errors import StorageUnavailable
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 from .building import draft, execute, only, say, seqs
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SqliteDatabase]:
-    monkeypatch.setattr("memstrata.storage.sqlite_database.BUSY_DEADLINE", 0.4)
+    monkeypatch.setattr("layerlore.storage.sqlite_database.BUSY_DEADLINE", 0.4)
     database = await SqliteDatabase.open(str(tmp_path / "memory.db"))
     await say(database, "main", draft())
     yield database
@@ -62,7 +62,7 @@ async def test_reads_do_not_wait_for_a_writer(sqlite: SqliteDatabase) -> None:
 async def test_a_database_that_stays_locked_cannot_be_opened_for_the_first_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.storage.sqlite_database.BUSY_DEADLINE", 0.3)
+    monkeypatch.setattr("layerlore.storage.sqlite_database.BUSY_DEADLINE", 0.3)
     path = str(tmp_path / "new.db")
     with locked(path), pytest.raises(StorageUnavailable, match=r"new\.db"):
         await (await SqliteDatabase.open(path)).close()
@@ -73,7 +73,7 @@ async def test_a_database_that_stays_locked_cannot_be_opened_for_the_first_time(
 async def test_a_read_that_takes_too_long_is_stopped_and_its_reader_serves_again(
     sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.storage.sqlite_database.READ_SECONDS", 0.1)
+    monkeypatch.setattr("layerlore.storage.sqlite_database.READ_SECONDS", 0.1)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(StorageUnavailable, match="could not be read: interrupted"):
         await only(sqlite, endless)

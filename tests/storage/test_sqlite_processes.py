@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from memstrata.storage.errors import NotFound
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.errors import NotFound
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 from .building import draft, everything, execute, having, say
 from .conftest import Forking

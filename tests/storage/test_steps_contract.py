@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import deletions, restoration, steps, threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Json, Scope
-from memstrata.storage.steps import NewStep, Step, StepPage
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import deletions, restoration, steps, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.records import Json, Scope
+from layerlore.storage.steps import NewStep, Step, StepPage
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, NOW, draft, drop, examples, new_scope, only, say, search_text, uid
 from .test_events_contract import PAYLOADS

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from memstrata.storage import jobs, tenant_jobs, tenant_spending
-from memstrata.storage.jobs import KINDS, Kind
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.spending import day_of, next_day
-from memstrata.storage.transaction import Database
+from layerlore.storage import jobs, tenant_jobs, tenant_spending
+from layerlore.storage.jobs import KINDS, Kind
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.spending import day_of, next_day
+from layerlore.storage.transaction import Database
 
 from .building import NOW, rows
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import threads
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.statements import to_json as json_text
-from memstrata.storage.threads import Description, OrderBy
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import threads
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.statements import to_json as json_text
+from layerlore.storage.threads import Description, OrderBy
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, NOW, draft, examples, execute, new_scope, say, uid
 

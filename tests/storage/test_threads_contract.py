@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import deletions, threads
-from memstrata.storage.errors import LimitExceeded, NotFound
-from memstrata.storage.records import Json, Scope, Thread
-from memstrata.storage.threads import Description, merged
-from memstrata.storage.transaction import Database
+from layerlore.storage import deletions, threads
+from layerlore.storage.errors import LimitExceeded, NotFound
+from layerlore.storage.records import Json, Scope, Thread
+from layerlore.storage.threads import Description, merged
+from layerlore.storage.transaction import Database
 
 from .building import ANA, MINUTE, NOW, draft, examples, new_scope, only, say, uid
 

@@ -6,13 +6,13 @@ import random
 import asyncpg
 import pytest
 
-from memstrata.storage import messages, threads
-from memstrata.storage.errors import NotFound
-from memstrata.storage.postgres_database import PostgresDatabase
-from memstrata.storage.records import ROLES, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import messages, threads
+from layerlore.storage.errors import NotFound
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.records import ROLES, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, NOW, draft, everything, execute, only, say, search_text, seqs, uid
 
@@ -163,7 +163,7 @@ async def nothing_is_open(database: Database, database_url: str) -> None:
     onlooker = await asyncpg.connect(database_url)
     try:
         states = await onlooker.fetch(
-            "SELECT state FROM pg_stat_activity WHERE application_name = 'memstrata' AND usename = current_user"
+            "SELECT state FROM pg_stat_activity WHERE application_name = 'layerlore' AND usename = current_user"
         )
         assert states
         assert {row["state"] for row in states} == {"idle"}

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.storage import idempotency, messages, threads
-from memstrata.storage.idempotency import Request
-from memstrata.storage.records import ROLES, Draft, Indexed, Json, Scope
-from memstrata.storage.threads import Description
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import idempotency, messages, threads
+from layerlore.storage.idempotency import Request
+from layerlore.storage.records import ROLES, Draft, Indexed, Json, Scope
+from layerlore.storage.threads import Description
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, NOW, drop, everything, examples, new_scope, say, uid
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import deletions, restoration, usage
-from memstrata.storage.records import Scope, Tenant
-from memstrata.storage.transaction import Database
-from memstrata.storage.usage import Line, OfOwner, Spent
+from layerlore.storage import deletions, restoration, usage
+from layerlore.storage.records import Scope, Tenant
+from layerlore.storage.transaction import Database
+from layerlore.storage.usage import Line, OfOwner, Spent
 
 from .building import ANA, BEN, NOW, draft, examples, new_scope, say, uid
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from memstrata.storage import deletions, vectors
-from memstrata.storage.transaction import Database
-from memstrata.storage.vectors import PendingRow, Progress
+from layerlore.storage import deletions, vectors
+from layerlore.storage.transaction import Database
+from layerlore.storage.vectors import PendingRow, Progress
 
 from .building import ANA, BEN, NOW, draft, drop, indexed, only, rows, say, uid
 from .vectoring import MODEL, code_of, embed_all, new, pending, put, unit

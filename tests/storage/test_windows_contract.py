@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from memstrata.storage import threads, windows
-from memstrata.storage.records import ROLES, Message, Scope, Thread
-from memstrata.storage.scoping import of_thread
-from memstrata.storage.statements import compiled
-from memstrata.storage.transaction import Database, Tx
+from layerlore.storage import threads, windows
+from layerlore.storage.records import ROLES, Message, Scope, Thread
+from layerlore.storage.scoping import of_thread
+from layerlore.storage.statements import compiled
+from layerlore.storage.transaction import Database, Tx
 
 from .building import ANA, BEN, draft, drop, everything, examples, execute, new_scope, say, tool_call, tool_result
 

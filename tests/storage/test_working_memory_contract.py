@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.storage import deletions, installation, threads, working_memory
-from memstrata.storage.errors import Conflict, InvalidInput, NotFound
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
-from memstrata.storage.transaction import Database
-from memstrata.storage.working_memory import MOST_VERSIONS, Changed, Kept, Rule, Version
+from layerlore.storage import deletions, installation, threads, working_memory
+from layerlore.storage.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.transaction import Database
+from layerlore.storage.working_memory import MOST_VERSIONS, Changed, Kept, Rule, Version
 
 from .building import ANA, BEN, NOW, draft, examples, new_scope, only, rows, say, uid
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memstrata.storage import vectors
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database
-from memstrata.storage.vectors import NewVector, PendingRow
+from layerlore.storage import vectors
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database
+from layerlore.storage.vectors import NewVector, PendingRow
 
 from .building import ANA
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from mcp import Client
-from mcp.types import CallToolResult, TextContent
+from mcp import Client, MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent
 
 Json = dict[str, Any]
 
@@ -47,6 +48,13 @@ class Tools:
         assert result.structured_content is None
         assert not [leaked for leaked in _BELOW if leaked in text], text
         return text
+
+    async def unknown(self, tool: str, /, **arguments: Any) -> str:
+        """What is said of a tool that is not there."""
+        with pytest.raises(MCPError) as raised:
+            await self.raw(tool, **arguments)
+        assert raised.value.error.code == INVALID_PARAMS
+        return raised.value.error.message
 
     async def add(self, thread_id: str, *messages: Any, **arguments: Any) -> Json:
         answer: Json = await self("add_messages", messages=list(messages), thread_id=thread_id, **arguments)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memstrata.server.building import build_server
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings, load_settings
+from layerlore.server.building import build_server
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings, load_settings
 
 from .calling import Connect, Tools
 from .queueing import Queue

@@ -41,9 +41,9 @@ _STATEMENTS = (
         "PRAGMA query_only = OFF",
     ),
     *(
-        "ATTACH DATABASE '/tmp/memstrata-injected.db' AS x",
+        "ATTACH DATABASE '/tmp/layerlore-injected.db' AS x",
         "DETACH DATABASE main",
-        "VACUUM INTO '/tmp/memstrata-injected.db'",
+        "VACUUM INTO '/tmp/layerlore-injected.db'",
         "REINDEX",
     ),
     *(
@@ -60,8 +60,8 @@ _STATEMENTS = (
         "ALTER TABLE messages DISABLE TRIGGER ALL",
     ),
     *(
-        "SET memstrata.tenant = 'other'",
-        "SELECT set_config('memstrata.tenant','other',false)",
+        "SET layerlore.tenant = 'other'",
+        "SELECT set_config('layerlore.tenant','other',false)",
         "SET search_path = pg_catalog",
         "TRUNCATE messages",
     ),

@@ -4,17 +4,17 @@ import json
 import re
 from typing import Any
 
-from memstrata.memory.engine import Engine
-from memstrata.server.toolsets import writing
-from memstrata.storage import jobs, threads
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.memory.engine import Engine
+from layerlore.server.toolsets import writing
+from layerlore.storage import jobs, threads
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 from .calling import Json
 from .isolation_handles import Handles
 from .isolation_world import Person, structures
 
-KEY = "memstrata/idempotency-key"
+KEY = "layerlore/idempotency-key"
 NOTED = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}
 
 

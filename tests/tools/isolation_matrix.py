@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from mcp.types import Tool
 
-from memstrata.memory.engine import Engine
-from memstrata.storage.records import Scope
+from layerlore.memory.engine import Engine
+from layerlore.storage.records import Scope
 
 from .calling import Json
 from .isolation_filling import KEY, Filling, Words
@@ -146,7 +146,7 @@ class Matrix:
         threads = [handle for handle in self.handles.like("thread_id", str) if str(handle).startswith("thread-")]
         for number, (fixed, slots) in enumerate(_bases(tool)):
             for thread in threads:
-                yield None, {**fixed}, {"memstrata/thread": thread}
+                yield None, {**fixed}, {"layerlore/thread": thread}
             for path, type_ in slots:
                 name = _name_of(path)
                 fitting = self.handles.like(name, type_)

@@ -15,16 +15,16 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.types import PromptReference, ResourceTemplateReference, TextContent
 
-from memstrata.server.access.credentials import PRINCIPAL_CLAIM
-from memstrata.server.access.principal import RIGHTS, Principal
-from memstrata.server.building import build_server
-from memstrata.server.caller import AGENT_META, RESOURCE_META
-from memstrata.server.process import Process
-from memstrata.server.sdk_private import lowlevel
-from memstrata.server.settings import load_settings
-from memstrata.server.tool_server import ToolServer
-from memstrata.storage.records import Scope
-from memstrata.storage.sqlite_driver import driver
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.building import build_server
+from layerlore.server.caller import AGENT_META, RESOURCE_META
+from layerlore.server.process import Process
+from layerlore.server.sdk_private import lowlevel
+from layerlore.server.settings import load_settings
+from layerlore.server.tool_server import ToolServer
+from layerlore.storage.records import Scope
+from layerlore.storage.sqlite_driver import driver
 
 from .calling import Json
 
@@ -145,7 +145,7 @@ async def rows_of(url: str, scope: Scope) -> dict[str, list[str]]:
     connection = await asyncpg.connect(url)
     try:
         async with connection.transaction():
-            await connection.execute("SELECT set_config('memstrata.across', 'yes', true)")
+            await connection.execute("SELECT set_config('layerlore.across', 'yes', true)")
             tables = await connection.fetch(
                 "SELECT table_name FROM information_schema.columns WHERE table_schema = current_schema()"
                 " AND column_name IN ('tenant_id', 'agent_id', 'resource_id') GROUP BY 1 HAVING count(*) = 3 ORDER BY 1"

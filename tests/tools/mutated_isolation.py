@@ -4,9 +4,9 @@
 import asyncpg
 import pytest
 
-from memstrata.server import runtime
-from memstrata.storage import scoping
-from memstrata.storage.tables import threads
+from layerlore.server import runtime
+from layerlore.storage import scoping
+from layerlore.storage.tables import threads
 
 from .isolation_matrix import VICTIM, Matrix
 from .isolation_world import Person, world

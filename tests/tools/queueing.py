@@ -5,11 +5,11 @@ from collections.abc import Callable
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.extraction.hosted import LEASE_MS
-from memstrata.storage import jobs, threads
-from memstrata.storage.jobs import Claim, Kind
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Database, Tx
+from layerlore.extraction.hosted import LEASE_MS
+from layerlore.storage import jobs, threads
+from layerlore.storage.jobs import Claim, Kind
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Database, Tx
 
 
 class Queue:

@@ -166,13 +166,13 @@ async def test_calls_without_a_thread_share_one_session_thread_that_every_answer
 
 async def test_the_thread_is_the_argument_else_the_meta_else_the_launch(connect: Connect) -> None:
     hello = {"role": "user", "content": "hello"}
-    meta = {"memstrata/thread": "meta"}
+    meta = {"layerlore/thread": "meta"}
     async with connect(thread="launch") as tools:
         assert (await tools("add_messages", messages=[hello]))["thread_id"] == "launch"
         assert (await tools("add_messages", messages=[hello], meta=meta))["thread_id"] == "meta"
         assert (await tools("add_messages", messages=[hello], meta=meta, thread_id="said"))["thread_id"] == "said"
-        wrong = await tools.refused("add_messages", messages=[hello], meta={"memstrata/thread": 5})
-        assert "memstrata/thread" in wrong
+        wrong = await tools.refused("add_messages", messages=[hello], meta={"layerlore/thread": 5})
+        assert "layerlore/thread" in wrong
 
 
 async def test_tokens_are_those_of_the_texts_and_of_each_image(tools: Tools) -> None:

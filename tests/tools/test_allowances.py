@@ -2,10 +2,10 @@
 
 import pytest
 
-from memstrata.server import runtime
-from memstrata.storage import tenant_jobs, tenant_spending
-from memstrata.storage.records import Tenant
-from memstrata.storage.spending import next_day
+from layerlore.server import runtime
+from layerlore.storage import tenant_jobs, tenant_spending
+from layerlore.storage.records import Tenant
+from layerlore.storage.spending import next_day
 
 from .calling import Connect, Tools
 from .queueing import Queue

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 BOTH_ERAS_ON_BOTH = True
 
-KEY = "memstrata/idempotency-key"
+KEY = "layerlore/idempotency-key"
 MOST = 8 * 1024
 
 

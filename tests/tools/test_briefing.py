@@ -5,11 +5,10 @@ import random
 
 import pytest
 
-from memstrata.memory.blocks import MARK
-from memstrata.memory.briefing import resume_work
-from memstrata.server.runtime import open_engine
-from memstrata.storage.errors import NotFound
-from memstrata.storage.records import Scope
+from layerlore.memory.blocks import MARK
+from layerlore.memory.briefing import resume_work
+from layerlore.server.runtime import open_engine
+from layerlore.storage.records import Scope
 
 from .calling import Connect, Json, Tools
 from .conftest import SettingsFor
@@ -60,10 +59,11 @@ async def test_a_briefing_tells_the_task_the_plan_the_user_the_talk_and_what_was
 
 
 async def test_of_a_conversation_that_has_nothing_yet_a_briefing_is_the_task_and_the_user(all_tools: Tools) -> None:
-    assert await all_tools("get_briefing", task="Boil", task_key="k") == "<task>\nBoil\n</task>"
+    alone = "<task>\nBoil\n</task>"
+    assert await all_tools("get_briefing", task="Boil", task_key="k", thread_id="main") == alone
+    assert (await all_tools("get_briefing", task="Boil")).startswith(alone)
     await all_tools("update_working_memory", content="Likes it strong.", scope="resource")
     assert "Likes it strong." in await all_tools("get_briefing", task="Boil")
-    assert "no thread 'main'" in await all_tools.refused("get_briefing", task="Boil", thread_id="main")
     assert (await all_tools("list_threads"))["threads"] == []
 
 
@@ -100,7 +100,8 @@ async def test_a_briefing_tells_nothing_of_others_and_nothing_that_was_deleted(c
         await tools("delete_messages", which="ids", ids=["m"], thread_id="main")
         assert "messages" not in await tools("get_briefing", task="x", thread_id="main", format="json")
         await tools("delete_thread", thread_id="main")
-        assert "no thread 'main'" in await tools.refused("get_briefing", task="x", thread_id="main")
+        left = await tools("get_briefing", task="x", task_key="k", thread_id="main", format="json")
+        assert left.keys() == {"thread_id", "task", "user_profile"}
 
 
 async def test_a_secret_in_a_task_is_masked(all_tools: Tools) -> None:
@@ -121,8 +122,7 @@ async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_sess
     try:
         plan, attempts, session_memory = await resume_work(engine, ME, "main")
         assert await resume_work(engine, ME, "bare") == []
-        with pytest.raises(NotFound):
-            await resume_work(engine, ME, "nothing")
+        assert await resume_work(engine, ME, "nothing") == []
     finally:
         await engine.database.close()
     assert plan.splitlines() == [

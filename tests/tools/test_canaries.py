@@ -13,18 +13,18 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.chat.port import Answer
-from memstrata.extraction.kind import Material
-from memstrata.extraction.kinds import all_kinds
-from memstrata.extraction.worker import JobWorker, Pace
-from memstrata.server import runtime
-from memstrata.server.commands.jobs import jobs as jobs_command
-from memstrata.server.commands.recall import recall as recall_command
-from memstrata.server.commands.restore import restore as restore_command
-from memstrata.server.commands.usage import By
-from memstrata.server.commands.usage import usage as usage_command
-from memstrata.server.settings import load_settings
-from memstrata.storage.records import Scope
+from layerlore.extraction.chat.port import Answer
+from layerlore.extraction.kind import Material
+from layerlore.extraction.kinds import all_kinds
+from layerlore.extraction.worker import JobWorker, Pace
+from layerlore.server import runtime
+from layerlore.server.commands.jobs import jobs as jobs_command
+from layerlore.server.commands.recall import recall as recall_command
+from layerlore.server.commands.restore import restore as restore_command
+from layerlore.server.commands.usage import By
+from layerlore.server.commands.usage import usage as usage_command
+from layerlore.server.settings import load_settings
+from layerlore.storage.records import Scope
 
 from .calling import Json
 from .isolation_filling import NOTED, Filling, Words
@@ -235,9 +235,9 @@ def test_a_refused_call_leaves_nothing_of_what_it_sent_in_the_log_at_any_level()
     program = """
 import anyio
 from mcp import Client
-from memstrata.server.building import build_server
-from memstrata.server.logs import configure_logging
-from memstrata.server.settings import load_settings
+from layerlore.server.building import build_server
+from layerlore.server.logs import configure_logging
+from layerlore.server.settings import load_settings
 configure_logging("debug")
 async def main():
     settings = load_settings({"database": "sqlite://:memory:", "embedding": {"embedder": "none"}}, environ={})

@@ -6,8 +6,8 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 
-from memstrata.server.memory_uri import template_of
-from memstrata.server.resources.described import TEMPLATED
+from layerlore.server.memory_uri import template_of
+from layerlore.server.resources.described import TEMPLATED
 
 from .calling import Connect, Tools
 

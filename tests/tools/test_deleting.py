@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from memstrata.memory import deleting
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory import deleting
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.entries import EntryExtractor
-from memstrata.extraction.kind import JobKind, Material
-from memstrata.extraction.profile import Profile
-from memstrata.extraction.session_memory import SessionMemory
-from memstrata.extraction.titles import Title
-from memstrata.memory import deleting
-from memstrata.memory.engine import Engine
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage import jobs
-from memstrata.storage.records import Json, Origin, Scope
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.entries import EntryExtractor
+from layerlore.extraction.kind import JobKind, Material
+from layerlore.extraction.profile import Profile
+from layerlore.extraction.session_memory import SessionMemory
+from layerlore.extraction.titles import Title
+from layerlore.memory import deleting
+from layerlore.memory.engine import Engine
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage import jobs
+from layerlore.storage.records import Json, Origin, Scope
 
 from .calling import Tools
 from .conftest import SettingsFor

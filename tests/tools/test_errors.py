@@ -8,11 +8,11 @@ from mcp import Client
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.server.building import build_server
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import Settings, load_settings
-from memstrata.server.toolsets import DECLARATIONS
-from memstrata.storage.transaction import Tx
+from layerlore.server.building import build_server
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import Settings, load_settings
+from layerlore.server.toolsets import DECLARATIONS
+from layerlore.storage.transaction import Tx
 
 from .calling import Connect, Json, Tools, text_of
 
@@ -80,8 +80,8 @@ async def test_a_misspelt_thread_never_means_another_thread(connect: Connect) ->
 
 
 async def test_a_tool_that_does_not_exist_is_named_with_the_nearest(tools: Tools) -> None:
-    assert await tools.refused("add_message") == "there is no tool 'add_message'; did you mean 'add_messages'?"
-    assert len(await tools.refused("x" * 10_000)) < 200
+    assert await tools.unknown("add_message") == "there is no tool 'add_message'; did you mean 'add_messages'?"
+    assert len(await tools.unknown("x" * 10_000)) < 200
     assert len(await tools.refused("memory_status", **{"x" * 10_000: 1})) < 200
 
 
@@ -95,7 +95,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("add_messages", {"messages": [{"role": "user", "contnet": "x"}]}, "did you mean 'content'?"),
     ("add_messages", {"messages": [], "replace": "perhaps"}, "replace: "),
     ("get_messages", {"limit": "many"}, "limit: "),
-    ("get_messages", {"detail": "medium"}, "detail: Input should be 'low' or 'high'"),
+    ("get_messages", {"detail": "medium"}, "detail: Input should be 'high' or 'low'"),
     ("get_messages", {"roles": "user"}, "roles: "),
     ("delete_messages", {"which": "ids", "ids": "m1"}, "ids: "),
     ("get_context", {"max_tokens": 499}, "max_tokens: Input should be greater than or equal to 500"),
@@ -159,14 +159,14 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     await spoil(settings_for())
     untouched = ("recall_memory", "forget", "memory_status")  # a query that nothing is about shows nothing to forget
     touching = {name: arguments for name, arguments in CALLS.items() if name not in untouched}
-    for meta in (None, {"memstrata/idempotency-key": "k"}):
+    for meta in (None, {"layerlore/idempotency-key": "k"}):
         for tool, arguments in touching.items():
             caplog.clear()
             with caplog.at_level(logging.ERROR):
                 result = await tools.raw(tool, meta=meta, **arguments)
             assert result.is_error
             assert text_of(result) == f"{tool} failed unexpectedly; the server's log says why"
-            (record,) = [record for record in caplog.records if record.name == "memstrata.server.tool_server"]
+            (record,) = [record for record in caplog.records if record.name == "layerlore.server.tool_server"]
             assert record.exc_info
     assert await tools.found("hello") == ["hello"]
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 BOTH_ERAS_ON_BOTH = True
 
-KEY = "memstrata/idempotency-key"
+KEY = "layerlore/idempotency-key"
 HELLO = {"role": "user", "content": "hello"}
 GOODBYE = {"role": "user", "content": "goodbye"}
 

@@ -1,6 +1,6 @@
 """Strings that mean something to SQL, full-text search, JSON paths or formatting, in every string of every tool.
 
-Each argument gets a share of them, another share than the next argument; MEMSTRATA_TEST_INJECTION_SHARE=1 gives each of
+Each argument gets a share of them, another share than the next argument; LAYERLORE_TEST_INJECTION_SHARE=1 gives each of
 them all. What takes many strings in one call gets all of them always.
 """
 
@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 from mcp import MCPError
 
-from memstrata.server.toolsets import DECLARATIONS
-from memstrata.storage import sqlite_driver
+from layerlore.server.toolsets import DECLARATIONS
+from layerlore.storage import sqlite_driver
 
 from .calling import Connect, Json, Tools, text_of
 from .injection_strings import STRINGS, UNSTORABLE
@@ -21,7 +21,7 @@ from .test_errors import CALLS
 
 pytestmark = pytest.mark.anyio
 
-SHARE = int(os.environ.get("MEMSTRATA_TEST_INJECTION_SHARE", "20"))
+SHARE = int(os.environ.get("LAYERLORE_TEST_INJECTION_SHARE", "20"))
 HALVES = [string for string in UNSTORABLE if "\x00" not in string]
 KEY = "a key"  # of an object, where the string goes instead of a value
 Path = tuple[Any, ...]
@@ -135,7 +135,7 @@ class Store:
         connection = await asyncpg.connect(self._url)
         try:
             for name, value in (("tenant", "local"), ("agent", agent), ("resource", "default")):
-                await connection.fetchval("SELECT set_config($1, $2, false)", f"memstrata.{name}", value)
+                await connection.fetchval("SELECT set_config($1, $2, false)", f"layerlore.{name}", value)
             columns = await connection.fetch(
                 "SELECT table_name, array_agg(column_name::text ORDER BY ordinal_position) AS columns "
                 "FROM information_schema.columns WHERE table_schema = current_schema() GROUP BY 1 ORDER BY 1"
@@ -206,7 +206,7 @@ async def test_no_string_in_the_meta_or_in_a_prompt_or_a_completion_fails_unexpe
 ) -> None:
     ref: Any = {"type": "ref/resource", "uri": "memory://threads/{thread_id}"}
     for string in (*STRINGS[::10], *UNSTORABLE[:2]):
-        for key in ("memstrata/thread", "memstrata/idempotency-key"):
+        for key in ("layerlore/thread", "layerlore/idempotency-key"):
             result = await tools.raw("add_messages", messages=[{"role": "user", "content": "tea"}], meta={key: string})
             assert "failed unexpectedly" not in text_of(result), (key, string)
         for ask in (

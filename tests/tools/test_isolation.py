@@ -10,17 +10,27 @@ pytestmark = pytest.mark.anyio
 
 BOTH_ERAS_ON_BOTH = True
 
-NAMING: list[tuple[str, Json]] = [
+READING: list[tuple[str, Json]] = [
     ("get_messages", {}),
+    ("get_context", {}),
+    ("get_working_memory", {}),
+    ("get_briefing", {"task": "x"}),
+    ("plan", {"action": "review"}),
+    ("list_threads", {}),
+    ("list_runs", {}),
+    ("list_steps", {}),
+    ("list_events", {}),
+    ("recall_memory", {"query": "garden"}),
+]
+CHANGING: list[tuple[str, Json]] = [
     ("delete_messages", {"which": "all"}),
     ("delete_messages", {"which": "last_turn"}),
     ("delete_messages", {"which": "ids", "ids": ["m1"]}),
-    ("plan", {"action": "review"}),
+    ("plan", {"action": "review", "revision": 1}),
     ("plan", {"action": "update", "plan": {"goal": "x"}}),
-    ("get_working_memory", {}),
+    ("get_working_memory", {"version": 1}),
     ("update_working_memory", {"restore_version": 1}),
     ("clear_working_memory", {}),
-    ("list_threads", {}),
     ("delete_thread", {}),
 ]
 
@@ -28,13 +38,19 @@ NAMING: list[tuple[str, Json]] = [
 @pytest.fixture(params=[{"resource": "ben"}, {"agent": "coach"}], ids=["another resource", "another agent"])
 async def other(request: pytest.FixtureRequest, connect: Connect) -> AsyncIterator[Tools]:
     """A client on the same database whose scope differs in one name."""
-    async with connect(**request.param) as tools:
+    async with connect(toolsets="all", **request.param) as tools:
         yield tools
 
 
-async def test_foreign_and_unknown_threads_give_the_same_error_on_every_tool(tools: Tools, other: Tools) -> None:
+async def test_foreign_and_unknown_threads_give_the_same_answer_on_every_tool(all_tools: Tools, other: Tools) -> None:
+    tools = all_tools
     await tools.add("theirs", {"role": "user", "content": "a secret garden", "id": "m1"})
-    for tool, arguments in NAMING:
+    await tools("plan", action="create", plan={"goal": "water it"}, thread_id="theirs")
+    await tools("update_working_memory", content="it is secret", thread_id="theirs")
+    for tool, arguments in READING:
+        found, nothing = [await other(tool, thread_id=thread, **arguments) for thread in ("theirs", "nobody")]
+        assert str(found).replace("theirs", "nobody") == str(nothing), tool
+    for tool, arguments in CHANGING:
         foreign = await other.refused(tool, thread_id="theirs", **arguments)
         unknown = await other.refused(tool, thread_id="nobody", **arguments)
         assert foreign.replace("theirs", "nobody") == unknown

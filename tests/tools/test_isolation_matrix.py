@@ -10,14 +10,14 @@ import pytest
 from mcp import Client, MCPError
 from sqlalchemy import text
 
-from memstrata.server import runtime, toolsets
-from memstrata.server.actions.by_tool import ACTIONS
-from memstrata.server.actions.call import Call
-from memstrata.server.memory_uri import OF_A_THREAD, template_of, uri_of
-from memstrata.server.resources.described import TEMPLATED
-from memstrata.server.tools.declaring import Declaration, annotations
-from memstrata.storage.records import Scope
-from memstrata.storage.transaction import Tx
+from layerlore.server import runtime, toolsets
+from layerlore.server.actions.by_tool import ACTIONS
+from layerlore.server.actions.call import Call
+from layerlore.server.memory_uri import OF_A_THREAD, template_of, uri_of
+from layerlore.server.resources.described import TEMPLATED
+from layerlore.server.tools.declaring import Declaration, annotations
+from layerlore.storage.records import Scope
+from layerlore.storage.transaction import Tx
 
 from ..server.gated_server import Told, connected, served, settings_in  # noqa: TID252 - the one place that has them
 from ..server.subscribing import Subscriber, subscriber  # noqa: TID252
@@ -73,7 +73,7 @@ def test_the_same_holds_where_no_statement_asks_for_a_scope(postgres_admin_url: 
         "without_conditions",
         str(HERE.with_name("mutated_isolation.py")),
     ]
-    environ = {**os.environ, "PYTHONPATH": str(doubles), "MEMSTRATA_TEST_POSTGRES": postgres_admin_url}
+    environ = {**os.environ, "PYTHONPATH": str(doubles), "LAYERLORE_TEST_POSTGRES": postgres_admin_url}
     ended = subprocess.run(
         command, env=environ, cwd=HERE.parents[2], capture_output=True, text=True, timeout=900, check=False
     )
@@ -165,7 +165,7 @@ async def test_over_http_too_foreign_and_unknown_are_the_same(tmp_path: Path, er
     people = {f"token{number}": Person(None, scope).principal for number, scope in enumerate([VICTIM, *OTHERS])}
     people["many"] = Person(None, Scope("acme", "bot", "cleo"), names_it=True).principal
     told = Told(**people)
-    named = {"Memstrata-Agent": "bot", "Memstrata-Resource": "cleo"}
+    named = {"Layerlore-Agent": "bot", "Layerlore-Resource": "cleo"}
     async with served(settings_in(tmp_path, rates=NO_RATES), told) as url:
         async with connected(url, "token0") as victim:
             said = {"thread_id": "orchard", "messages": [{"role": "user", "content": "zqcanary"}]}
@@ -182,11 +182,15 @@ async def test_over_http_too_foreign_and_unknown_are_the_same(tmp_path: Path, er
                     assert "zqcanary" not in foreign
                     assert foreign == unknown, (token, tool)
                 for uri in URIS:
-                    foreign, unknown = [await refusal(client, uri, name) for name in ("orchard", "vineyard")]
+                    foreign, unknown = [await read(client, uri, name) for name in ("orchard", "vineyard")]
+                    assert "zqcanary" not in foreign
                     assert foreign == unknown, (token, uri)
 
 
-async def refusal(client: Client, uri: str, name: str) -> str:
-    with pytest.raises(MCPError) as refused:
-        await client.read_resource(re.sub(r"\{\w+\}", name, uri))
-    return str(refused.value.error).replace(name, "NAME")
+async def read(client: Client, uri: str, name: str) -> str:
+    """What a resource has, or why it cannot be read."""
+    try:
+        found = str(await client.read_resource(re.sub(r"\{\w+\}", name, uri), cache_mode="bypass"))
+    except MCPError as refused:
+        found = str(refused.error)
+    return found.replace(name, "NAME")

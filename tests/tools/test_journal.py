@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from memstrata.extraction.attempt import attempt
-from memstrata.extraction.kinds import all_kinds
-from memstrata.memory import deleting
-from memstrata.memory.journaling import resource_mark
-from memstrata.server import runtime
-from memstrata.server.access.principal import Principal
-from memstrata.server.notifications import NotificationHub
-from memstrata.server.runtime import close_engine, open_engine, open_runtime
-from memstrata.server.settings import Settings
-from memstrata.storage import journal
-from memstrata.storage.errors import NotFound
-from memstrata.storage.installation import hmac_key
-from memstrata.storage.journal import Line, Wanted
-from memstrata.storage.records import Origin, Scope
-from memstrata.storage.transaction import Database
+from layerlore.extraction.attempt import attempt
+from layerlore.extraction.kinds import all_kinds
+from layerlore.memory import deleting
+from layerlore.memory.journaling import resource_mark
+from layerlore.server import runtime
+from layerlore.server.access.principal import Principal
+from layerlore.server.notifications import NotificationHub
+from layerlore.server.runtime import close_engine, open_engine, open_runtime
+from layerlore.server.settings import Settings
+from layerlore.storage import journal
+from layerlore.storage.errors import NotFound
+from layerlore.storage.installation import hmac_key
+from layerlore.storage.journal import Line, Wanted
+from layerlore.storage.records import Origin, Scope
+from layerlore.storage.transaction import Database
 
 from .calling import Connect, Json, Tools
 from .conftest import SettingsFor

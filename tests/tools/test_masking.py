@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from memstrata.memory import deleting
-from memstrata.server.runtime import open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory import deleting
+from layerlore.server.runtime import open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -116,7 +116,7 @@ async def test_base64_and_signatures_stay_as_they_are(tools: Tools) -> None:
 
 
 async def test_no_error_repeats_a_secret(tools: Tools) -> None:
-    assert ONE not in await tools.refused("get_messages", thread_id=ONE)
+    assert ONE not in await tools.refused("delete_thread", thread_id=ONE)
     assert ONE not in await tools.refused("add_messages", thread_id="t", messages=[{"role": ONE, "content": "x"}])
     assert ONE not in await tools.refused("recall_memory", query="x", since=ONE)
 

@@ -9,14 +9,14 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from memstrata.extraction.hosted import hosted_kinds
-from memstrata.extraction.kind import WITHOUT_MODEL
-from memstrata.server import runtime
-from memstrata.server.actions.background import RESUME
-from memstrata.storage import spending
-from memstrata.storage.jobs import MOST_FAILURES
-from memstrata.storage.spending import OfDay
-from memstrata.storage.transaction import Tx
+from layerlore.extraction.hosted import hosted_kinds
+from layerlore.extraction.kind import WITHOUT_MODEL
+from layerlore.server import runtime
+from layerlore.server.actions.background import RESUME
+from layerlore.storage import spending
+from layerlore.storage.jobs import MOST_FAILURES
+from layerlore.storage.spending import OfDay
+from layerlore.storage.transaction import Tx
 
 from .calling import Connect, Json, Tools
 from .queueing import Queue
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 BOTH_ERAS_ON_BOTH = True
 
-KEY = "memstrata/idempotency-key"
+KEY = "layerlore/idempotency-key"
 PATIENCE = 20.0
 TALK = [
     {"role": "user", "content": "The export fails with E-4711 since Monday."},

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memstrata.memory.reading import CUT_MARK
-from memstrata.memory.recall_text import HIT_CHARS, NEIGHBOUR_CHARS, PREAMBLE
-from memstrata.memory.tokens import load_counter
+from layerlore.memory.reading import CUT_MARK
+from layerlore.memory.recall_text import HIT_CHARS, NEIGHBOUR_CHARS, PREAMBLE
+from layerlore.memory.tokens import load_counter
 
 from .calling import Tools
 

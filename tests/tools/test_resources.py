@@ -10,10 +10,10 @@ from mcp import Client, MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, Resource, TextResourceContents
 
-from memstrata.server.building import build_server
-from memstrata.server.memory_uri import OF_A_THREAD, template_of, uri_of, uri_of_run
-from memstrata.server.resources.described import TEMPLATED
-from memstrata.server.settings import Settings, load_settings
+from layerlore.server.building import build_server
+from layerlore.server.memory_uri import OF_A_THREAD, template_of, uri_of, uri_of_run
+from layerlore.server.resources.described import TEMPLATED
+from layerlore.server.settings import Settings, load_settings
 
 from .calling import Connect, Json, Tools
 from .test_errors import spoil
@@ -38,6 +38,11 @@ async def read(tools: Tools, uri: str, meta: Any = None) -> str:
 async def read_json(tools: Tools, uri: str, meta: Any = None) -> Json:
     found: Json = json.loads(await read(tools, uri, meta))
     return found
+
+
+def unknown_in(era: str) -> int:
+    """The code of an unknown resource."""
+    return INVALID_PARAMS if era == "modern" else -32002
 
 
 async def refused(tools: Tools, uri: str, code: int = INVALID_PARAMS) -> str:
@@ -116,18 +121,17 @@ async def test_a_cursor_that_was_never_given_is_refused(tools: Tools) -> None:
 
 
 async def test_the_current_thread_is_the_one_that_meta_names(tools: Tools) -> None:
-    meta = {"memstrata/thread": "a/b"}
+    meta = {"layerlore/thread": "a/b"}
     assert [uri for uri in await uris(tools, meta) if uri.startswith("memory://threads/")] == [
         f"memory://threads/a%2Fb/{kind}" for kind in OF_A_THREAD
     ]
     assert (await read_json(tools, "memory://threads/a%2Fb/messages", meta))["messages"] == []
-    assert "no thread 'a/b'" in await refused(tools, "memory://threads/a%2Fb/messages")
 
 
 async def test_an_unfit_thread_in_meta_is_refused(tools: Tools) -> None:
     for name in ("x\x00", "x" * 256, 5):
         with pytest.raises(MCPError) as raised:
-            await tools.client.list_resources(meta={"memstrata/thread": name})
+            await tools.client.list_resources(meta={"layerlore/thread": name})
         assert raised.value.error.code == INVALID_PARAMS
 
 
@@ -213,7 +217,7 @@ async def test_what_an_agent_keeps_of_a_thread_is_read_as_its_tools_answer(conne
         assert len(events["events"]) > 1
 
 
-async def test_runs_are_read_without_their_state_and_only_of_their_thread(connect: Connect) -> None:
+async def test_runs_are_read_without_their_state_and_only_of_their_thread(connect: Connect, era: str) -> None:
     async with connect(toolsets=["all"], thread="now") as tools:
         for run_id, thread_id in (("run/a", "main"), ("run b", "main"), ("run c", "other")):
             await tools("suspend_run", run_id=run_id, state={"secret": "garden"}, thread_id=thread_id)
@@ -226,7 +230,7 @@ async def test_runs_are_read_without_their_state_and_only_of_their_thread(connec
         # The current thread has none, and shows none of the others'.
         assert await read_json(tools, "memory://threads/now/runs") == {"runs": []}
         async with connect(resource="ben") as other:
-            foreign, unknown = await refused(other, uri_of_run("run/a")), await refused(other, uri_of_run("run/z"))
+            foreign, unknown = [await refused(other, uri_of_run(run), unknown_in(era)) for run in ("run/a", "run/z")]
             assert foreign.replace("run/a", "run/z") == unknown
 
 
@@ -240,8 +244,9 @@ async def test_any_thread_id_is_read_percent_encoded(tools: Tools) -> None:
     assert {uri_of("thread", thread_id) for thread_id in AWKWARD} <= set(await uris(tools))
 
 
-async def test_a_current_thread_without_anything_is_empty(connect: Connect) -> None:
-    async with connect(thread="main") as tools:
+@pytest.mark.parametrize("current", ["main", "another"])
+async def test_a_thread_without_anything_is_empty(connect: Connect, current: str) -> None:
+    async with connect(thread=current) as tools:
         place = "memory://threads/main"
         assert await read_json(tools, place) == {"thread_id": "main", "messages": 0, "tokens": 0}
         assert await read_json(tools, f"{place}/messages?limit=5") == {"thread_id": "main", "messages": [], "total": 0}
@@ -249,31 +254,38 @@ async def test_a_current_thread_without_anything_is_empty(connect: Connect) -> N
         assert await read_json(tools, f"{place}/runs") == {"runs": []}
         no_events = await read_json(tools, f"{place}/events?after=0")
         assert no_events == {"events": [], "next": 0, "last_seq": 0, "more": False}
-        assert await read(tools, f"{place}/session-memory") == await tools("get_working_memory")
-        assert await uris(tools) == [*FIXED, *(uri_of(kind, "main") for kind in OF_A_THREAD)]
+        nothing = {"thread_id": "main", "observations": [], "observed_seq": 0, "tokens": 0}
+        assert await read_json(tools, f"{place}/observations") == nothing
+        assert await read(tools, f"{place}/session-memory") == await tools("get_working_memory", thread_id="main")
+        assert await uris(tools) == [*FIXED, *(uri_of(kind, current) for kind in OF_A_THREAD)]
 
 
 async def test_a_foreign_thread_is_as_unknown_as_one_that_does_not_exist(connect: Connect) -> None:
     async with connect() as tools, connect(resource="ben") as other:
         await tools.say("theirs", "a secret garden")
         for kind in ("thread", *OF_A_THREAD):
-            foreign = await refused(other, uri_of(kind, "theirs"))
-            unknown = await refused(other, uri_of(kind, "nobody"))
-            assert foreign.replace("theirs", "nobody") == unknown == await refused(tools, uri_of(kind, "nobody"))
-            assert "no thread 'nobody'" in unknown
+            foreign = await read(other, uri_of(kind, "theirs"))
+            unknown = await read(other, uri_of(kind, "nobody"))
+            assert foreign.replace("theirs", "nobody") == unknown == await read(tools, uri_of(kind, "nobody"))
         assert "memory://threads/theirs" not in await uris(other)
         assert (await read_json(other, "memory://threads"))["threads"] == []
 
 
-async def test_a_wrong_address_or_query_is_told_what_is_allowed(tools: Tools) -> None:
-    await tools.say("main", "hello")
-    place = "memory://threads/main"
+async def test_an_unknown_resource_is_told_as_its_era_tells_it_and_what_there_is(tools: Tools, era: str) -> None:
     for uri, told in (
         ("memory://nothing", "there is no resource 'memory://nothing'; there are memory://profile, "),
         ("file:///etc/passwd", "there is no resource 'file:///etc/passwd'; there are "),
-        (f"{place}/plans", "did you mean 'plan'?"),
+        ("memory://threads/main/plans", "did you mean 'plan'?"),
+        ("memory://runs/r1", "there is no run 'r1'"),
+    ):
+        assert told in await refused(tools, uri, unknown_in(era)), uri
+
+
+async def test_a_wrong_query_or_id_is_told_what_is_allowed(tools: Tools) -> None:
+    await tools.say("main", "hello")
+    place = "memory://threads/main"
+    for uri, told in (
         (f"{place}/messages?limit=abc", "limit: must be a whole number"),
-        (f"{place}/messages?limit=0", "limit: Input should be greater than or equal to 1"),
         (f"{place}/messages?limit=201", "limit: Input should be less than or equal to 200"),
         (f"{place}/messages?before=9999999999999999999", "before: 0 to 9223372036854775807 are allowed"),
         (f"{place}/messages?after=1", "unknown query 'after'; allowed: limit, before"),
@@ -290,8 +302,8 @@ async def test_a_wrong_address_or_query_is_told_what_is_allowed(tools: Tools) ->
 async def test_no_error_repeats_a_secret(tools: Tools) -> None:
     await tools("memory_status")  # the patterns are there
     with pytest.raises(MCPError) as raised:
-        await tools.client.read_resource(f"memory://threads/{KEY}")
-    assert "no thread" in raised.value.error.message
+        await tools.client.read_resource(f"memory://runs/{KEY}")
+    assert "no run" in raised.value.error.message
     assert KEY not in repr(raised.value.error)
 
 
@@ -318,7 +330,7 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     with caplog.at_level(logging.ERROR):
         text = await refused(tools, "memory://threads/main", INTERNAL_ERROR)
     assert text == "resources/read failed unexpectedly; the server's log says why"
-    assert [record.exc_info for record in caplog.records if record.name == "memstrata.server.acting"]
+    assert [record.exc_info for record in caplog.records if record.name == "layerlore.server.acting"]
 
 
 async def test_a_memory_that_cannot_be_opened_is_an_error_without_its_password() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memstrata.memory.quoting import visible
+from layerlore.memory.quoting import visible
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from injections import PAYLOADS, Block, Payload, batched, blocks_in, check_inside, check_seen, heads
 
-from memstrata.memory.blocks import PREAMBLE
+from layerlore.memory.blocks import PREAMBLE
 
 from .calling import Connect, Json, Tools, text_of
 from .queueing import Queue

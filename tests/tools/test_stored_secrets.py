@@ -10,14 +10,14 @@ from secret_formats import FORMATS, made_up
 from seeing_all import see_all
 from sqlalchemy import insert, text, update
 
-from memstrata.memory.redacting import Redacted, redact
-from memstrata.memory.search_text import words
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage.content_columns import CONTENT
-from memstrata.storage.records import Origin, Tenant
-from memstrata.storage.tables import jobs, metadata, observations, session_notes, summaries, threads
-from memstrata.storage.transaction import Database, Row, Tx
+from layerlore.memory.redacting import Redacted, redact
+from layerlore.memory.search_text import words
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage.content_columns import CONTENT
+from layerlore.storage.records import Origin, Tenant
+from layerlore.storage.tables import jobs, metadata, observations, session_notes, summaries, threads
+from layerlore.storage.transaction import Database, Row, Tx
 
 from .calling import Connect, Json, Tools
 

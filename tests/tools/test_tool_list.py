@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 from mcp.types import Tool
 
-from memstrata.memory.tokens import load_counter
-from memstrata.server import runtime
-from memstrata.server.actions.by_tool import ACTIONS
-from memstrata.server.actions.call import Call
-from memstrata.server.instructions import OFF
-from memstrata.server.settings import TOOLSETS
-from memstrata.server.toolsets import DECLARATIONS
+from layerlore.memory.tokens import load_counter
+from layerlore.server import runtime
+from layerlore.server.actions.by_tool import MODULE_OF, action_of
+from layerlore.server.actions.call import Call
+from layerlore.server.instructions import OFF
+from layerlore.server.settings import TOOLSETS
+from layerlore.server.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools
 from .queueing import Queue
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 BOTH_ERAS_ON_BOTH = True
 
-MOST_TOKENS = 3000
+MOST_TOKENS = 2600
 TEXT_TOOLS = {"get_context", "recall_memory", "forget", "get_working_memory", "plan", "get_briefing"}
 KEYED = {
     "update_working_memory",
@@ -52,9 +52,9 @@ async def listed(tools: Tools) -> dict[str, Tool]:
 
 
 @pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda declaration: declaration.signature.__name__)
-def test_every_tool_has_an_action_with_the_same_arguments_after_the_call(declaration: object) -> None:
+async def test_every_tool_has_an_action_with_the_same_arguments_after_the_call(declaration: object) -> None:
     signature = inspect.signature(declaration.signature)  # type: ignore[attr-defined]
-    action = inspect.signature(ACTIONS[declaration.signature.__name__])  # type: ignore[attr-defined]
+    action = inspect.signature(await action_of(declaration.signature.__name__))  # type: ignore[attr-defined]
     call, *arguments = action.parameters.values()
     assert call.annotation is Call
     assert [argument.name for argument in arguments] == list(signature.parameters)
@@ -62,7 +62,7 @@ def test_every_tool_has_an_action_with_the_same_arguments_after_the_call(declara
 
 
 def test_every_action_has_a_tool() -> None:
-    assert sorted(ACTIONS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
+    assert sorted(MODULE_OF) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
 
 
 async def test_every_tool_has_a_title_a_description_and_all_four_annotations(all_tools: Tools) -> None:
@@ -84,21 +84,20 @@ async def test_no_tool_takes_an_identity_a_path_or_a_url(all_tools: Tools) -> No
         assert not [name for name in tool.input_schema.get("properties", {}) if banned.search(name)]
 
 
-async def test_the_default_list_costs_at_most_three_thousand_tokens(tools: Tools) -> None:
+async def test_the_default_list_costs_at_most_2600_tokens(tools: Tools) -> None:
     shown = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
         for tool in (await listed(tools)).values()
     ]
-    cost = load_counter().text(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
+    cost = load_counter().text(json.dumps(shown))
     print(f"the default tool list: {cost} tokens of {MOST_TOKENS}")
     assert cost <= MOST_TOKENS
 
 
-async def test_schemas_are_valid_and_carry_no_null_and_no_generated_titles(all_tools: Tools) -> None:
+async def test_schemas_are_valid_and_carry_no_generated_titles(all_tools: Tools) -> None:
     for tool in (await listed(all_tools)).values():
         for schema in filter(None, (tool.input_schema, tool.output_schema)):
             jsonschema.Draft202012Validator.check_schema(schema)
-            assert '"null"' not in json.dumps(schema)
             assert '"title": "' not in json.dumps(schema)
 
 
@@ -152,6 +151,18 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
     ("next_memory_job", {}),
     ("submit_memory_job", {"result": {"entries": [_ENTRY, {**_ENTRY, "evidence": "served cold"}]}}),
+    # Of the session's own thread.
+    ("add_messages", {"messages": [{"role": "user", "content": "Cups are blue."}]}),
+    ("remember", {"content": "Cups are blue.", "evidence": "Cups are blue."}),
+    ("get_messages", {}),
+    ("update_working_memory", {"content": "tea"}),
+    ("clear_working_memory", {}),
+    ("update_thread", {"title": "Cups"}),
+    ("suspend_run", {"run_id": "r4", "state": 1}),
+    ("record_steps", {"steps": [{"type": "text", "operation_id": "op", "content": "tea"}]}),
+    ("list_steps", {}),
+    ("list_events", {}),
+    ("delete_messages", {"which": "last_turn"}),
     ("erase_memory", {"thread_id": "other"}),
     ("erase_memory", {"thread_id": "other", "dry_run": False}),
 ]
@@ -214,7 +225,7 @@ async def test_toolsets_choose_the_tools(connect: Connect) -> None:
         core = {"add_messages", "get_messages", "delete_messages", "get_context", "recall_memory", "plan"}
         core |= {"remember", "forget", "get_working_memory", "update_working_memory", "clear_working_memory"}
         assert set(await listed(tools)) == core
-        assert "no tool 'list_threads'" in await tools.refused("list_threads")
+        assert "no tool 'list_threads'" in await tools.unknown("list_threads")
         await tools.say("main", "tea")
         assert await tools.found("tea") == ["tea"]
     async with connect(toolsets="all") as tools:

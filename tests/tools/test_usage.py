@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.prices import load_prices
-from memstrata.memory.usage_shapes import Usage
+from layerlore.memory.prices import load_prices
+from layerlore.memory.usage_shapes import Usage
 
 from .calling import Connect, Json, Tools, examples
 
@@ -101,7 +101,7 @@ async def test_the_model_is_that_of_the_step_else_that_of_its_usage_else_none(to
 
 
 async def test_a_call_sent_again_is_counted_once_and_a_refused_one_not_at_all(tools: Tools) -> None:
-    meta = {"memstrata/idempotency-key": "k1"}
+    meta = {"layerlore/idempotency-key": "k1"}
     first = await record(tools, used(1, 2), meta=meta)
     assert await record(tools, used(1, 2), meta=meta) == first
     await tools.refused("record_steps", steps=[used(1, 2), used(1, 2) | {"message_id": "none"}], thread_id="main")

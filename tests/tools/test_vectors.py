@@ -7,12 +7,12 @@ import anyio.to_thread
 import pytest
 from told_embedder import WORDS, ToldEmbedder
 
-from memstrata.memory import deleting
-from memstrata.memory.embedding import choosing
-from memstrata.server.runtime import close_engine, open_engine
-from memstrata.server.settings import Settings
-from memstrata.storage import vectors
-from memstrata.storage.records import Origin, Scope
+from layerlore.memory import deleting
+from layerlore.memory.embedding import choosing
+from layerlore.server.runtime import close_engine, open_engine
+from layerlore.server.settings import Settings
+from layerlore.storage import vectors
+from layerlore.storage.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -27,9 +27,9 @@ def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[ToldEmbedder]:
     """What every server of the test embeds with; it pauses shortly after a failure."""
     made = ToldEmbedder()
     monkeypatch.setattr(choosing, "embedder", lambda choice: made)
-    monkeypatch.setattr("memstrata.server.runtime.LOAD_AFTER_SECONDS", 0)
-    monkeypatch.setattr("memstrata.memory.vector_writing.AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr("memstrata.memory.embedding.backoff.FIRST_PAUSE", 0.02)
+    monkeypatch.setattr("layerlore.server.runtime.LOAD_AFTER_SECONDS", 0)
+    monkeypatch.setattr("layerlore.memory.vector_writing.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("layerlore.memory.embedding.backoff.FIRST_PAUSE", 0.02)
     yield made
     made.gate.set()
 
@@ -227,7 +227,7 @@ async def test_vectors_of_another_dimension_are_refused_instead_of_compared(
 async def test_what_another_process_restores_gets_its_vectors_again_soon(
     connect: Connect, embedder: ToldEmbedder, settings_for: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memstrata.memory.vector_writing.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("layerlore.memory.vector_writing.LOOK_SECONDS", 0.05)
     async with connect() as tools:
         await tools.say("main", "an apple", "a pear")
         await settled(tools)

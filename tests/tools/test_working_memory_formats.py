@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memstrata.memory.blocks import MARK
+from layerlore.memory.blocks import MARK
 
 from .calling import Connect, Json, Tools, examples
 from .documents import MAIN, MARKDOWN, PROFILE, TEMPLATE, TOKEN, content, get, refused, update

@@ -18,11 +18,11 @@ from typing import Any
 
 import asyncpg
 
-from memstrata.storage import installation, messages, sqlite_driver
-from memstrata.storage.database import open_database
-from memstrata.storage.migrations import runner
-from memstrata.storage.records import Draft, Indexed, Scope
-from memstrata.storage.transaction import Database
+from layerlore.storage import installation, messages, sqlite_driver
+from layerlore.storage.database import open_database
+from layerlore.storage.migrations import runner
+from layerlore.storage.records import Draft, Indexed, Scope
+from layerlore.storage.transaction import Database
 
 ANA = Scope("local", "agent", "ana")
 WORD = Indexed(("word",), 4)

@@ -9,9 +9,9 @@ from typing import Any
 sys.modules["pysqlite3"] = None  # type: ignore[assignment]  # as where it has no wheel
 
 # ruff: noqa: E402
-from memstrata.storage import deletions, messages, restoration, search, sqlite_driver, vectors
-from memstrata.storage.records import ROLES, Draft, Indexed, Message, Scope
-from memstrata.storage.sqlite_database import SqliteDatabase
+from layerlore.storage import deletions, messages, restoration, search, sqlite_driver, vectors
+from layerlore.storage.records import ROLES, Draft, Indexed, Message, Scope
+from layerlore.storage.sqlite_database import SqliteDatabase
 
 ANA = Scope("local", "agent", "ana")
 

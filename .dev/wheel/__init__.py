@@ -1,0 +1,1 @@
+"""A memory server for agents, over the Model Context Protocol: ``layerlore --help``."""

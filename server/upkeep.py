@@ -1,0 +1,89 @@
+"""What a server does beside the calls: it erases, keeps the index, and works in the background.
+
+Loaded and begun after the first calls: on a busy machine each of them would wait for everything that is loaded before.
+"""
+
+import logging
+
+import anyio
+import anyio.to_thread
+
+from layerlore.memory.deleting import erase_expired
+from layerlore.memory.engine import Engine
+from layerlore.memory.erasing import finish_erasures, rewrite_if_owed
+from layerlore.memory.reindexing import rebuild_old
+from layerlore.memory.runs import expire_runs
+from layerlore.memory.vector_writing import VectorWriter
+from layerlore.server.actions.by_tool import load_all
+from layerlore.server.interpreter import keep_what_is_loaded
+from layerlore.server.runtime import Runtime
+from layerlore.storage.errors import LayerloreError
+
+log = logging.getLogger(__name__)
+
+ERASE_EVERY_SECONDS = 60.0
+LOADED_SECONDS = 10.0
+"""After so long everything is loaded that a server ever loads, an embedder included."""
+
+
+async def keep_up(runtime: Runtime) -> None:
+    """Do all of it, until cancelled. Raises nothing."""
+    engine = runtime.engine
+    if engine.embedding is not None:
+        engine.embedding.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_erase_now_and_then, engine)
+        if runtime.settings.memory == "on":
+            tasks.start_soon(_keep_index, engine)
+            tasks.start_soon(_do_jobs, runtime)
+        await anyio.to_thread.run_sync(engine.tokens.complete)
+        await load_all()
+        await anyio.sleep(LOADED_SECONDS)
+        keep_what_is_loaded()
+
+
+async def _do_jobs(runtime: Runtime) -> None:
+    worker = await runtime.worker()
+    await worker.run()
+
+
+async def _keep_index(engine: Engine) -> None:
+    """Keep words and vectors of what is stored up to date."""
+    if engine.embedding is None:
+        await _rebuild_old(engine)
+        return
+    # It begins with all that lacks a vector, also what was written meanwhile.
+    await VectorWriter(engine, engine.embedding, engine.new_id()).run()
+
+
+async def _rebuild_old(engine: Engine) -> None:
+    try:
+        await rebuild_old(engine)
+    except LayerloreError as error:
+        log.warning("some messages are still indexed by older rules, until the next start: %s", error)
+    except Exception:
+        log.exception("some messages are still indexed by older rules, until the next start")
+
+
+async def _erase_now_and_then(engine: Engine) -> None:
+    while True:
+        try:
+            await _erase(engine)
+        except Exception:
+            log.exception("what was deleted long ago could not be erased; it is tried again")
+        await anyio.sleep(ERASE_EVERY_SECONDS)
+
+
+async def _erase(engine: Engine) -> None:
+    """Erase what an interrupted erasure left, what was deleted long enough ago and runs that have expired, and, on
+    SQLite, the bytes that erased rows left in the file."""
+    rows = await finish_erasures(engine)
+    if rows:
+        log.info("finished an erasure that was interrupted: %d rows", rows)
+    erased = await erase_expired(engine)
+    if erased:
+        log.info("erased %d deletes for good", erased)
+    expired = await expire_runs(engine)
+    if expired:
+        log.info("removed %d runs whose checkpoints had expired", expired)
+    await rewrite_if_owed(engine)

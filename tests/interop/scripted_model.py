@@ -1,0 +1,179 @@
+"""A model that calls tools by a script, as a server that OpenAI's and Gemini's clients take for their own.
+
+It speaks chat completions (whole or streamed), responses, and Gemini's generateContent. Each request gets the next
+step of the script; when that is done, the last words. What it was asked is kept, for a test to look at.
+"""
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool, and what the model says to it."""
+
+    tool: str
+    arguments: Json
+
+
+@dataclass
+class ScriptedModel:
+    """``last_words`` end the conversation; ``last_tool``: as an argument of this tool, for agents that end so.
+
+    ``gives_all``: as if every argument was required, those that it does not mean are given as what says nothing."""
+
+    script: list[Call]
+    last_words: str
+    last_tool: str = ""
+    gives_all: bool = False
+    requests: list[Json] = field(default_factory=list)
+    url: str = ""
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools that the model was offered."""
+        declared: list[Json] = self.requests[0].get("tools", [])
+        if any("functionDeclarations" in each for each in declared):
+            return [tool["name"] for each in declared for tool in each["functionDeclarations"]]
+        return [each["function"]["name"] if "function" in each else each["name"] for each in declared]
+
+    @property
+    def results(self) -> list[str]:
+        """What the model was told after each of its calls."""
+        rounds = (
+            next(request[key] for key in ("messages", "input", "contents") if key in request)
+            for request in self.requests
+        )
+        return [json.dumps(told[-1], ensure_ascii=False) for told in rounds][1:]
+
+    def step(self, request: Json) -> Call | None:
+        """What the model does next: a call, or None for its last words."""
+        self.requests.append(request)
+        made = len(self.requests) - 1
+        if made < len(self.script):
+            call = self.script[made]
+            return Call(call.tool, _neutral_of(request, call.tool) | call.arguments) if self.gives_all else call
+        return Call(self.last_tool, {"answer": self.last_words}) if self.last_tool else None
+
+    def chat(self, request: Json) -> Json:
+        call = self.step(request)
+        message: Json = {"role": "assistant", "content": None if call else self.last_words}
+        if call:
+            function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
+            message["tool_calls"] = [{"index": 0, "id": self._id, "type": "function", "function": function}]
+        choice = {"index": 0, "finish_reason": "tool_calls" if call else "stop", "message": message}
+        return {
+            "id": f"chat-{self._id}",
+            "object": "chat.completion",
+            "created": 1,
+            "model": request["model"],
+            "choices": [choice],
+            "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+        }
+
+    def respond(self, request: Json) -> Json:
+        call = self.step(request)
+        item: Json = {"type": "message", "id": f"msg_{self._id}", "status": "completed", "role": "assistant"}
+        if call:
+            arguments = json.dumps(call.arguments)
+            item = {"type": "function_call", "id": f"fc_{self._id}", "status": "completed", "call_id": self._id}
+            item |= {"name": call.tool, "arguments": arguments}
+        else:
+            item["content"] = [{"type": "output_text", "text": self.last_words, "annotations": []}]
+        details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        return {
+            "id": f"resp_{self._id}",
+            "object": "response",
+            "created_at": 1,
+            "status": "completed",
+            "model": request["model"],
+            "output": [item],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2, **details},
+        }
+
+    def generate(self, request: Json) -> Json:
+        call = self.step(request)
+        part: Json = (
+            {"functionCall": {"name": call.tool, "args": call.arguments}} if call else {"text": self.last_words}
+        )
+        return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}]}
+
+    @property
+    def _id(self) -> str:
+        return f"call_{len(self.requests)}"
+
+    def answer(self, path: str, request: Json) -> tuple[str, bytes]:
+        """The content's type and the body of an answer."""
+        if path.endswith("/responses"):
+            return "application/json", json.dumps(self.respond(request)).encode()
+        if path.endswith(":generateContent"):
+            return "application/json", json.dumps(self.generate(request)).encode()
+        if not path.endswith("/chat/completions"):
+            raise LookupError(f"no {path} here")
+        whole = self.chat(request)
+        if not request.get("stream"):
+            return "application/json", json.dumps(whole).encode()
+        return "text/event-stream", b"".join(_streamed(whole))
+
+
+def _neutral_of(request: Json, tool: str) -> Json:
+    """Every argument of a tool with its default, else nothing of its type."""
+    nothing = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+    (declared,) = (each["function"] for each in request["tools"] if each["function"]["name"] == tool)
+    schemas = declared["parameters"]["properties"].items()
+    return {name: schema.get("default", nothing[schema["type"]]) for name, schema in schemas}
+
+
+def _streamed(whole: Json) -> Iterator[bytes]:
+    """A chat's answer in three pieces: what is said, why it ends, what it cost."""
+    (choice,) = whole["choices"]
+    said = {"index": 0, "delta": choice["message"], "finish_reason": None}
+    ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    shared = {**whole, "object": "chat.completion.chunk"}
+    for choices, usage in (([said], None), ([ended], None), ([], whole["usage"])):
+        yield b"data: " + json.dumps({**shared, "choices": choices, "usage": usage}).encode() + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+@contextlib.contextmanager
+def scripted_model(*script: Call, last_words: str, **options: Any) -> Iterator[ScriptedModel]:
+    """A server of its own on a free port, gone afterwards."""
+    model = ScriptedModel(list(script), last_words, **options)
+
+    class Handling(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            try:
+                status, (kind, body) = 200, model.answer(self.path.partition("?")[0], request)
+            except LookupError as error:
+                status, kind, body = 404, "text/plain", str(error).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handling)
+    server.daemon_threads = True
+    model.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield model
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
