@@ -30,6 +30,7 @@ with warnings.catch_warnings():
 
 sys.path.insert(0, str(Path(__file__).with_name("doubles")))
 
+from lent_schemas import LentSchemas
 
 # How long an example takes says more about what else the machine does than about us.
 settings.register_profile("layerlore", deadline=None)
@@ -92,18 +93,27 @@ def as_role(admin_url: str, name: str) -> str:
     return f"{scheme}://{name}:{name}@{host}/{name}" + (f"?{query}" if query else "")
 
 
+@pytest.fixture(scope="session")
+def lent_schemas(postgres_admin_url: str, postgres_server_url: str) -> Iterator[LentSchemas]:
+    schemas = LentSchemas(postgres_admin_url, postgres_server_url)
+    yield schemas
+    schemas.close()
+
+
 @pytest.fixture
-async def postgres_url(postgres_server_url: str) -> AsyncIterator[str]:
-    """An empty schema of its own for each test."""
-    schema = f"t_{uuid.uuid4().hex[:12]}"
-    connection = await asyncpg.connect(postgres_server_url)
-    try:
-        await connection.execute(f"CREATE SCHEMA {schema}")
-        joined = "&" if "?" in postgres_server_url else "?"
-        yield f"{postgres_server_url}{joined}search_path={schema}"
-        await connection.execute(f"DROP SCHEMA {schema} CASCADE")
-    finally:
-        await connection.close()
+def postgres_url(lent_schemas: LentSchemas) -> Iterator[str]:
+    """A migrated schema without rows, for each test."""
+    schema = lent_schemas.migrated()
+    yield lent_schemas.url(schema)
+    lent_schemas.give_back(schema)
+
+
+@pytest.fixture
+def empty_postgres_url(lent_schemas: LentSchemas) -> Iterator[str]:
+    """A schema without a table, for each test."""
+    schema = lent_schemas.empty()
+    yield lent_schemas.url(schema)
+    lent_schemas.give_back(schema)
 
 
 @pytest.fixture

@@ -16,6 +16,13 @@ from layerlore.storage.statements import Dialect
 
 from .building import ANA, NOW, draft, having, only, say
 
+
+@pytest.fixture
+def postgres_url(empty_postgres_url: str) -> str:
+    """Here the tables are made by the tests."""
+    return empty_postgres_url
+
+
 pytestmark = pytest.mark.anyio
 
 LAST_OF_THE_FORMER_NAME = 10

@@ -20,6 +20,13 @@ from layerlore.storage.transaction import Database
 from .building import ANA, draft, execute, having, only, rows, say, seqs
 from .conftest import Forking
 
+
+@pytest.fixture
+def postgres_url(empty_postgres_url: str) -> str:
+    """Here the tables are made by the tests."""
+    return empty_postgres_url
+
+
 pytestmark = pytest.mark.anyio
 FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 

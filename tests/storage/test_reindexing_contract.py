@@ -15,6 +15,13 @@ from layerlore.storage.transaction import Database
 from .building import ANA, BEN, NOW, draft, drop, execute, having, indexed, only, rows, say, search_text, uid
 from .vectoring import embed_all, pending
 
+
+@pytest.fixture
+def postgres_url(empty_postgres_url: str) -> str:
+    """Here the tables are made by the tests."""
+    return empty_postgres_url
+
+
 pytestmark = pytest.mark.anyio
 
 

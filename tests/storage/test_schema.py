@@ -14,6 +14,13 @@ from layerlore.storage.journal_table import journal
 from layerlore.storage.migrations.runner import migrate_postgres, migrate_sqlite
 from layerlore.storage.tables import metadata, search_rows, search_vectors
 
+
+@pytest.fixture
+def postgres_url(empty_postgres_url: str) -> str:
+    """Here the tables are made by the tests."""
+    return empty_postgres_url
+
+
 pytestmark = pytest.mark.anyio
 
 Catalogue = dict[str, list[tuple[Any, ...]]]
