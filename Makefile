@@ -9,6 +9,12 @@ demo: .venv/.ready
 test: .venv/.ready
 	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
 
+# What is long: random trials by the thousand, whole matrices, kills, the image, the benchmarks on little input. SEED
+# gives the number that the trials begin with; each run takes another one and prints it.
+.PHONY: soak
+soak: .venv/.ready
+	LAYERLORE_SOAK=$${SEED:-$$(date +%s)} .venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
+
 # Clients and checkers that others wrote, each in its locked version; without a network once they are installed.
 interop: .venv/.ready
 	@scripts/setup-interop

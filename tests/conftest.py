@@ -11,7 +11,7 @@ import sys
 import tempfile
 import uuid
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -35,6 +35,47 @@ from lent_schemas import LentSchemas
 # How long an example takes says more about what else the machine does than about us.
 settings.register_profile("layerlore", deadline=None)
 settings.load_profile("layerlore")
+
+
+SOAKING = "LAYERLORE_SOAK"
+"""Set by ``make soak`` to the number that its random trials begin with."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "soak: long: only `make soak` runs it")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what is long, or draws trials, for a soak; and all but what is long for every other run."""
+
+    def long(item: pytest.Item) -> bool:
+        return item.get_closest_marker("soak") is not None
+
+    def wanted(item: pytest.Item) -> bool:
+        if SOAKING in os.environ:
+            return long(item) or "trials" in getattr(item, "fixturenames", ())
+        return not long(item)
+
+    left_out = [item for item in items if not wanted(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if wanted(item)]
+
+
+def pytest_report_header() -> str | None:
+    return f"trials begin with {os.environ[SOAKING]}" if SOAKING in os.environ else None
+
+
+@pytest.fixture
+def trials() -> Callable[..., range]:
+    """The seeds of random trials: the same few in every run of the tests, many others in each soak."""
+
+    def drawn(few: int, *, soak: int) -> range:
+        if SOAKING not in os.environ:
+            return range(few)
+        begin = int(os.environ[SOAKING])
+        return range(begin, begin + soak)
+
+    return drawn
 
 
 def pytest_collection_finish() -> None:

@@ -93,7 +93,7 @@ async def play(folder: Path, mode: Any) -> Book:
     return book
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.soak)])
 async def test_an_agent_of_thirty_turns_and_two_kills_finds_all_as_it_was_acknowledged(
     tmp_path: Path, mode: Any
 ) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from benchmarks.durability import amiss
 from benchmarks.kill_trials import Kills, kill_figures
 from benchmarks.stored import Stored
@@ -9,6 +11,7 @@ from benchmarks.stored import Stored
 Runs = dict[str, Any]
 
 
+@pytest.mark.soak
 def test_calls_prints_each_call_on_each_transport_beside_the_no_op_call(runs: Runs) -> None:
     _, figures = runs["calls"].result()
     found = [row for row in runs["calls"].rows() if row[0] in ("stdio", "http")]
@@ -22,6 +25,7 @@ def test_calls_prints_each_call_on_each_transport_beside_the_no_op_call(runs: Ru
     assert all(call["commit"]["p50_ms"] > 0 for call in figures["calls"] if call["call"] == "add")
 
 
+@pytest.mark.soak
 def test_calls_prints_starts_and_memory_and_calls_of_eight_clients(runs: Runs) -> None:
     printed, figures = runs["calls"].result()
     assert [row[0] for row in runs["calls"].rows() if row[0] in ("layerlore", "no-op")] == ["layerlore", "no-op"] * 2
@@ -33,6 +37,7 @@ def test_calls_prints_starts_and_memory_and_calls_of_eight_clients(runs: Runs) -
     assert figures["resident_mb"] > 0
 
 
+@pytest.mark.soak
 def test_calls_times_recall_alone_and_in_a_store_that_others_filled(runs: Runs) -> None:
     printed, figures = runs["calls"].result()
     found = [row[:3] for row in runs["calls"].rows() if row[0].startswith("stdio, ")]
@@ -41,11 +46,13 @@ def test_calls_times_recall_alone_and_in_a_store_that_others_filled(runs: Runs) 
     assert "40 messages filled in" in printed
 
 
+@pytest.mark.soak
 def test_calls_waits_until_every_message_has_its_vector(runs: Runs) -> None:
     printed, _ = runs["calls"].result()
     assert "VECTORS ARE MISSING" not in printed
 
 
+@pytest.mark.soak
 def test_context_prints_its_cost_by_length_and_what_a_cache_could_reuse(runs: Runs) -> None:
     printed, figures = runs["context"].result()
     assert [row[0] for row in runs["context"].rows() if row[0] in ("20", "60")] == ["20", "60"]
@@ -56,6 +63,7 @@ def test_context_prints_its_cost_by_length_and_what_a_cache_could_reuse(runs: Ru
     assert "What a prompt cache could reuse, 5 turns" in printed
 
 
+@pytest.mark.soak
 def test_noisy_tenant_prints_what_quiet_ones_notice_and_that_the_noise_was_refused(runs: Runs) -> None:
     printed, figures = runs["noisy_tenant"].result()
     rounds = ["nobody", "the noisy one, closed", "the noisy one, open"]
@@ -69,6 +77,7 @@ def test_noisy_tenant_prints_what_quiet_ones_notice_and_that_the_noise_was_refus
     assert figures["noisy"]["open"]["dropped"] > 0
 
 
+@pytest.mark.soak
 def test_durability_counts_kills_and_finds_every_acknowledged_message_again(runs: Runs) -> None:
     printed, figures = runs["durability"].result()
     kills = figures["kill -9"]
@@ -79,6 +88,7 @@ def test_durability_counts_kills_and_finds_every_acknowledged_message_again(runs
     assert "Nothing was lost" in printed
 
 
+@pytest.mark.soak
 def test_durability_runs_several_processes_and_prints_their_latencies(runs: Runs) -> None:
     printed, figures = runs["durability"].result()
     shared = figures["several processes"]

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
 
 
+@pytest.mark.soak
 def test_compression_prints_ratios_and_what_is_kept_of_the_run_and_of_each_set(runs: Runs) -> None:
     printed, figures = runs["compression"].result()
     assert list(figures) == ["extractive", NAME]
@@ -34,6 +35,7 @@ def test_compression_prints_ratios_and_what_is_kept_of_the_run_and_of_each_set(r
         assert thinker["figures"]["set"]["found"]["values"] == 0
 
 
+@pytest.mark.soak
 def test_compression_keeps_every_planted_value_of_a_short_run_in_extracts(runs: Runs) -> None:
     _, figures = runs["compression"].result()
     planted = figures["extractive"]["planted"]
@@ -103,6 +105,7 @@ async def test_everything_that_was_said_is_noted_but_the_closing_words(chat: Sta
     assert done.failures == 0
 
 
+@pytest.mark.soak
 def test_a_model_behind_a_server_is_asked_and_its_failures_are_told(tmp_path: Path) -> None:
     note = {"marker": "info", "text": "So it goes on.", "from_seq": 1, "to_seq": 1, "refers_to": None, "details": []}
     observed = {"observations": [note], "nothing_to_note": False, "current_task": None, "next_step": None}

@@ -29,6 +29,7 @@ async def figures(tmp_path: Path, database_url: str, *arguments: str) -> tuple[i
     return done.returncode, json.loads(file.read_text(encoding="utf-8"))
 
 
+@pytest.mark.soak
 async def test_workers_that_are_killed_and_stopped_lose_nothing_and_do_nothing_twice(
     tmp_path: Path, database_url: str
 ) -> None:
@@ -40,6 +41,7 @@ async def test_workers_that_are_killed_and_stopped_lose_nothing_and_do_nothing_t
     assert found["calls of the model"] >= found["effects"] / 2
 
 
+@pytest.mark.soak
 async def test_leases_without_a_fence_fail_the_same_check(tmp_path: Path, database_url: str) -> None:
     code, found = await figures(tmp_path, database_url, "--kills", "0", "--stops", "14", "--without-fence")
     assert code == 1

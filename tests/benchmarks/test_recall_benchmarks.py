@@ -33,6 +33,7 @@ def found_by(rows: list[list[str]], category: str) -> dict[str, list[str]]:
     return {row[1]: row[2:] for row in rows if row[0] == category and len(row) == len(scores.HEADER)}
 
 
+@pytest.mark.soak
 def test_recall_prints_how_much_of_the_evidence_each_system_found_by_category(runs: Runs) -> None:
     rows = runs["recall"].rows()
     assert list(found_by(rows, "overall")) == ["layerlore", BM25, BM25_DATED, RRF]
@@ -40,12 +41,14 @@ def test_recall_prints_how_much_of_the_evidence_each_system_found_by_category(ru
     assert found_by(rows, "overall")["layerlore"] == ["3", *["1.000"] * 6]
 
 
+@pytest.mark.soak
 def test_recall_keeps_adversarial_questions_out_of_the_overall_figures(runs: Runs) -> None:
     _, figures = runs["recall"].result()
     assert found_by(runs["recall"].rows(), "5 (adversarial, reported apart)")["layerlore"][0] == "1"
     assert set(figures["set"]["systems"]["layerlore"]["categories"]) == {"1", "2"}
 
 
+@pytest.mark.soak
 def test_recall_without_an_embedder_fuses_nothing(runs: Runs) -> None:
     printed, figures = runs["recall-words"].result()
     assert list(figures["set"]["systems"]) == ["layerlore", BM25, BM25_DATED]
@@ -53,6 +56,7 @@ def test_recall_without_an_embedder_fuses_nothing(runs: Runs) -> None:
     assert figures["set"]["vectors"] == 0
 
 
+@pytest.mark.soak
 def test_recall_says_what_was_loaded_and_how_long_a_question_took(runs: Runs) -> None:
     printed, figures = runs["recall"].result()
     assert "2 conversations, 4 messages loaded in" in printed
@@ -60,6 +64,7 @@ def test_recall_says_what_was_loaded_and_how_long_a_question_took(runs: Runs) ->
     assert 0 < figures["set"]["question_ms"]["p50"] <= figures["set"]["question_ms"]["p95"]
 
 
+@pytest.mark.soak
 def test_recall_waits_until_every_message_has_its_vector(runs: Runs) -> None:
     printed, figures = runs["recall"].result()
     assert figures["set"]["vectors"] == 4
@@ -67,6 +72,7 @@ def test_recall_waits_until_every_message_has_its_vector(runs: Runs) -> None:
     assert "answers by words alone: 0" in printed
 
 
+@pytest.mark.soak
 def test_recall_prints_for_each_floor_how_many_absent_questions_it_rejects(runs: Runs) -> None:
     _, figures = runs["recall"].result()
     points = [row for row in runs["recall"].rows() if len(row) == len(absent.HEADER) and row[0][:2] == "0."]
@@ -77,6 +83,7 @@ def test_recall_prints_for_each_floor_how_many_absent_questions_it_rejects(runs:
     assert (first["absent_nothing"], first["recall_lost"]) == (0.0, 0.0)
 
 
+@pytest.mark.soak
 def test_multilingual_asks_every_store_in_every_language(runs: Runs) -> None:
     _, figures = runs["multilingual"].result()
     overall = figures["overall"]
@@ -87,6 +94,7 @@ def test_multilingual_asks_every_store_in_every_language(runs: Runs) -> None:
     assert all(row[-2] in ("hold", "miss") for row in shown)
 
 
+@pytest.mark.soak
 def test_nearest_compares_with_an_exact_scan_and_says_which_sizes_there_is_no_text_for(runs: Runs) -> None:
     printed, figures = runs["nearest"].result()
     (only,) = figures

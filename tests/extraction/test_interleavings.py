@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -136,12 +136,11 @@ async def in_memory() -> AsyncIterator[Database]:
     await database.close()
 
 
-@pytest.mark.parametrize("first", range(0, 1000, 250))
-async def test_a_thousand_interleavings_neither_skip_nor_resurrect_a_message(in_memory: Database, first: int) -> None:
-    for seed in range(first, first + 250):
+async def test_no_interleaving_skips_or_resurrects_a_message(in_memory: Database, trials: Callable[..., range]) -> None:
+    for seed in trials(100, soak=1000):
         await Interleaving(Talk.on(in_memory, RULES, resource=str(seed)), seed).run()
 
 
-async def test_interleavings_on_both_databases(database: Database) -> None:
-    for seed in range(2000, 2030):
+async def test_interleavings_on_both_databases(database: Database, trials: Callable[..., range]) -> None:
+    for seed in trials(10, soak=100):
         await Interleaving(Talk.on(database, RULES, resource=str(seed)), seed).run()

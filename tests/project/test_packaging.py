@@ -67,6 +67,7 @@ def test_every_direct_dependency_has_its_line_in_the_decisions() -> None:
         assert name in decisions, name
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(os.name == "nt", reason="the image is built on Linux")
 def test_the_steps_of_the_image_build_an_installation_that_serves(tmp_path: Path) -> None:
     """No container engine is needed: the build stage's steps are run in order, in a clean folder."""

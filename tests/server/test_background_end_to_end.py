@@ -31,15 +31,16 @@ QUICK = {"LLM__TIMEOUT_SECONDS": "2", "LLM__CONCURRENCY": "4"}
 A_FEW = ("closed without an answer", "an error there", "cut off in silence", REFUSED, "an invented quote")
 
 
+@pytest.mark.soak
 async def test_whatever_a_model_does_its_jobs_are_done_once_it_behaves(tmp_path: Path) -> None:
     with fake_openai() as fake:
         await shown_and_mended(fake, tmp_path, f"sqlite:///{tmp_path}/memory.db", ways(fake))
 
 
-async def test_and_so_on_postgres(tmp_path: Path, postgres_url: str) -> None:
+async def test_and_so_on_both_databases(tmp_path: Path, database_url: str) -> None:
     with fake_openai() as fake:
         found = ways(fake)
-        await shown_and_mended(fake, tmp_path, postgres_url, {name: found[name] for name in A_FEW})
+        await shown_and_mended(fake, tmp_path, database_url, {name: found[name] for name in A_FEW})
 
 
 async def shown_and_mended(fake: FakeOpenAI, folder: Path, url: str, told: dict[str, Way]) -> None:

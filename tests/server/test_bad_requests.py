@@ -176,10 +176,13 @@ async def test_each_of_them_is_answered_and_the_server_still_serves(transport: s
     assert wrong == []
 
 
-async def test_six_hundred_generated_ones_are_answered_on_every_transport_in_both_eras(tmp_path: Path) -> None:
+async def test_generated_ones_are_answered_on_every_transport_in_both_eras(
+    tmp_path: Path, trials: Callable[..., range]
+) -> None:
+    drawn = trials(120, soak=10_000)
     total = Tally()
-    for tally in (await run(tmp_path, 600, seed=7)).values():
+    for tally in (await run(tmp_path, len(drawn), seed=drawn[0])).values():
         total += tally
     assert total.amiss() == {}
-    assert total.sent > 600
-    assert total.answers - total.errors > 50  # some of them are good
+    assert total.sent > len(drawn)
+    assert total.answers - total.errors > len(drawn) // 12  # some of them are good

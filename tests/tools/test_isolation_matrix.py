@@ -45,7 +45,7 @@ async def attacked(url: str, owner_url: str, *tools: str) -> Found:
         return await matrix.run(owner_url, tools=tools)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
 def urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """The database as the role that serves has it, and as its owner does."""
     if request.param == "sqlite":
@@ -61,6 +61,7 @@ async def test_no_handle_of_another_gets_anything_out_of_anything(urls: tuple[st
     assert found.calls > TRIED
 
 
+@pytest.mark.soak
 def test_the_same_holds_where_no_statement_asks_for_a_scope(postgres_admin_url: str) -> None:
     """In a process of its own, whose stores are made without their conditions; there it is also shown to fail."""
     doubles = HERE.parents[1] / "doubles"
