@@ -11,7 +11,7 @@ from layerlore.storage.tables import threads
 from .isolation_matrix import VICTIM, Matrix
 from .isolation_world import Person, world
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 
 
 @pytest.fixture(autouse=True)
