@@ -18,7 +18,7 @@ from layerlore.extraction.chat.structured import Form, Wrong, form_for, in_words
 from layerlore.memory.embedding.fitting import fit
 from layerlore.memory.embedding.worker import Worker
 from layerlore.memory.json_schema import check_schema
-from layerlore.memory.litellm_loading import load_litellm
+from layerlore.memory.litellm_loading import lacks_address, load_litellm
 from layerlore.prompts import render
 from layerlore.storage.records import Json
 
@@ -185,7 +185,10 @@ class LitellmChat:
         if key := self._key_for(model):
             options["api_key"] = key
         try:
+            self._check_address(litellm, model)
             answered = litellm.completion(model=model, messages=talk, **options)
+        except ThinkingFailed:
+            raise
         except Exception as error:  # noqa: BLE001 - litellm passes on what its providers' libraries raise
             raise failed(model, error) from None
         reply = read_reply(model, talk, answered, self._most_tokens * CHARACTERS_A_TOKEN)
@@ -193,6 +196,16 @@ class LitellmChat:
             return Turn(reply, read_answer(reply.text, schema), None)
         except Wrong as wrong:
             return Turn(reply, None, wrong)
+
+    def _check_address(self, litellm: Any, model: str) -> None:
+        """Raises ThinkingFailed where litellm would choose an address that nobody named."""
+        if "api_base" not in self._options and lacks_address(litellm, model):
+            raise ThinkingFailed(
+                f"{model}: it has no address: set llm.api_base",
+                retryable=True,
+                retry_after_ms=SETUP_PAUSE_MS,
+                of_setup=True,
+            )
 
     def _tokens_for(self, litellm: Any, model: str) -> int:
         known = litellm.model_cost.get(model) or litellm.model_cost.get(model.partition("/")[2]) or {}

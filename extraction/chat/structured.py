@@ -18,8 +18,6 @@ _KEPT = frozenset(
     {"type", "properties", "required", "items", "enum", "anyOf", "additionalProperties", "description", "$ref", "$defs"}
 )
 _SCHEMAS_BY_NAME = ("properties", "$defs")
-# Providers that litellm would ask over the network what their models can do; all of these take a schema.
-_LOCAL = ("ollama", "ollama_chat")
 
 
 class Wrong(Exception):
@@ -47,7 +45,7 @@ def in_words(schema: Json) -> Form:
 def form_for(litellm: Any, model: str, schema: Json) -> Form:
     """The schema for models that litellm says can be held to one; the words alone for those that cannot; and both where
     litellm knows the provider but not the model, such as a server of one's own."""
-    if model.partition("/")[0] not in _LOCAL and litellm.supports_response_schema(model=model):
+    if litellm.supports_response_schema(model=model):
         return Form(_response_format(schema), "")
     words = in_words(schema)
     known = litellm.get_supported_openai_params(model=model) or ()

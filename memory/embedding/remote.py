@@ -10,7 +10,7 @@ import numpy as np
 
 from layerlore.memory.embedding.fitting import fit, unit_rows
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
-from layerlore.memory.litellm_loading import load_litellm
+from layerlore.memory.litellm_loading import lacks_address, load_litellm
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,14 @@ class RemoteEmbedder:
         self.dimension = dimensions
         # e5 and its kind were trained with a low temperature, which leaves all cosines between 0.7 and 1.
         self.squeezed = "e5" in model.lower().replace("/", "-").replace("_", "-").split("-")
-        self._options: dict[str, Any] = {"model": model, "timeout": timeout_seconds, "max_retries": 0, "num_retries": 0}
+        self._options: dict[str, Any] = {
+            "model": model,
+            "timeout": timeout_seconds,
+            "max_retries": 0,
+            "num_retries": 0,
+            # Not every provider knows encoding_format, which others need: Ollama has one form only.
+            "drop_params": True,
+        }
         if dimensions:
             self._options |= {"dimensions": dimensions, "allowed_openai_params": ["dimensions"]}
         if api_base:
@@ -102,7 +109,11 @@ class RemoteEmbedder:
         litellm = load_litellm()
         for pause in (*self._retry_pauses, None):
             try:
+                if "api_base" not in self._options and lacks_address(litellm, self._options["model"]):
+                    raise EmbeddingFailed(f"{self.name}: it has no address: set embedding.api_base")
                 return litellm.embedding(input=texts, encoding_format="float", **self._options)
+            except EmbeddingFailed:
+                raise
             except Exception as error:  # noqa: BLE001 - litellm passes on what its providers' libraries raise
                 failed, again = self._failed(error)
                 if pause is None or not again:

@@ -2,11 +2,8 @@
 
 import json
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -341,42 +338,3 @@ async def test_requests_that_never_end_are_not_piled_up(fake: FakeOpenAI) -> Non
     assert str(error) == f"{LISTED}: 8 requests were given up and have not ended"
     assert error.retryable
     assert len(fake.requests) == 9
-
-
-QUIET = """
-import json, os, socket, sys, threading
-hosts = []
-connect = socket.socket.connect
-socket.socket.connect = lambda self, to: (hosts.append(to), connect(self, to))[1]
-import anyio
-from layerlore.extraction.chat.automatic import Models
-from layerlore.extraction.chat.choosing import chat
-from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.port import ThinkingFailed
-from layerlore.extraction.kind import Material
-before = [name for name in ("litellm", "jinja2", "openai") if name in sys.modules]
-material = Material("i", "c", {"type": "object"}, "x/1", None)
-async def main():
-    for name in ("openai/some-model", "nonsense"):
-        try:
-            await LitellmChat(Models({"title": name}), api_base=sys.argv[1]).answer("title", material)
-        except ThinkingFailed as error:
-            pass
-anyio.run(main)
-hosts = sorted({to[1] for to in hosts})
-json.dump({"before": before, "hosts": hosts, "found": os.environ.get("FROM_A_FILE")}, sys.stderr)
-"""
-
-
-def test_litellm_is_loaded_late_and_speaks_to_nobody_else(fake: FakeOpenAI, tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("FROM_A_FILE=read\n")
-    program = tmp_path / "program.py"
-    program.write_text(QUIET)
-    done = subprocess.run(
-        [sys.executable, str(program), fake.url], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=True
-    )
-    assert done.stdout == ""
-    report = json.loads(done.stderr.splitlines()[-1])
-    assert report["before"] == []
-    assert report["hosts"] == [int(fake.url.rpartition(":")[2].partition("/")[0])]
-    assert report["found"] is None

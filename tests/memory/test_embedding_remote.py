@@ -1,13 +1,9 @@
 """Remote embedders: litellm itself, against a server that answers as told."""
 
-import json
 import logging
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -192,34 +188,3 @@ async def test_a_remote_model_that_hangs_costs_a_query_its_patience_only(fake: F
     assert found is not None, reason
     fake.closing.set()
     await service.close()
-
-
-QUIET = """
-import json, os, socket, sys, threading
-hosts = []
-connect = socket.socket.connect
-socket.socket.connect = lambda self, to: (hosts.append(to), connect(self, to))[1]
-from layerlore.memory.embedding.remote import RemoteEmbedder
-before = "litellm" in sys.modules
-embedder = RemoteEmbedder("openai/some-model", api_base=sys.argv[1], timeout_seconds=20.0)
-embedder.embed(["a"])
-try:
-    RemoteEmbedder("nonsense").embed(["a"])
-except Exception as error:
-    pass
-json.dump({"before": before, "hosts": [to[1] for to in hosts], "found": os.environ.get("FROM_A_FILE")}, sys.stderr)
-"""
-
-
-def test_litellm_is_loaded_late_and_speaks_to_nobody_else(fake: FakeOpenAI, tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("FROM_A_FILE=read\n")
-    program = tmp_path / "program.py"
-    program.write_text(QUIET)
-    done = subprocess.run(
-        [sys.executable, str(program), fake.url], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=True
-    )
-    assert done.stdout == ""
-    report = json.loads(done.stderr.splitlines()[-1])
-    assert report["before"] is False
-    assert set(report["hosts"]) == {int(fake.url.rpartition(":")[2].partition("/")[0])}
-    assert report["found"] is None

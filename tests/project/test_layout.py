@@ -42,7 +42,7 @@ LATE_IMPORTS = {
     "storage.database": 1,
     "storage.sqlite_driver": 1,
     "memory.embedding.minilm": 1,
-    "memory.litellm_loading": 1,
+    "memory.litellm_loading": 2,
     "prompts": 2,
 }
 BANNED_WORDS = ("manager", "handler", "helper", "utils", "common")
