@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from layerlore.memory.engine import Engine
+from layerlore.memory.quoting import without_turns
 from layerlore.storage.jobs import Claim, Fenced, Kind
 from layerlore.storage.records import Json
 from layerlore.storage.transaction import Tx
@@ -52,6 +53,10 @@ class Material:
     basis: Any
     beside: frozenset[str] = frozenset()
     silent: bool = False
+
+    def __post_init__(self) -> None:
+        # Whoever serves the model may read the signs of its chat template in what it is given.
+        object.__setattr__(self, "content", without_turns(self.content))
 
 
 class JobKind(Protocol):

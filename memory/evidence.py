@@ -32,7 +32,8 @@ _TELLING = 200
 
 _QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
 _DASHES = "-‐‑‒–—―−﹘﹣-"
-_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-")}
+# The last are what a model reads a "(" for, where they open something.
+_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(", "[": "("}
 
 
 @dataclass(frozen=True, slots=True)

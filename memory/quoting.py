@@ -6,11 +6,15 @@ close a block nor begin one, nor pass for a line of ours. What is stored stays a
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_args
 
-_OPENS = "‹"
-"""Stands for the sign that opens a tag, where the tag looks like one of ours."""
+from layerlore.memory.look_alikes import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, Names
+
+_OPENS = "("
+"""Stands for the sign or the bracket that opens what looks like a mark of ours, or like a sign of a chat template. It
+looks like neither."""
 
 Tag = Literal[
     "predefined-messages",
@@ -50,23 +54,20 @@ _FIRST_JOINED = "\u0590"
 _FIRST_SYMBOL = "\u2000"
 _KEYCAPS = "#*0123456789©®"
 
-_OPENERS = "<＜﹤〈⟨〈❮❰˂ᐸ⧼≺"
-_BRACKETS = "[［﹝⁅"
-_SLASHES = "/／⁄∕⧸╱"
-_OPENER = re.compile(rf"[&＆{_OPENERS}]")
-_BRACKET = re.compile(rf"[{re.escape(_BRACKETS)}]")
+_OPENER = re.compile(rf"[&＆{re.escape(OPENERS)}]")
+_BRACKET = re.compile(rf"[{re.escape(BRACKETS)}]")
 _ENTITY = re.compile(r"&(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
-# Each place can be matched in one way only: a long run of spaces takes time in proportion to it, not to its square.
-_GAP = rf"[\s{_HIDDEN}]*"
-_BEFORE_NAME = re.compile(rf"{_GAP}(?:[{_SLASHES}]{_GAP})?")
-_SEPARATOR = rf"[-_\s{_HIDDEN}]{{0,9}}"
-_NAMES = "|".join(_SEPARATOR.join(f"[{_HIDDEN}]*".join(word) for word in name.split("-")) for name in _OURS)
-# How chat templates write the ends of turns.
-_TEMPLATE = re.compile(r"\|\w{1,40}\|>")
-_MARK = re.compile(r"layerlore\b", re.IGNORECASE)
-_PART = re.compile(r"tool[-_\s]+(?:call|result|error)\b", re.IGNORECASE)
-# More than the longest of them has, with what may stand between its letters.
-_LONGEST = 120
+# How chat templates write what begins and ends turns, as tags and in brackets. Those with bars are in _sign.
+_TURNS = (
+    *("bos", "eos", "bos-token", "eos-token", "sop", "eop", "sys", "think", "extra-id-0", "extra-id-1"),
+    *("start-of-turn", "end-of-turn", "end-of-utterance", "tool-call", "tool-calls", "tool-response", "function-calls"),
+)
+_BRACKETED = (
+    *("inst", "system-prompt", "available-tools", "tool-calls", "tool-results", "tool-content"),
+    *("gmask", "bos", "eos"),
+)
+_PARTS = ("tool-call", "tool-result", "tool-error")
+_MARK = "layerlore"
 _IN_NAMES = re.compile(r"[:()\[\]#]")
 
 
@@ -122,19 +123,28 @@ def _is_needed(character: str, two_before: str, before: str, after: str) -> bool
 
 def visible_json(value: Any) -> Any:
     """The same JSON, each of its texts visible."""
+    return _json(value, visible)
+
+
+def turnless_json(value: Any) -> Any:
+    """The same JSON, each of its texts turnless."""
+    return _json(value, turnless)
+
+
+def _json(value: Any, shown: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return visible(value)
+        return shown(value)
     if isinstance(value, list):
-        return [visible_json(each) for each in value]
+        return [_json(each, shown) for each in value]
     if isinstance(value, dict):
-        return {visible(key): visible_json(each) for key, each in value.items()}
+        return {shown(key): _json(each, shown) for key, each in value.items()}
     return value
 
 
 def escaped(text: str) -> str:
-    """The text, visible, with ``‹`` for the sign that opens whatever looks like a tag of ours, and ``(`` for the bracket
-    of what looks like the line that says whose blocks are."""
-    return _marked(_MARK, _tagged(visible(text)))
+    """The text, visible, with ``(`` for the sign or the bracket that opens whatever looks like a tag of ours, like the
+    line that says whose blocks are, or like a sign of a chat template."""
+    return _bracketed(_tagged(visible(text), ours=True), _is_mark)
 
 
 def quoted(text: str) -> str:
@@ -144,69 +154,91 @@ def quoted(text: str) -> str:
 
 def unmarked(text: str) -> str:
     """The text, with ``(`` for the bracket of whatever looks like a part of a message that we tell (``[tool result``)."""
-    return _marked(_PART, text)
+    return _bracketed(text, _is_part)
+
+
+def turnless(text: str) -> str:
+    """The text, visible, with ``(`` for what opens a sign of a chat template: for texts that are told by their places."""
+    return without_turns(visible(text))
+
+
+def without_turns(text: str) -> str:
+    """The text, with ``(`` for what opens a sign of a chat template, and nothing else changed."""
+    return _bracketed(_tagged(text, ours=False), _is_turn)
 
 
 @cache
-def _name() -> re.Pattern[str]:
-    """Compiled with the first text that has an opener: it takes as long as importing all of this."""
-    return re.compile(rf"(?:{_NAMES})(?![\w-])", re.IGNORECASE)
+def _names(of: str) -> Names:
+    """Made with the first text that has an opener."""
+    return Names(
+        {"tags": (*_OURS, *_TURNS), "turns": _TURNS, "brackets": _BRACKETED, "parts": _PARTS, "mark": (_MARK,)}[of]
+    )
 
 
-def _tagged(text: str) -> str:
+@cache
+def _sign() -> re.Pattern[str]:
+    """What follows the opener of a sign with bars (`<|im_end|>`, `<|turn>`, `<turn|>`), or of `<s>`: the small letter
+    alone, since `List<S>` is code. Compiled with the first text that has an opener, as it takes a millisecond."""
+    bar, shut, slash = f"[{PIPES}]", f"[{re.escape(CLOSERS)}]", f"[{re.escape(SLASHES)}]?"
+    inside = rf"[^\s{re.escape(OPENERS + CLOSERS + PIPES)}]{{1,60}}"
+    return re.compile(rf"{slash}(?:{bar}{inside}{bar}?{shut}|{inside}{bar}{shut}|[sｓѕ]{shut})")
+
+
+@cache
+def _shut() -> re.Pattern[str]:
+    return re.compile(r"\s*[\]］﹞⁆❳〕】⟧]")
+
+
+def _tagged(text: str, *, ours: bool) -> str:
     if text.isascii() and "<" not in text and "&" not in text:
         return text
+    names = _names("tags" if ours else "turns")
     kept: list[str] = []
     at = 0
     for opener in _OPENER.finditer(text):
         begins, ends = opener.span()
         if opener[0] in "&＆":
-            entity = _ENTITY.match(_folded(text, begins))
-            if entity is None:
+            ends = _entity_end(text, begins)
+            if ends < 0:
                 continue
-            ends = begins + entity.end()
-        if _TEMPLATE.match(_folded(text, ends)) or _name().match(_folded(text, _end(_BEFORE_NAME, text, ends))):
+        if _sign().match(text, ends) or names.after(text, ends) is not None:
             kept += (text[at:begins], _OPENS)
             at = ends
     return "".join([*kept, text[at:]]) if kept else text
 
 
-def _marked(sought: re.Pattern[str], text: str) -> str:
+def _entity_end(text: str, at: int) -> int:
+    """Where the entity for ``<`` ends that stands there; -1: none does."""
+    written = text[at : at + 24]
+    plain = unicodedata.normalize("NFKC", written)
+    found = _ENTITY.match(plain if len(plain) == len(written) else written)
+    return at + found.end() if found else -1
+
+
+def _bracketed(text: str, opens: Callable[[str, int], bool]) -> str:
     if text.isascii() and "[" not in text:
         return text
     kept: list[str] = []
     at = 0
     for bracket in _BRACKET.finditer(text):
-        if sought.match(_folded(text, _end(_BEFORE_NAME, text, bracket.end()))):
-            kept += (text[at : bracket.start()], "(")
+        if opens(text, bracket.end()):
+            kept += (text[at : bracket.start()], _OPENS)
             at = bracket.end()
     return "".join([*kept, text[at:]]) if kept else text
 
 
-def _end(skipped: re.Pattern[str], text: str, at: int) -> int:
-    found = skipped.match(text, at)
-    return found.end() if found else at
+def _is_part(text: str, at: int) -> bool:
+    return _names("parts").after(text, at) is not None
 
 
-def _folded(text: str, at: int) -> str:
-    """What stands there, with ASCII for what looks like it."""
-    part = text[at : at + _LONGEST]
-    return part if part.isascii() else part.translate(_look_alikes())
+def _is_mark(text: str, at: int) -> bool:
+    return _names("mark").after(text, at) is not None or _is_turn(text, at)
 
 
-@cache
-def _look_alikes() -> dict[int, int]:
-    """ASCII for characters that look like it, one for one."""
-    styled = (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800), *range(0x24B6, 0x24EA), *range(0x2100, 0x2150))
-    plain = ((code, unicodedata.normalize("NFKD", chr(code))) for code in styled)
-    found = {code: ord(told) for code, told in plain if len(told) == 1 and told.isascii()}
-    pairs = (
-        *zip("‐‑‒–—―−﹘﹣", "-" * 9, strict=True),
-        *zip("ǀ∣│", "|" * 3, strict=True),
-        *zip("аеорсухіѕјԁмтпνορυαικсһӏıſɡʟ", "aeopcyxisjdmtnvopuaikchiisgl", strict=True),
-        *zip("АЕОРСУХІЅМТΑΕΟΡΥΧΙΜΤΝ", "AEOPCYXISMTAEOPYXIMTN", strict=True),
-    )
-    return found | {ord(one): ord(other) for one, other in pairs}
+def _is_turn(text: str, at: int) -> bool:
+    # A list in code has more than one name in it.
+    end = _names("brackets").after(text, at)
+    return end is not None and _shut().match(text, end) is not None
 
 
 def one_line(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from layerlore.memory.context.layout import Laid
 from layerlore.memory.context.provider_names import CallIds
 from layerlore.memory.parts import plain_text, says_something, text_part
-from layerlore.memory.quoting import escaped, quoted, quoted_line, visible, visible_json
+from layerlore.memory.quoting import escaped, quoted, quoted_line, turnless, turnless_json
 from layerlore.storage.records import Json, Message, Role
 
 
@@ -76,7 +76,7 @@ def steps(messages: Sequence[Message], ids: CallIds) -> Iterator[Step]:
                 call_id = ids.fresh(part["id"])
                 calls.append({**part, "id": call_id})
                 found = messages[answer[0]].parts[answer[1]]
-                results.append({**found, "result": visible_json(found["result"]), "tool_call_id": call_id})
+                results.append({**found, "result": turnless_json(found["result"]), "tool_call_id": call_id})
                 continue
             if calls:
                 yield Step(role, name, (*said, *calls), tuple(results), at)
@@ -105,7 +105,7 @@ def _answers(messages: Iterable[Message]) -> dict[_Place, _Place]:
 
 def _sayable(part: Json, role: Role) -> list[Json]:
     # Ours are blocks in what systems and users say; an assistant's words and tools' results are told by their places.
-    shown = visible if role == "assistant" else escaped
+    shown = turnless if role == "assistant" else escaped
     if part["type"] in ("tool_call", "tool_result"):
         return [text_part(plain_text([part], quoted))]
     silent = not says_something(part) or (part["type"] == "reasoning" and role != "assistant")

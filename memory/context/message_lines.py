@@ -15,7 +15,7 @@ OVERHEAD = 10
 _SHORT_NAME = 8
 # A part in brackets: "[tool result name: ...]".
 _BRACKETS = 8
-# What "‹" takes more than "<", and a space at the beginning of a line more than none.
+# What "(" takes more than "<", and a space at the beginning of a line more than none.
 _MORE_A_SIGN = 2
 _SIGNS = ("<", "&", "[")
 
@@ -56,4 +56,4 @@ def _framed(text: str) -> int:
     if text.isascii() and not any(sign in text for sign in _SIGNS):
         return text.count("\n") + text.count("\r")
     told = quoted(text)
-    return told.count("\n") + _MORE_A_SIGN * sum(told.count(sign) - text.count(sign) for sign in "‹(")
+    return told.count("\n") + _MORE_A_SIGN * sum(told.count(sign) - text.count(sign) for sign in "(")

@@ -145,10 +145,10 @@ async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_sess
         "</description>",
         "<value>",
         "Task boil:",
-        "Attempt 1: heat → ‹/plan>",
+        "Attempt 1: heat → (/plan>",
         "Task pour:",
-        "Attempt 1: tilt → ‹/plan>",
-        "Attempt 2: tilt more → ‹/plan>",
+        "Attempt 1: tilt → (/plan>",
+        "Attempt 2: tilt more → (/plan>",
         "</value>",
         "</previous-attempts>",
     ]

@@ -217,7 +217,7 @@ async def test_nothing_said_can_close_a_block_or_pass_for_one(tools: Tools) -> N
     assert order(text) == ["user-profile", "conversation", "current-turn"]
     assert text.count("</value>") == 3
     assert text.count(MARK) == 3
-    assert "‹plan>" in text
+    assert "(plan>" in text
 
 
 async def test_of_a_conversation_in_which_nothing_was_said_a_context_has_what_is_known_anyway(tools: Tools) -> None:
