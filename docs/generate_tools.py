@@ -11,6 +11,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Tool
 
+from layerlore.server.permitting import told
+from layerlore.server.tools.declaring import Declaration
 from layerlore.server.toolsets import DECLARATIONS
 
 HEAD = """\
@@ -55,15 +57,23 @@ def described(tool: Tool) -> str:
         lines += [argument(name, schema, checked(tool.name)[name]) for name, schema in properties.items()]
         lines.append("")
     answer = "text" if tool.output_schema is None else ", ".join(f"`{key}`" for key in tool.output_schema["properties"])
-    lines += [f"Answers with {answer}.", ""]
+    declared = declaration(tool.name)
+    ways = " or ".join(dict.fromkeys(f"`{told(declared.needs(way))}`" for way in declared.ways))
+    lines += [f"Answers with {answer}. Needs the right {ways}.", ""]
+    if declared.reduced:
+        lines += [f"Without the right `read` it answers with: {declared.reduced}.", ""]
     return "\n".join(lines)
+
+
+def declaration(tool: str) -> Declaration:
+    (declared,) = (each for each in DECLARATIONS if each.signature.__name__ == tool)
+    return declared
 
 
 @cache
 def checked(tool: str) -> dict[str, Any]:
     """The tool's arguments as they are checked, with the bounds and defaults that are not listed."""
-    (declared,) = (each.tool for each in DECLARATIONS if each.signature.__name__ == tool)
-    properties: dict[str, Any] = declared.fn_metadata.arg_model.model_json_schema()["properties"]
+    properties: dict[str, Any] = declaration(tool).tool.fn_metadata.arg_model.model_json_schema()["properties"]
     return properties
 
 

@@ -23,6 +23,28 @@ def as_text(answer: Json) -> str:
     return "\n".join([*done, *lines(answer["plan"]), closing])
 
 
+def states(answer: Json) -> Json:
+    """An answer of a change of a plan for those who may not read: ids and statuses of its steps, and none of its
+    words."""
+    change = {key: value for key, value in answer["change"].items() if key != "replaced_goal"}
+    if answer["plan"] is None:
+        return {**answer, "change": change}
+    steps = [{"id": step["id"], "status": step["status"]} for step in answer["plan"]["steps"]]
+    return {**answer, "plan": {"steps": steps}, "change": change}
+
+
+def as_states(answer: Json) -> str:
+    """The same as text."""
+    shown = states(answer)
+    done = [*_done(shown["change"], answer.get("revision"))]
+    if shown["plan"] is None:
+        return "\n".join([*done, NOTHING])
+    steps = [f"{quoted_line(step['id'])} [{step['status']}]" for step in shown["plan"]["steps"]]
+    thread = quoted_line(answer["thread_id"])
+    closing = f"[revision {answer['revision']} of thread {thread}; its words are for those with the right read]"
+    return "\n".join([*done, *(steps or ["No steps yet."]), closing])
+
+
 def _done(change: Json, revision: int | None) -> Iterator[str]:
     made = change["revision"]
     if change["done"] == "nothing":

@@ -4,7 +4,9 @@ Upstream's append replaces the whole document where something in it does not par
 nothing, and an append is made of what is stored, under the lock of its thread or resource.
 """
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,6 +27,21 @@ from layerlore.storage.working_memory import Change, Changed, Kept, Version
 Mode = Literal["replace", "append"]
 
 _LARGEST = 2**63 - 1
+
+
+class StoredMisfits(InvalidInput):
+    """What is stored, or was made with it, may not be the document; the text may hold some of it."""
+
+
+@contextlib.contextmanager
+def _of_stored() -> Iterator[None]:
+    """What is wrong with a document meanwhile is raised as StoredMisfits; a size says nothing of what is stored."""
+    try:
+        yield
+    except LimitExceeded:
+        raise
+    except InvalidInput as error:
+        raise StoredMisfits(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +133,10 @@ async def update(
 
     def rule(stored: str, _: str) -> str:
         _check_size("content", _bytes(given), stored, most)
-        made = _appended(stored, masked) if mode == "append" and stored else masked
-        return _checked(made, rules, stored, most)
+        if mode != "append" or not stored:
+            return _checked(masked, rules, stored, most)
+        with _of_stored():
+            return _checked(_appended(stored, masked), rules, stored, most)
 
     return await _write(engine, scope, of, thread_id, rule, mode, given, expected_version, count, sent)
 
@@ -143,7 +162,8 @@ async def restore(
         if not was:
             raise InvalidInput(f"restore_version: version {version} is empty; clear_working_memory empties a document")
         if rules.format == "json":
-            _checked(_object(was, f"version {version}"), rules, stored, most)
+            with _of_stored():
+                _checked(_object(was, f"version {version}"), rules, stored, most)
             return was
         return _checked(was, rules, stored, most)
 

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, RequestParams, Result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from layerlore.server.access.principal import READ
 from layerlore.server.permitting import admitted
 from layerlore.server.process import Process
 from layerlore.server.tool_server import checked
@@ -31,7 +32,7 @@ Answer = Callable[[ServerRequestContext[Process, Any], _ParamsT], Awaitable[_Res
 
 async def act(ctx: ServerRequestContext[Process, Any], tool: str, arguments: dict[str, Any]) -> Any:
     """What the tool, one that only reads, would answer, listed or not. Raises LayerloreError, ToolError."""
-    caller = await admitted(ctx, "read", ctx.method)
+    caller = await admitted(ctx, READ, ctx.method)
     values, given = checked(_declared(tool), arguments)
     runtime = await ctx.lifespan_context.runtime()
     return await runtime.act(tool, caller, values, given)
@@ -39,7 +40,7 @@ async def act(ctx: ServerRequestContext[Process, Any], tool: str, arguments: dic
 
 async def act_beside(ctx: ServerRequestContext[Process, Any], name: str, arguments: dict[str, Any]) -> Any:
     """What an action that serves no tool answers. Raises LayerloreError."""
-    caller = await admitted(ctx, "read", ctx.method)
+    caller = await admitted(ctx, READ, ctx.method)
     runtime = await ctx.lifespan_context.runtime()
     return await runtime.act_beside(name, caller, arguments)
 

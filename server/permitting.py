@@ -16,7 +16,7 @@ class NotPermitted(LayerloreError):
     """The credential lacks a right; the text says which, and which it has."""
 
 
-async def admitted(ctx: ServerRequestContext[Process, Any], needed: Right, what: str) -> Caller:
+async def admitted(ctx: ServerRequestContext[Process, Any], needed: Collection[Right], what: str) -> Caller:
     """Who calls, and whose memory it means, once it may; ``what`` is a tool's or a method's name.
 
     Raises NotPermitted, InvalidInput, LimitExceeded, or NotFound for what is outside its grant.
@@ -29,11 +29,13 @@ async def admitted(ctx: ServerRequestContext[Process, Any], needed: Right, what:
         raise
 
 
-async def permit(ctx: ServerRequestContext[Process, Any], needed: Right, what: str) -> None:
-    """Return if whoever sent the request has the right. Raises NotPermitted."""
+async def permit(ctx: ServerRequestContext[Process, Any], needed: Collection[Right], what: str) -> None:
+    """Return if whoever sent the request has all these rights. Raises NotPermitted."""
     rights = principal_of(ctx).rights
-    if needed not in rights:
-        error = NotPermitted(f"{what} needs the right {needed}; this credential has {told(rights)}")
+    if missing := set(needed) - rights:
+        every = f"right{'s' if len(needed) > 1 else ''} {told(needed)}"
+        lacks = f" and lacks {told(missing)}" if len(needed) > len(missing) else ""
+        error = NotPermitted(f"{what} needs the {every}; this credential has {told(rights)}{lacks}")
         await note_refusal(ctx, what, error)
         raise error
 

@@ -57,7 +57,7 @@ class ToolServer(MCPServer[Process]):
         """The tools that whoever asks has the right to."""
         rights = principal_of(ctx).rights
         listed = await self.list_tools()
-        may = [tool for tool in listed if self._declarations[tool.name].right in rights]
+        may = [tool for tool in listed if self._declarations[tool.name].open_to(rights)]
         return ListToolsResult(tools=_told_for(may, default_of(ctx)))
 
     async def call_tool(
@@ -86,10 +86,12 @@ class ToolServer(MCPServer[Process]):
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
 
     async def _act(self, process: Process, name: str, arguments: dict[str, Any], context: Context[Process, Any]) -> Any:
-        caller = await admitted(context.request_context, self._declarations[name].needs(arguments), name)
+        declaration = self._declarations[name]
+        caller = await admitted(context.request_context, declaration.needs(arguments), name)
         values, given = checked(self._declared[name], arguments)
         runtime = await process.runtime()
-        return await runtime.act(name, caller, values, given)
+        answer = await runtime.act(name, caller, values, given)
+        return declaration.told_to(caller.principal.rights, answer)
 
 
 def _told_for(tools: Sequence[ListedTool], default: Default) -> list[ListedTool]:

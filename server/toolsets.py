@@ -53,7 +53,7 @@ def listed(settings: Settings) -> frozenset[str]:
 
 def callable_tools(settings: Settings, rights: Collection[Right]) -> frozenset[str]:
     """The names of those that a credential with these rights can call."""
-    return frozenset(each.signature.__name__ for each in chosen(settings) if each.right in rights)
+    return frozenset(each.signature.__name__ for each in chosen(settings) if each.open_to(rights))
 
 
 def writing() -> frozenset[str]:

@@ -6,6 +6,7 @@ from mcp.server.context import ServerRequestContext
 
 from layerlore.memory.acceptance import check_id
 from layerlore.memory.limits import Limits
+from layerlore.server.access.principal import READ
 from layerlore.server.caller import caller_of
 from layerlore.server.memory_uri import address_of
 from layerlore.server.notifications import Rules
@@ -43,7 +44,7 @@ async def begin(ctx: Ctx, scope: Scope) -> None:
 
 async def may_watch(ctx: Ctx) -> None:
     """Raises NotPermitted."""
-    await permit(ctx, "read", ctx.method)
+    await permit(ctx, READ, ctx.method)
 
 
 RULES = Rules(scope_of, check, begin, may_watch)

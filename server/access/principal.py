@@ -5,6 +5,7 @@ from typing import Literal, get_args
 
 Right = Literal["read", "write", "forget", "admin"]
 RIGHTS: tuple[Right, ...] = get_args(Right)
+READ: frozenset[Right] = frozenset({"read"})
 
 LOCAL_TENANT = "local"
 

@@ -45,6 +45,11 @@ class Call:
         """The names of those that the caller's model can call."""
         return callable_tools(self.settings, self.caller.principal.rights)
 
+    @property
+    def may_read(self) -> bool:
+        """Whether the answer may hold what is stored."""
+        return "read" in self.caller.principal.rights
+
     def sent(self, thread_id: str = "", *, key: str = "") -> Sent:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from layerlore.memory import plan as plans
-from layerlore.memory.plan_text import as_text
+from layerlore.memory.plan_text import as_states, as_text, states
 from layerlore.server.actions.call import Call
 from layerlore.storage.errors import InvalidInput
 from layerlore.storage.records import Json
@@ -40,4 +40,6 @@ async def plan(
         )
         if call.default_use.thread_id:  # a request that is sent again means the thread of the first
             call.default_use.thread_id = answer["thread_id"]
+        if not call.may_read:
+            return as_states(answer) if format == "text" else states(answer)
     return as_text(answer) if format == "text" else answer

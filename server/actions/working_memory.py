@@ -1,10 +1,13 @@
 """What the tools about working memory do."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from layerlore.memory import working_memory
 from layerlore.memory.document_rules import DocumentScope
-from layerlore.memory.working_memory import Mode
+from layerlore.memory.engine import Sent
+from layerlore.memory.working_memory import Mode, StoredMisfits
 from layerlore.memory.working_memory_text import as_json, as_text
 from layerlore.server.actions.call import Call
 from layerlore.storage.errors import InvalidInput
@@ -32,6 +35,34 @@ async def update_working_memory(
     thread_id: str,
 ) -> Json:
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
+    with _told_of_stored(call):
+        return await _updated(call, content, scope, mode, expected_version, restore_version, thread, sent)
+
+
+@contextlib.contextmanager
+def _told_of_stored(call: Call) -> Iterator[None]:
+    """Those who may not read are told that something stored does not fit, and no more."""
+    try:
+        yield
+    except StoredMisfits:
+        if call.may_read:
+            raise
+        raise InvalidInput(
+            "the document that this would make with what is stored is not allowed by its format or schema; what is "
+            "wrong is told to credentials with the right read; mode='replace' does not look at what is stored"
+        ) from None
+
+
+async def _updated(
+    call: Call,
+    content: Any,
+    scope: DocumentScope,
+    mode: Mode,
+    expected_version: int | None,
+    restore_version: int | None,
+    thread: str,
+    sent: Sent,
+) -> Json:
     if restore_version is not None:
         if call.given & {"content", "mode"}:
             raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")

@@ -6,6 +6,7 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.server.tools.declaring import OBJECT_OR_TEXT, Declaration, Usage, annotations
+from layerlore.server.tools.stored_content import Stored
 
 
 class ScopeCounts(TypedDict):
@@ -125,8 +126,8 @@ class MemoryJob(TypedDict):
     status: Literal["taken", "nothing_due"]
     job_id: NotRequired[str]
     kind: NotRequired[str]
-    instructions: NotRequired[str]
-    material: NotRequired[dict[str, Any]]
+    instructions: NotRequired[Stored[str]]
+    material: NotRequired[Stored[dict[str, Any]]]
     schema: NotRequired[dict[str, Any]]
     lease_until: NotRequired[str]
     waiting: list[WaitingJobs]
@@ -134,7 +135,7 @@ class MemoryJob(TypedDict):
 
 class SubmittedJob(TypedDict):
     kind: str
-    refused: NotRequired[list[str]]
+    refused: NotRequired[Stored[list[str]]]
     due: int
 
 

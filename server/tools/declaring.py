@@ -1,6 +1,6 @@
 """How a tool is declared."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, NotRequired
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from layerlore.server.access.principal import Right
 from layerlore.server.tools.listed_schema import listed_input, listed_output
+from layerlore.server.tools.stored_content import holds_stored, without_stored
 
 Signature = Callable[..., Any]
 
@@ -45,8 +46,12 @@ class Usage(TypedDict):
 class Declaration:
     """A tool, its toolset, and whether its answer is text for a model to read.
 
-    ``right`` is what it takes to see the tool; ``right_of`` is, for one that can do several things, what a call with
-    these arguments takes, as they were sent.
+    ``right`` is what it takes to do what the tool does. An answer that is text, or has a key marked as Stored, holds what
+    is stored: to get it takes ``read``, too. ``reduced`` says what the tool answers to those who may not read; a structure
+    loses the marked keys by itself, and the action of a tool that answers with text leaves them out.
+
+    ``rights_of`` is, for one that can do several things, what a call with these arguments takes, as they were sent;
+    ``ways`` are then arguments of one call of each.
     """
 
     signature: Signature
@@ -56,11 +61,29 @@ class Declaration:
     annotations: ToolAnnotations
     text: bool = False
     largest_answer: int | None = None
-    right_of: Callable[[Mapping[str, Any]], Right] | None = None
+    reduced: str = ""
+    rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None
+    ways: tuple[Mapping[str, Any], ...] = ({},)
 
-    def needs(self, arguments: Mapping[str, Any]) -> Right:
-        """The right that a call takes."""
-        return self.right if self.right_of is None else self.right_of(arguments)
+    @cached_property
+    def shows_stored(self) -> bool:
+        """Whether its answer may hold what is stored."""
+        return self.text or holds_stored(self.signature.__annotations__["return"])
+
+    def needs(self, arguments: Mapping[str, Any]) -> frozenset[Right]:
+        """The rights that a call takes, all of them."""
+        acts = frozenset({self.right}) if self.rights_of is None else self.rights_of(arguments)
+        return acts | {"read"} if self.shows_stored and not self.reduced else acts
+
+    def open_to(self, rights: Collection[Right]) -> bool:
+        """Whether it can be called in any way with these rights."""
+        return any(self.needs(way) <= frozenset(rights) for way in self.ways)
+
+    def told_to(self, rights: Collection[Right], answer: Any) -> Any:
+        """Its answer, as far as these rights let it be seen."""
+        if "read" in rights or not isinstance(answer, dict) or self.text:
+            return answer
+        return without_stored(self.signature.__annotations__["return"], answer)
 
     @cached_property
     def tool(self) -> Tool:

@@ -1,18 +1,21 @@
 """The tools that keep and forget entries."""
 
-from typing import Annotated, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from layerlore.server.access.principal import Right
 from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.tools.stored_content import Stored
 
 
 class RememberedEntry(TypedDict):
     id: str
     status: Literal["kept", "refreshed", "similar"]
     source: str
-    content: NotRequired[str]
+    content: NotRequired[Stored[str]]
     superseded: NotRequired[list[str]]
     masked: NotRequired[int]
     unproven: NotRequired[str]
@@ -40,7 +43,23 @@ def forget(
     the user, then call again with confirm alone."""
 
 
+def _rights_of_forget(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"forget", "read"} if arguments.get("query") else {"forget"})
+
+
 TOOLS = (
-    Declaration(remember, "Remember", "core", "write", annotations()),
-    Declaration(forget, "Forget", "core", "forget", annotations(destructive=True, idempotent=True), text=True),
+    Declaration(
+        remember, "Remember", "core", "write", annotations(), reduced="no text of an entry that was kept before"
+    ),
+    Declaration(
+        forget,
+        "Forget",
+        "core",
+        "forget",
+        annotations(destructive=True, idempotent=True),
+        text=True,
+        reduced="how much was forgotten, by ids or confirm; query is refused",
+        rights_of=_rights_of_forget,
+        ways=({"ids": ["one"]}, {"query": "what"}),
+    ),
 )

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
 from layerlore.server.tools.leaving_out import EMPTY_SAYS
+from layerlore.server.tools.stored_content import Stored
 
 RawMessages = Annotated[
     Any,
@@ -63,7 +64,7 @@ class Next(TypedDict):
 
 class MessagePage(TypedDict):
     thread_id: str
-    messages: list[dict[str, Any]]
+    messages: Stored[list[dict[str, Any]]]
     total: int
     next: NotRequired[Next]
     cut: NotRequired[str]

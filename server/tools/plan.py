@@ -54,10 +54,21 @@ def plan(
     revision."""
 
 
-def _right_of(arguments: Mapping[str, Any]) -> Right:
-    return "read" if arguments.get("action") == "review" else "write"
+def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"read"} if arguments.get("action") == "review" else {"write"})
 
 
 TOOLS = (
-    Declaration(plan, "Plan", "core", "read", annotations(), text=True, largest_answer=200_000, right_of=_right_of),
+    Declaration(
+        plan,
+        "Plan",
+        "core",
+        "write",
+        annotations(),
+        text=True,
+        largest_answer=200_000,
+        reduced="ids and statuses of the steps",
+        rights_of=_rights_of,
+        ways=({"action": "review"}, {"action": "update"}),
+    ),
 )

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.server.tools.declaring import ANY_JSON, Answered, Declaration, FreeObject, ThreadId, annotations
+from layerlore.server.tools.stored_content import Stored
 
 Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
 Ending = Literal["completed", "failed", "cancelled"]
@@ -55,7 +56,7 @@ class SuspendedRun(TypedDict):
 
 class Resumption(TypedDict):
     tool_call_id: NotRequired[str]
-    data: Answered
+    data: Stored[Answered]
     at: str
 
 
@@ -63,14 +64,14 @@ class ResumedRun(TypedDict):
     run_id: str
     thread_id: str
     status: Literal["running"]
-    workflow_id: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    reason: NotRequired[str]
+    workflow_id: NotRequired[Stored[str]]
+    metadata: NotRequired[Stored[dict[str, Any]]]
+    reason: NotRequired[Stored[str]]
     expires_at: NotRequired[str]
     claim: str
     claimed_until: str
-    state: Answered
-    pending_tool_calls: Answered
+    state: Stored[Answered]
+    pending_tool_calls: Stored[Answered]
     resumed: list[Resumption]
 
 
@@ -84,16 +85,16 @@ class EndedRun(TypedDict):
 
 class WaitingCall(TypedDict):
     tool_call_id: str
-    tool_name: NotRequired[str]
+    tool_name: NotRequired[Stored[str]]
 
 
 class RunRow(TypedDict):
     run_id: str
     thread_id: str
     status: Status
-    workflow_id: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    reason: NotRequired[str]
+    workflow_id: NotRequired[Stored[str]]
+    metadata: NotRequired[Stored[dict[str, Any]]]
+    reason: NotRequired[Stored[str]]
     waiting: NotRequired[list[WaitingCall]]
     claimed_by: NotRequired[str]
     claimed_at: NotRequired[str]
@@ -101,9 +102,9 @@ class RunRow(TypedDict):
     expires_at: NotRequired[str]
     created_at: str
     updated_at: str
-    pending_tool_calls: NotRequired[Answered]
+    pending_tool_calls: NotRequired[Stored[Answered]]
     resumed: NotRequired[list[Resumption]]
-    output: NotRequired[Answered]
+    output: NotRequired[Stored[Answered]]
 
 
 class RunPage(TypedDict):

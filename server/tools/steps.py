@@ -6,6 +6,7 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.server.tools.declaring import Declaration, ThreadId, Usage, annotations
+from layerlore.server.tools.stored_content import Stored
 
 RawSteps = Annotated[
     Any,
@@ -33,7 +34,7 @@ class RecordedSteps(TypedDict):
 
 class StepPage(TypedDict):
     thread_id: str
-    steps: list[dict[str, Any]]
+    steps: Stored[list[dict[str, Any]]]
     next_cursor: NotRequired[str]
 
 
@@ -43,7 +44,7 @@ class EventRow(TypedDict):
     by: str
     tool: NotRequired[str]
     at: str
-    payload: dict[str, Any]
+    payload: Stored[dict[str, Any]]
 
 
 class EventPage(TypedDict):

@@ -14,6 +14,7 @@ from layerlore.server.tools.declaring import (
     annotations,
 )
 from layerlore.server.tools.leaving_out import EMPTY_SAYS
+from layerlore.server.tools.stored_content import Stored
 
 RawWindow = Annotated[
     Any,
@@ -29,9 +30,9 @@ RawWindow = Annotated[
 
 class ThreadRow(TypedDict):
     thread_id: str
-    title: NotRequired[str]
-    metadata: NotRequired[dict[str, Any]]
-    window: NotRequired[str | dict[str, Any]]
+    title: NotRequired[Stored[str]]
+    metadata: NotRequired[Stored[dict[str, Any]]]
+    window: NotRequired[Stored[str | dict[str, Any]]]
     messages: int
     tokens: int
     created_at: str
@@ -86,6 +87,13 @@ def delete_thread(
 
 TOOLS = (
     Declaration(list_threads, "List threads", "threads", "read", annotations(read_only=True, idempotent=True)),
-    Declaration(update_thread, "Update thread", "threads", "write", annotations(idempotent=True)),
+    Declaration(
+        update_thread,
+        "Update thread",
+        "threads",
+        "write",
+        annotations(idempotent=True),
+        reduced="no title, metadata or window",
+    ),
     Declaration(delete_thread, "Delete thread", "threads", "forget", annotations(destructive=True)),
 )

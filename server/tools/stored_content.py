@@ -1,0 +1,49 @@
+"""Which parts of a tool's answer hold what is stored, told by the answer's type; whoever sees them needs ``read``."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired, TypeVar, get_args, get_origin
+
+from typing_extensions import get_type_hints, is_typeddict
+
+T = TypeVar("T")
+
+_STORED = "holds what is stored"
+Stored = Annotated[T, _STORED]
+"""Marks a key of an answer whose value may hold text or data that was stored: more than ids, numbers, states and times."""
+
+
+def holds_stored(answer: Any) -> bool:
+    """Whether an answer of this type may hold what is stored."""
+    return any(_is_stored(hint) or holds_stored(_inner(hint)) for hint in _keys(answer).values())
+
+
+def without_stored(answer: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer of this type as those may see it who may not read: without the keys that hold what is stored."""
+    keys = _keys(answer)
+    return {key: _reduced(keys.get(key), value) for key, value in given.items() if not _is_stored(keys.get(key))}
+
+
+def _reduced(hint: Any, value: Any) -> Any:
+    inner = _inner(hint)
+    if not is_typeddict(inner):
+        return value
+    if isinstance(value, list):
+        return [without_stored(inner, each) for each in value]
+    return without_stored(inner, value)
+
+
+def _keys(answer: Any) -> dict[str, Any]:
+    return get_type_hints(answer, include_extras=True) if is_typeddict(answer) else {}
+
+
+def _is_stored(hint: Any) -> bool:
+    if get_origin(hint) is NotRequired:
+        (hint,) = get_args(hint)
+    return get_origin(hint) is Annotated and _STORED in get_args(hint)[1:]
+
+
+def _inner(hint: Any) -> Any:
+    """The type of an object, or of the objects of a list."""
+    while get_origin(hint) in (NotRequired, Annotated, list):
+        hint = get_args(hint)[0]
+    return hint
