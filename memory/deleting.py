@@ -9,7 +9,7 @@ from layerlore.memory.engine import Engine, Sent
 from layerlore.memory.journaling import Wrote
 from layerlore.storage import deletions, entry_endings, events, expiring, restoration, threads, working_memory
 from layerlore.storage.deletions import Deleted, Which
-from layerlore.storage.errors import InvalidInput
+from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.events import NewEvent
 from layerlore.storage.expiring import Times
 from layerlore.storage.records import Json, Origin, Role, Scope
@@ -122,17 +122,53 @@ async def restore(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Or
     now = engine.now()
 
     async def write(tx: Tx) -> tuple[Deletion, Wrote]:
-        restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
-        if restored.kind == "thread":
-            back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
-            await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
-        else:
-            thread = await threads.lock(tx, scope, restored.thread_id)
-            back = NewEvent("messages_restored", {"count": restored.message_count})
-            await events.record(tx, scope, thread, [back], origin=origin, now=now)
+        restored = await _restored(tx, engine, scope, deletion_uid, origin, now)
         return restored, Wrote("done", {"messages": restored.message_count})
 
     return await journaling.write(engine.database, engine.hmac_key, scope, origin, now, write)
+
+
+async def undo(engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent) -> Json:
+    """Undo a delete of messages or of a thread; without ``deletion_uid`` the newest of the thread. Raises NotFound,
+    Conflict, InvalidInput."""
+    if deletion_uid:
+        check_id(deletion_uid, "ids[0]", engine.limits.id_chars)
+    now = engine.now()
+
+    async def write(tx: Tx) -> Json:
+        wanted = deletion_uid or await _newest(tx, scope, thread_id)
+        restored = await _restored(tx, engine, scope, wanted, sent.origin, now)
+        thread = await threads.find(tx, scope, restored.thread_id)
+        return {
+            "thread_id": restored.thread_id,
+            "deleted": 0,
+            "ids": [],
+            "restored": restored.message_count,
+            "totals": {"messages": thread.message_count, "tokens": thread.token_count},
+        }
+
+    return await engine.write(scope, sent, ["undo", thread_id, deletion_uid], now, write)
+
+
+async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
+    for deletion in await restoration.listed(tx, scope):
+        if deletion.thread_id == thread_id:
+            return deletion.deletion_uid
+    raise NotFound(
+        f"there is no delete of thread {thread_id!r} to undo: none was made, or it is undone, or erased for good"
+    )
+
+
+async def _restored(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
+    restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
+    if restored.kind == "thread":
+        back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
+        await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
+    else:
+        thread = await threads.lock(tx, scope, restored.thread_id)
+        back = NewEvent("messages_restored", {"count": restored.message_count})
+        await events.record(tx, scope, thread, [back], origin=origin, now=now)
+    return restored
 
 
 async def erase_expired(engine: Engine) -> int:

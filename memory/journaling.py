@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 # What a write's answer counts, each by a number or a list. Nothing else of an answer is looked at.
 _COUNTED = {
-    *("messages", "deleted", "deleted_messages", "entries", "observations", "lines", "events", "masked"),
+    *("messages", "deleted", "deleted_messages", "restored", "entries", "observations", "lines", "events", "masked"),
     *("dropped_steps", "superseded", "refused"),
 }
 _MARK_CHARS = 32

@@ -21,7 +21,7 @@ from layerlore.memory.said import said
 from layerlore.storage import events, installation, places, redacting, reindexing
 from layerlore.storage.content_columns import CONTENT, Form
 from layerlore.storage.events import NewEvent
-from layerlore.storage.records import Json, Message, Origin, Scope, Tenant
+from layerlore.storage.records import Json, Message, Origin, Scope
 from layerlore.storage.redacting import Change, Kept, Put
 from layerlore.storage.transaction import Tx
 
@@ -50,14 +50,14 @@ class Redacted:
 
 async def redact(
     engine: Engine,
-    tenant: Tenant | None,
+    of: Callable[[Scope], bool],
     *,
     everything: bool = False,
     dry_run: bool = False,
     origin: Origin,
     told: Told = lambda rows: None,
 ) -> Redacted:
-    """Mask the secrets in all that is stored of a tenant (None: of all), with the patterns that are known now; ``told``
+    """Mask the secrets in all that is stored in the scopes that ``of`` takes, with the patterns that are known now; ``told``
     hears how many rows each batch looked at. A dry run counts the same and changes nothing.
 
     Where ``redaction`` is ``derived``, what somebody sent stays as it is unless ``everything`` is asked for, and only
@@ -65,7 +65,9 @@ async def redact(
     """
     left = engine.redaction == "derived" and not everything
     work = _Work(engine, StoredContent(engine), left, dry_run, origin, told)
-    async for scope in _scopes(engine, tenant):
+    async for scope in _scopes(engine):
+        if not of(scope):
+            continue
         before = work.rows.total()
         for table in CONTENT:
             await work.go_through(scope, table)
@@ -77,12 +79,10 @@ async def redact(
     return Redacted(work.rows, work.secrets, left, dry_run, rest)
 
 
-async def _scopes(engine: Engine, tenant: Tenant | None) -> AsyncIterator[Scope]:
-    after = Scope(tenant.tenant_id if tenant else "", "", "")
+async def _scopes(engine: Engine) -> AsyncIterator[Scope]:
+    after = Scope("", "", "")
     while some := await engine.database.read(places.scopes_after, after, _SCOPES):
         for scope in some:
-            if tenant is not None and scope.tenant_id != tenant.tenant_id:
-                return
             yield scope
         after = some[-1]
 

@@ -17,7 +17,17 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from layerlore.server.command_line_options import AsJson, Command, Group, with_options
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.command_line_options import (
+    AsJson,
+    Command,
+    Group,
+    OfTenant,
+    OnlyAgent,
+    OnlyResource,
+    OnlyTenant,
+    with_options,
+)
 from layerlore.server.former_store import adopt_former_store
 from layerlore.server.logs import configure_logging
 from layerlore.server.settings import Settings, SettingsError, load_settings
@@ -167,11 +177,12 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="With what made each hit's score.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=50, help="How many hits at most.")] = 5,
     thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    tenant: OfTenant = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Show what an agent that asks this is told."""
     shown: int = _module("commands.recall").recall(
-        _settings(flags), question, limit=limit, thread_id=thread, explain=explain, as_json=as_json
+        _settings(flags), tenant, question, limit=limit, thread_id=thread, explain=explain, as_json=as_json
     )
     return shown
 
@@ -205,19 +216,19 @@ def restore(
     flags: dict[str, Any],
     deletion: Annotated[str | None, typer.Argument(help="Which delete to undo; left out: list them.")] = None,
     thread: Annotated[str | None, typer.Option(help="Undo the newest delete of this thread.")] = None,
+    tenant: OfTenant = LOCAL_TENANT,
 ) -> int:
     """Undo a delete, or list those that can be undone."""
     if deletion is not None and thread is not None:
         return _failed("restore takes a delete or --thread, not both", 2)
-    restored: int = _module("commands.restore").restore(_settings(flags), deletion, thread)
-    return restored
+    return int(_module("commands.restore").restore(_settings(flags), tenant, deletion, thread))
 
 
 @_command
 def erase(
     flags: dict[str, Any],
     resource: Annotated[str, typer.Option(help="Of whom everything is erased.", show_default=False)],
-    tenant: Annotated[str, typer.Option(help="Whose resource it is.")] = "local",
+    tenant: OfTenant = LOCAL_TENANT,
     agent: Annotated[str | None, typer.Option(help="Only what this agent keeps.", show_default=False)] = None,
     thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how much it would be.")] = False,
@@ -234,14 +245,17 @@ def erase(
 @_command
 def redact(
     flags: dict[str, Any],
-    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    tenant: OnlyTenant = None,
+    agent: OnlyAgent = None,
+    resource: OnlyResource = None,
     everything: Annotated[bool, typer.Option("--all", help='With redaction = "derived": what was sent, too.')] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show how many it would be.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Mask the secrets in what is stored already: from before a pattern was known, or redaction was on."""
+    whose = _module("commands.whose").Narrowed(tenant, agent, resource)
     masked: int = _module("commands.redact").redact(
-        _settings(flags), tenant, everything=everything, dry_run=dry_run, as_json=as_json
+        _settings(flags), whose, everything=everything, dry_run=dry_run, as_json=as_json
     )
     return masked
 
@@ -253,28 +267,30 @@ def usage(
         Literal["thread", "resource", "agent"],
         typer.Option(help="The threads of this resource, the resources of this agent, or all agents."),
     ] = "thread",
+    tenant: OfTenant = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Show tokens and money that recorded steps and background work spent."""
-    shown: int = _module("commands.usage").usage(_settings(flags), by, as_json=as_json)
-    return shown
+    return int(_module("commands.usage").usage(_settings(flags), tenant, by, as_json=as_json))
 
 
 @_command
 def jobs(
     flags: dict[str, Any],
     resume: Annotated[bool, typer.Option("--resume", help="Try again what failed too often.")] = False,
+    tenant: OfTenant = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Show the background work that waits or failed, and which model does it."""
-    shown: int = _module("commands.jobs").jobs(_settings(flags), resume=resume, as_json=as_json)
-    return shown
+    return int(_module("commands.jobs").jobs(_settings(flags), tenant, resume=resume, as_json=as_json))
 
 
 @_command
 def journal(
     flags: dict[str, Any],
-    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    tenant: OnlyTenant = None,
+    agent: OnlyAgent = None,
+    resource: OnlyResource = None,
     since: Annotated[str | None, typer.Option(help="From then on: 7d, 12h, or ISO 8601.", show_default=False)] = None,
     until: Annotated[str | None, typer.Option(help="Up to then.", show_default=False)] = None,
     principal: Annotated[str | None, typer.Option(help="Only by this one.", show_default=False)] = None,
@@ -282,7 +298,6 @@ def journal(
     outcome: Annotated[
         Literal["done", "repeated", "denied", "failed"] | None, typer.Option(help="Only these.", show_default=False)
     ] = None,
-    resource: Annotated[str | None, typer.Option(help="Only about this resource.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many lines at most, the newest.")] = 100,
     as_json: AsJson = False,
     prune: Annotated[
@@ -294,7 +309,7 @@ def journal(
 ) -> int:
     """Show who wrote what when, of all tenants: never what."""
     settings = _settings({**flags, "postgres": {"owner_url": owner_url}} if owner_url else flags)
-    filters = (tenant, since, until, principal, tool, outcome, resource)
+    filters = (tenant, agent, since, until, principal, tool, outcome, resource)
     behind = _module("commands.journal")
     if prune is not None:
         if any(given is not None for given in filters):
@@ -363,11 +378,14 @@ def create(
 @_keys_command
 def list_(
     flags: dict[str, Any],
-    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.", show_default=False)] = None,
+    tenant: OnlyTenant = None,
+    agent: OnlyAgent = None,
+    resource: OnlyResource = None,
     as_json: AsJson = False,
 ) -> int:
     """List the keys of all tenants: what each may do, and whether it still may. The keys themselves are not kept."""
-    shown: int = _module("commands.keys").show(_settings(flags), tenant, as_json=as_json)
+    whose = _module("commands.whose").Narrowed(tenant, agent, resource)
+    shown: int = _module("commands.keys").show(_settings(flags), whose, as_json=as_json)
     return shown
 
 

@@ -10,6 +10,13 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from layerlore.server.launch import FLAGS
 from layerlore.server.settings import Settings
 
+OfTenant = Annotated[str, typer.Option("--tenant", help="Of which tenant; local is this machine's.")]
+"""Beside --agent and --resource, which name agent and resource as everywhere."""
+OnlyTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant.", show_default=False)]
+OnlyAgent = Annotated[str | None, typer.Option("--agent", help="Only of this agent.", show_default=False)]
+OnlyResource = Annotated[str | None, typer.Option("--resource", help="Only of this resource.", show_default=False)]
+"""Of a command that is about everybody's memory where nothing else is said."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

@@ -50,6 +50,7 @@ class Wanted:
     """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included."""
 
     tenant_id: str | None = None
+    agent_id: str | None = None
     since: int | None = None
     until: int | None = None
     principal: str | None = None
@@ -61,7 +62,7 @@ class Wanted:
 _given = [column.name for column in journal.c if column.name != "row_id"]
 # Inline: without RETURNING. Who may only append may not read the number of what it appended.
 _APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
-_FILTERS = ("tenant_id", "principal", "tool", "outcome", "resource_mark")
+_FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
 
 
 async def append(tx: Tx, scope: Scope, line: Line) -> None:

@@ -1,7 +1,7 @@
 """What the tools about messages do."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from layerlore.memory import adding, deleting, reading
 from layerlore.memory.reading import Detail, PageRequest, checked_roles
@@ -43,7 +43,11 @@ async def get_messages(
     return await reading.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
 
 
-async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
+async def delete_messages(
+    call: Call, which: Which | Literal["undo"], ids: Sequence[str], roles: Sequence[str], thread_id: str
+) -> Json:
+    if which == "undo":
+        return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:
         raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
     return await deleting.delete_messages(
@@ -55,3 +59,14 @@ async def delete_messages(call: Call, which: Which, ids: Sequence[str], roles: S
         roles=checked_roles(roles),
         sent=call.sent(thread_id),
     )
+
+
+async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
+    if roles or len(ids) > 1:
+        raise InvalidInput(
+            "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"
+        )
+    if ids and thread_id:
+        raise InvalidInput("which='undo': the deletion says of which conversation it is: leave thread_id or ids out")
+    thread = "" if ids else call.thread(thread_id)
+    return await deleting.undo(call.engine, call.scope, thread, ids[0] if ids else "", sent=call.sent(thread_id))

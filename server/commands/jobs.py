@@ -10,8 +10,8 @@ from layerlore.memory.ages import iso
 from layerlore.memory.engine import Engine
 from layerlore.memory.journaling import Wrote
 from layerlore.memory.quoting import one_line
-from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.commands.stored import stored_memory
+from layerlore.server.commands.whose import named, options, scope_of
 from layerlore.server.program import shell_command
 from layerlore.server.settings import Settings
 from layerlore.server.thinking import chosen_models
@@ -30,13 +30,14 @@ _STATES = {
 }
 
 
-def jobs(settings: Settings, *, resume: bool, as_json: bool) -> int:
-    """Print the jobs of the launch scope that are not done; with ``resume``, first make those due again that failed too
+def jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int:
+    """Print the jobs of a tenant's agent and resource that are not done; with ``resume``, first make those due again that failed too
     often. Returns the exit code.
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
-    resumed, rows = asyncio.run(_looked(settings, resume))
+    scope = scope_of(settings, tenant)
+    resumed, rows = asyncio.run(_looked(settings, scope, resume))
     if as_json:
         shown = {"jobs": [_as_json(row) for row in rows], **({"resumed": resumed} if resume else {})}
         sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
@@ -47,15 +48,14 @@ def jobs(settings: Settings, *, resume: bool, as_json: bool) -> int:
         thread = one_line(row.thread_id) if row.thread_id is not None else _OF_RESOURCE
         sys.stdout.write(f"{row.kind:<15} {_state(row)}  {thread}\n")
     if not rows:
-        sys.stdout.write(f"nothing waits for agent {settings.agent!r} and resource {settings.resource!r}\n")
+        sys.stdout.write(f"nothing waits for {named(scope)}\n")
     if any(row.state == "dead" for row in rows):
-        sys.stdout.write(f"\n`{shell_command('jobs', '--resume')}` makes the dead ones due again.\n")
+        sys.stdout.write(f"\n`{shell_command('jobs', '--resume', *options(scope))}` makes the dead ones due again.\n")
     sys.stdout.write(f"\nmodel: {told(chosen_models(settings.llm))}\n")
     return 0
 
 
-async def _looked(settings: Settings, resume: bool) -> tuple[int, list[JobRow]]:
-    scope = Scope(LOCAL_TENANT, settings.agent, settings.resource)
+async def _looked(settings: Settings, scope: Scope, resume: bool) -> tuple[int, list[JobRow]]:
     async with stored_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
         resumed = await _resume(engine, scope, now) if resume else 0

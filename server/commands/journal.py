@@ -36,6 +36,7 @@ class Asked:
     """What the command line asks for; None asks for nothing. Times are lengths before now (7d) or ISO 8601."""
 
     tenant: str | None = None
+    agent: str | None = None
     since: str | None = None
     until: str | None = None
     principal: str | None = None
@@ -56,7 +57,7 @@ def journal(settings: Settings, asked: Asked, *, as_json: bool) -> int:
     async def read(database: Database) -> list[Journaled]:
         key = await database.read_installation(hmac_key)
         mark = None if asked.resource is None else resource_mark(key, asked.resource)
-        wanted = Wanted(asked.tenant, since, until, asked.principal, asked.tool, asked.outcome, mark)
+        wanted = Wanted(asked.tenant, asked.agent, since, until, asked.principal, asked.tool, asked.outcome, mark)
         return await database.read_installation(stored.listed, wanted, limit=asked.limit)
 
     rows = asyncio.run(_in_database(settings, "SELECT", read))

@@ -17,6 +17,7 @@ from layerlore.server.access.principal import RIGHTS, Right
 from layerlore.server.commands.lengths import DAY_MS, length_ms
 from layerlore.server.commands.opened import known_database, opened_database
 from layerlore.server.commands.tables import print_table
+from layerlore.server.commands.whose import Narrowed
 from layerlore.server.program import shell_command
 from layerlore.server.settings import Settings, SettingsError
 from layerlore.storage import api_keys, journal
@@ -74,21 +75,29 @@ def create(settings: Settings, grant: Grant, *, as_json: bool) -> int:
     return 0
 
 
-def show(settings: Settings, tenant: str | None, *, as_json: bool) -> int:
-    """Print the keys of all tenants, or of one, without what would let anybody use them. Returns the exit code.
+def show(settings: Settings, whose: Narrowed, *, as_json: bool) -> int:
+    """Print all keys, or those that open some memory, without what would let anybody use them. Returns the exit code.
 
     Raises NotFound, InvalidInput, StorageUnavailable or DatabaseTooNew.
     """
     found = asyncio.run(_in_known_database(settings, _listed))
-    keys = [key for key in found if tenant is None or key.tenant_id == tenant]
+    keys = [key for key in found if _opens(key, whose)]
     now = time.time_ns() // 1_000_000
     if as_json:
         sys.stdout.write(_json({"keys": [{**_shown(key), "state": _state(key, now)} for key in keys]}))
     elif keys:
         print_table(_HEADINGS, [_row(key, now) for key in keys])
     else:
-        sys.stdout.write("there are no keys\n" if tenant is None else f"there are no keys of tenant {tenant!r}\n")
+        sys.stdout.write("there are no keys\n" if whose == Narrowed() else f"there are no keys of {whose.told()}\n")
     return 0
+
+
+def _opens(key: ApiKey, whose: Narrowed) -> bool:
+    return (
+        whose.tenant in (None, key.tenant_id)
+        and (whose.agent is None or key.agents is None or whose.agent in key.agents)
+        and (whose.resource is None or key.resource_id in (None, whose.resource))
+    )
 
 
 def revoke(settings: Settings, key_id: str) -> int:

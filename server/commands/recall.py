@@ -4,18 +4,20 @@ import asyncio
 import json
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 from layerlore.server.access.credentials import local_principal
 from layerlore.server.actions.call import Call
 from layerlore.server.actions.recall import recall_memory
-from layerlore.server.caller import Caller, scope_of
+from layerlore.server.caller import Caller
 from layerlore.server.commands.stored import stored_memory
 from layerlore.server.commands.tables import print_table
+from layerlore.server.commands.whose import scope_of
 from layerlore.server.settings import Settings
 from layerlore.server.tool_server import checked
 from layerlore.server.tools.recall import TOOLS
-from layerlore.storage.records import Json
+from layerlore.storage.records import Json, Scope
 
 PATIENCE_MS = 20_000
 """A person waits anyway: for the embedder, which has to be loaded first."""
@@ -27,8 +29,10 @@ _SHOWN_FOR_CONTROL = "\ufffd"
 _PARTS = ("relevance", "ranking", "lexical", "context", "semantic", "cosine", "speaker", "role", "session", "recency")
 
 
-def recall(settings: Settings, question: str, *, limit: int, thread_id: str, explain: bool, as_json: bool) -> int:
-    """Print what recall_memory answers in the launch scope, with a table of each hit's parts to explain it. Returns
+def recall(
+    settings: Settings, tenant: str, question: str, *, limit: int, thread_id: str, explain: bool, as_json: bool
+) -> int:
+    """Print what recall_memory answers to a tenant's agent about the resource of the settings, with a table of each hit's parts to explain it. Returns
     the exit code.
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
@@ -37,20 +41,20 @@ def recall(settings: Settings, question: str, *, limit: int, thread_id: str, exp
     forms: list[Json] = [{"format": "json", "explain": explain}] if as_json else [{"format": "text"}]
     if explain and not as_json:
         forms.append({"format": "json", "explain": True, "neighbours": False})
-    answer, *explained = asyncio.run(_answers(settings, [asked | form for form in forms]))
+    answer, *explained = asyncio.run(_answers(settings, scope_of(settings, tenant), [asked | form for form in forms]))
     sys.stdout.write(_harmless(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else answer) + "\n")
     for parts in explained:
         _show(parts["hits"])
     return 0
 
 
-async def _answers(settings: Settings, asked: list[Json]) -> list[Any]:
+async def _answers(settings: Settings, scope: Scope, asked: list[Json]) -> list[Any]:
     """The tool's answers, one for each call's arguments."""
     patient = settings.embedding.model_copy(update={"query_patience_ms": PATIENCE_MS})
     settings = settings.model_copy(update={"embedding": patient})
     async with stored_memory(settings, off="nothing can be recalled", absent="nothing is remembered") as engine:
-        person = local_principal(settings.agent, settings.resource)
-        caller = Caller(person, scope_of(person, "", ""), settings.thread, "", "command line")
+        person = replace(local_principal(scope.agent_id, scope.resource_id), tenant=scope.tenant_id)
+        caller = Caller(person, scope, settings.thread, "", "command line")
         (declared,) = TOOLS
         tool = declared.tool
         answers = []

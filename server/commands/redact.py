@@ -5,15 +5,15 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
-from layerlore.memory.acceptance import check_id
-from layerlore.memory.quoting import one_line
 from layerlore.memory.redacting import Redacted
 from layerlore.memory.redacting import redact as mask_stored
 from layerlore.server.commands.stored import stored_memory
+from layerlore.server.commands.whose import Narrowed
 from layerlore.server.program import shell_command
 from layerlore.server.settings import Settings
-from layerlore.storage.records import Json, Origin, Tenant
+from layerlore.storage.records import Json, Origin
 
 LINE_SECONDS = 5.0
 """How often a line says how far it is."""
@@ -27,25 +27,24 @@ _BYTES = {
 _ORIGIN = Origin("command line", "redact", "command:redact")
 
 
-def redact(settings: Settings, tenant: str | None, *, everything: bool, dry_run: bool, as_json: bool) -> int:
-    """Mask the secrets in what is stored of a tenant (None: of all), or (``dry_run``) tell how many that would be, and
+def redact(settings: Settings, whose: Narrowed, *, everything: bool, dry_run: bool, as_json: bool) -> int:
+    """Mask the secrets in what is stored of some, or of all, or (``dry_run``) tell how many that would be, and
     print the counts; how far it is goes to standard error. Returns the exit code.
 
     Raises NotFound, InvalidInput, LimitExceeded, StorageUnavailable or DatabaseTooNew.
     """
-    done = asyncio.run(_redact(settings, tenant, everything, dry_run))
+    done = asyncio.run(_redact(settings, whose.checked(), everything, dry_run))
     if as_json:
-        sys.stdout.write(json.dumps(_as_json(tenant, done), ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(_as_json(whose, done), ensure_ascii=False, indent=2) + "\n")
     else:
-        sys.stdout.write("\n".join(_lines(settings, tenant, done)) + "\n")
+        sys.stdout.write("\n".join(_lines(settings, whose, done)) + "\n")
     return 0
 
 
-async def _redact(settings: Settings, tenant: str | None, everything: bool, dry_run: bool) -> Redacted:
+async def _redact(settings: Settings, whose: Narrowed, everything: bool, dry_run: bool) -> Redacted:
     async with stored_memory(settings, off="there is nothing to mask", absent="there is nothing to mask") as engine:
-        whose = None if tenant is None else Tenant(check_id(tenant, "--tenant", engine.limits.id_chars))
         return await mask_stored(
-            engine, whose, everything=everything, dry_run=dry_run, origin=_ORIGIN, told=_progress()
+            engine, whose.takes, everything=everything, dry_run=dry_run, origin=_ORIGIN, told=_progress()
         )
 
 
@@ -62,15 +61,14 @@ def _progress() -> Callable[[int], None]:
     return told
 
 
-def _lines(settings: Settings, tenant: str | None, done: Redacted) -> list[str]:
-    whose = "all tenants" if tenant is None else f"tenant {one_line(tenant)!r}"
+def _lines(settings: Settings, whose: Narrowed, done: Redacted) -> list[str]:
     rows, secrets = (sum(counts.values()) for counts in (done.rows, done.secrets))
     if rows:
         head = "would be masked" if done.dry_run else "masked"
         counted = [f"{done.secrets[table]:>9,}  in {done.rows[table]:,} rows of {table}" for table in sorted(done.rows)]
-        lines = [f"{head}, of {whose}:", *counted, f"{secrets:>9,}  secrets in {rows:,} rows"]
+        lines = [f"{head}, of {whose.told()}:", *counted, f"{secrets:>9,}  secrets in {rows:,} rows"]
     else:
-        lines = [f"nothing to mask: no secret that is known is stored of {whose}"]
+        lines = [f"nothing to mask: no secret that is known is stored of {whose.told()}"]
     if done.rows and done.bytes is not None:
         anew = f"vectors of what was masked are made anew by servers, or by {shell_command('reindex')}"
         lines += [_BYTES[done.bytes], anew]
@@ -84,9 +82,9 @@ def _lines(settings: Settings, tenant: str | None, done: Redacted) -> list[str]:
     return lines
 
 
-def _as_json(tenant: str | None, done: Redacted) -> Json:
+def _as_json(whose: Narrowed, done: Redacted) -> Json:
     return {
-        **({"tenant": tenant} if tenant is not None else {}),
+        **{name: value for name, value in asdict(whose).items() if value is not None},
         "dry_run": done.dry_run,
         "rows": dict(sorted(done.rows.items())),
         "secrets": dict(sorted(done.secrets.items())),

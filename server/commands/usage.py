@@ -10,6 +10,7 @@ from layerlore.memory.usage_shapes import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.commands.opened import known_database
 from layerlore.server.commands.tables import print_table
+from layerlore.server.commands.whose import named, scope_of
 from layerlore.server.settings import Settings
 from layerlore.storage import usage as stored
 from layerlore.storage.records import Json, Scope, Tenant
@@ -23,40 +24,42 @@ _GONE = "(deleted)"
 _NO_MODEL = "(none named)"
 
 
-def usage(settings: Settings, by: By, *, as_json: bool) -> int:
-    """Print what was spent: in each thread of the launch scope, for each resource of its agent, or for each agent.
+def usage(settings: Settings, tenant: str, by: By, *, as_json: bool) -> int:
+    """Print what a tenant spent: in each thread of the agent and resource of the settings, for each resource of its agent, or for each agent.
     Returns the exit code.
 
     Raises NotFound, StorageUnavailable, DatabaseTooNew or InvalidInput.
     """
-    rows = asyncio.run(_rows(settings, by))
+    scope = scope_of(settings, tenant)
+    rows = asyncio.run(_rows(settings, scope, by))
     if as_json:
         shown = {"by": by, "rows": [_as_json(by, row) for row in rows], "total": _total(rows)}
         sys.stdout.write(json.dumps(shown, ensure_ascii=False, indent=2) + "\n")
     elif rows:
         _show(by, rows)
     else:
-        sys.stdout.write(f"nothing was spent: no step with usage was recorded for {_whose(settings, by)}\n")
+        sys.stdout.write(f"nothing was spent: no step with usage was recorded for {_whose(scope, by)}\n")
     return 0
 
 
-def _whose(settings: Settings, by: By) -> str:
-    if by == "agent":
-        return "any agent"
-    return f"agent {settings.agent!r}" + (f" and resource {settings.resource!r}" if by == "thread" else "")
-
-
-async def _rows(settings: Settings, by: By) -> list[OfOwner]:
-    async with known_database(settings, off="no usage either", absent="nothing was spent") as database:
-        return await _read(database, settings, by)
-
-
-async def _read(database: Database, settings: Settings, by: By) -> list[OfOwner]:
+def _whose(scope: Scope, by: By) -> str:
     if by == "thread":
-        return await database.read(stored.by_thread, Scope(LOCAL_TENANT, settings.agent, settings.resource))
+        return named(scope)
+    whose = "any agent" if by == "agent" else f"agent {scope.agent_id!r}"
+    return whose if scope.tenant_id == LOCAL_TENANT else f"{whose} of tenant {scope.tenant_id!r}"
+
+
+async def _rows(settings: Settings, scope: Scope, by: By) -> list[OfOwner]:
+    async with known_database(settings, off="no usage either", absent="nothing was spent") as database:
+        return await _read(database, scope, by)
+
+
+async def _read(database: Database, scope: Scope, by: By) -> list[OfOwner]:
+    if by == "thread":
+        return await database.read(stored.by_thread, scope)
     if by == "resource":
-        return await database.read(stored.by_resource, Tenant(LOCAL_TENANT), settings.agent)
-    return await database.read(stored.by_agent, Tenant(LOCAL_TENANT))
+        return await database.read(stored.by_resource, Tenant(scope.tenant_id), scope.agent_id)
+    return await database.read(stored.by_agent, Tenant(scope.tenant_id))
 
 
 def _as_json(by: By, row: OfOwner) -> Json:

@@ -74,6 +74,7 @@ class DeletedMessages(TypedDict):
     thread_id: str
     deleted: int
     ids: list[str]
+    restored: NotRequired[int]
     deletion: NotRequired[str]
     restorable_until: NotRequired[str]
     totals: Totals
@@ -102,13 +103,13 @@ def get_messages(
 
 
 def delete_messages(
-    which: Literal["last_turn", "all", "ids"],
+    which: Literal["last_turn", "all", "ids", "undo"],
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
 ) -> DeletedMessages:
     """Delete the last turn (from the latest user message on), the messages with these ids, or all (needs
-    thread_id). The operator can restore them for a while."""
+    thread_id). undo restores the newest delete, or ids=[deletion]."""
 
 
 TOOLS = (

@@ -82,7 +82,7 @@ def update_thread(
 def delete_thread(
     thread_id: Annotated[str, Field(min_length=1)],
 ) -> DeletedThread:
-    """Delete a whole conversation and everything kept about it. The operator can restore it for a while."""
+    """Delete a conversation with all kept about it; delete_messages(which=undo) restores it."""
 
 
 TOOLS = (

@@ -68,7 +68,7 @@ def update_working_memory(
 def clear_working_memory(
     scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
 ) -> ClearedDocument:
-    """Empty the document, or the user profile (scope=resource); it can be restored for a while."""
+    """Empty the document, or the user profile (scope=resource); restorable for a while."""
 
 
 WRITERS = (

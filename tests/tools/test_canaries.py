@@ -215,14 +215,14 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
             "add_messages", thread_id="main", messages=[{"role": "user", "content": f"My {mine.words()} in the shed"}]
         )
     settings = load_settings({"database": database_url, **SETTINGS}, environ={})
-    asked = functools.partial(recall_command, settings, limit=50, thread_id="", explain=True, as_json=False)
+    asked = functools.partial(recall_command, settings, "local", limit=50, thread_id="", explain=True, as_json=False)
     commands = [
         functools.partial(asked, query)
         for query in ("shed", "cellar", *one.words.given[::200], *two.words.given[::200])
     ]
-    commands += [functools.partial(usage_command, settings, by, as_json=True) for by in BY]
-    commands += [functools.partial(jobs_command, settings, resume=False, as_json=True)]
-    commands += [functools.partial(restore_command, settings, None, None)]
+    commands += [functools.partial(usage_command, settings, "local", by, as_json=True) for by in BY]
+    commands += [functools.partial(jobs_command, settings, "local", resume=False, as_json=True)]
+    commands += [functools.partial(restore_command, settings, "local", None, None)]
     for command in commands:
         assert await anyio.to_thread.run_sync(command) == 0
     shown = capsys.readouterr().out

@@ -163,6 +163,7 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("list_steps", {}),
     ("list_events", {}),
     ("delete_messages", {"which": "last_turn"}),
+    ("delete_messages", {"which": "undo"}),
     ("erase_memory", {"thread_id": "other"}),
     ("erase_memory", {"thread_id": "other", "dry_run": False}),
 ]
