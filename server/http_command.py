@@ -19,7 +19,7 @@ from layerlore.server.http_transport import serve_http
 from layerlore.server.limiting import limited
 from layerlore.server.local_key import key_file, read_or_make_key
 from layerlore.server.logs import configure_logging
-from layerlore.server.process import Process
+from layerlore.server.process import STARTING, Process
 from layerlore.server.sdk_private import lifespan_state
 from layerlore.server.settings import Settings
 from layerlore.server.stopping import StopRequest
@@ -96,9 +96,12 @@ def _add_open_routes(server: ToolServer, settings: Settings) -> None:
         return JSONResponse({"status": "ok"})
 
     async def ready(_: Request) -> Response:
-        """The database is open and migrated."""
-        is_ready = lifespan_state(server).ready
-        return JSONResponse({"status": "ready" if is_ready else "starting"}, status_code=200 if is_ready else 503)
+        """The database is open and migrated, and can be written."""
+        why_not = await lifespan_state(server).unready()
+        if not why_not:
+            return JSONResponse({"status": "ready"})
+        told = {"status": why_not} if why_not == STARTING else {"status": "unavailable", "reason": why_not}
+        return JSONResponse(told, status_code=503)
 
     async def metadata(_: Request) -> Response:
         """Who issues tokens for this server (RFC 9728)."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+STARTING = "starting"
+
 
 class Process:
     """What a lifespan yields: the settings at once, the runtime when it is there."""
@@ -35,9 +37,11 @@ class Process:
         self._failure = ""
         self._settled = anyio.Event()
 
-    @property
-    def ready(self) -> bool:
-        return self._runtime is not None
+    async def unready(self) -> str:
+        """Why calls cannot be served now, in words that anybody may read; "": they can. Takes seconds at most."""
+        if self._runtime is None:
+            return STARTING
+        return await self._runtime.engine.database.health.ask()
 
     def masked(self, text: str) -> str:
         """An error's text, its secrets masked once the patterns are loaded: it may repeat what a caller sent."""

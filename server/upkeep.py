@@ -22,6 +22,7 @@ from layerlore.storage.errors import LayerloreError
 log = logging.getLogger(__name__)
 
 ERASE_EVERY_SECONDS = 60.0
+LOOK_EVERY_SECONDS = 5.0
 LOADED_SECONDS = 10.0
 """After so long everything is loaded that a server ever loads, an embedder included."""
 
@@ -32,6 +33,7 @@ async def keep_up(runtime: Runtime) -> None:
     if engine.embedding is not None:
         engine.embedding.start()
     async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_look_at_database, engine)
         tasks.start_soon(_erase_now_and_then, engine)
         if runtime.settings.memory == "on":
             tasks.start_soon(_keep_index, engine)
@@ -40,6 +42,13 @@ async def keep_up(runtime: Runtime) -> None:
         await load_all()
         await anyio.sleep(LOADED_SECONDS)
         keep_what_is_loaded()
+
+
+async def _look_at_database(engine: Engine) -> None:
+    """So that the log says soon that nothing can be written, also where nobody writes."""
+    while True:
+        await engine.database.health.ask()
+        await anyio.sleep(LOOK_EVERY_SECONDS)
 
 
 async def _do_jobs(runtime: Runtime) -> None:

@@ -41,20 +41,27 @@ class TransactionLost(Exception):
         self.cause = cause
 
 
-def commit_group(connection: sqlite_driver.Connection, calls: Sequence[Call]) -> list[Outcome]:
+def commit_group(
+    connection: sqlite_driver.Connection, calls: Sequence[Call], check_file: Callable[[], None]
+) -> list[Outcome]:
     """Run as many of the calls as fit into ``GROUP_SECONDS``, in order, in one transaction.
 
     Returns the outcomes of the first n calls; the others were not begun. Raises TransactionLost, or SQLite's own
-    error when the transaction could not begin or commit: then nothing happened.
+    error when the transaction could not begin or commit: then nothing happened. Raises what ``check_file`` raises.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
+        check_file()
         outcomes = _run_members(connection, calls)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    try:
+        check_file()
+    except StorageUnavailable as error:
+        raise type(error)(f"this write may be lost: {error}") from error
     return outcomes
 
 
@@ -70,7 +77,7 @@ def _run_members(connection: sqlite_driver.Connection, calls: Sequence[Call]) ->
             if not connection.in_transaction:
                 raise TransactionLost(error) from error
             connection.execute("ROLLBACK TO member")
-            outcome = Outcome(error=error)
+            outcome = Outcome(error=_unavailable(error) if sqlite_driver.is_of_the_file(error) else error)
         connection.execute("RELEASE member")
         outcomes.append(outcome)
         if time.monotonic() > stop_at:
@@ -78,17 +85,25 @@ def _run_members(connection: sqlite_driver.Connection, calls: Sequence[Call]) ->
     return outcomes
 
 
+def _unavailable(error: BaseException) -> StorageUnavailable:
+    unavailable = StorageUnavailable(f"the database could not write: {sqlite_driver.told(error)}")
+    unavailable.__cause__ = error
+    return unavailable
+
+
 @dataclass(slots=True)
 class Writer:
     """Feeds waiting calls to the writer connection, one group at a time.
 
     ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a busy lock is waited
-    for before the callers get StorageUnavailable. ``committed`` is called after each commit.
+    for before the callers get StorageUnavailable. ``committed`` is called after each commit, ``check_file`` in the
+    thread around it: it raises StorageUnavailable if the file is no longer where others look for it.
     """
 
     hop: Callable[..., Awaitable[list[Outcome]]]
     deadline: float
     committed: Callable[[], None]
+    check_file: Callable[[], None]
     _waiting: deque[Call] = field(default_factory=deque)
     _task: asyncio.Task[None] | None = None
 
@@ -121,7 +136,7 @@ class Writer:
                 for call in group:
                     await self._answer([call])
                 return
-            outcomes = [Outcome(error=StorageUnavailable(f"the database could not write: {lost.cause}"))]
+            outcomes = [Outcome(error=_unavailable(lost.cause))]
         except Exception as error:  # noqa: BLE001 - every caller must be answered, whatever happened
             outcomes = [Outcome(error=error) for _ in group]
         else:
@@ -141,10 +156,10 @@ class Writer:
         while True:
             attempt += 1
             try:
-                return await self.hop(commit_group, group)
+                return await self.hop(commit_group, group, self.check_file)
             except sqlite_driver.DatabaseError as error:
                 if not sqlite_driver.is_busy(error):
-                    raise StorageUnavailable(f"the database could not commit: {error}") from error
+                    raise StorageUnavailable(f"the database could not commit: {sqlite_driver.told(error)}") from error
                 if time.monotonic() > give_up:
                     raise StorageUnavailable(
                         f"the database is busy: another process has held its write lock for {self.deadline:g} s; try again"

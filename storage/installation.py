@@ -15,6 +15,13 @@ _OWE_REWRITE = (
         index_elements=["name"], set_={"value": cast(cast(installation.c.value, BigInteger) + 1, Text)}
     )
 )
+_TRIAL_CHARS = 65_536
+_PUT_TRIAL = (
+    insert(installation)
+    .values(name="trial", value=bindparam("value"))
+    .on_conflict_do_update(index_elements=["name"], set_={"value": bindparam("value")})
+)
+_REMOVE_TRIAL = delete(installation).where(installation.c.name == "trial")
 _REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
 _REWRITTEN = delete(installation).where(
     installation.c.name == "rewrite_owed", installation.c.value == bindparam("owed")
@@ -26,6 +33,15 @@ async def hmac_key(tx: Tx) -> bytes:
     row = await tx.one(_HMAC_KEY)
     assert row is not None, "the first migration writes the key"
     return bytes.fromhex(row[0])
+
+
+async def put_trial(tx: Tx) -> None:
+    """Write something that needs room, to find out whether anything can be written; for ``remove_trial`` afterwards."""
+    await tx.run(_PUT_TRIAL, value="x" * _TRIAL_CHARS)
+
+
+async def remove_trial(tx: Tx) -> None:
+    await tx.run(_REMOVE_TRIAL)
 
 
 async def owe_rewrite(tx: Tx) -> None:

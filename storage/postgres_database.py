@@ -2,23 +2,31 @@
 
 import asyncio
 import logging
-import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from typing import Any, TypeAlias, TypeVar, cast
-from urllib.parse import unquote
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 from sqlalchemy import Executable
 
 from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.health import Health
 from layerlore.storage.hints import Told
-from layerlore.storage.installation import hmac_key
+from layerlore.storage.installation import hmac_key, put_trial, remove_trial
 from layerlore.storage.migrations.runner import migrate_postgres
 from layerlore.storage.postgres_binding import beginning, binding
+from layerlore.storage.postgres_errors import (
+    IN_THE_WAY,
+    LOST,
+    REFUSED,
+    UNABLE,
+    UNREADABLE_URL,
+    unable,
+    without_url,
+)
 from layerlore.storage.postgres_hints import PostgresHints
 from layerlore.storage.postgres_roles import Standing, grant, standing
 from layerlore.storage.records import Scope, Tenant
@@ -30,22 +38,6 @@ STATEMENT_SECONDS = 15.0
 
 R = TypeVar("R")
 PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
-
-# The connection or the server went away, or another transaction was in the way: the unit is run again.
-_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.InternalClientError,
-    ConnectionError,
-    OSError,
-)
-_IN_THE_WAY = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.LockNotAvailableError)
-_UNREADABLE_URL = (ValueError, LookupError)  # what asyncpg raises for a URL, depending on where it stumbles
-_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
 class _ConnectionGone(ConnectionError):
@@ -131,6 +123,7 @@ class PostgresDatabase:
         self._hints = hints
         self._units: set[asyncio.Task[Any]] = set()
         self._free_slots: list[str] = []
+        self.health = Health(self._look, self._try_to_write, "Postgres")
 
     @property
     def unfit(self) -> str:
@@ -150,8 +143,8 @@ class PostgresDatabase:
             pool = await asyncpg.create_pool(
                 url, min_size=1, max_size=pool_size, command_timeout=STATEMENT_SECONDS, server_settings=settings
             )
-        except (OSError, *_UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise StorageUnavailable(f"cannot connect to Postgres: {_without_url(error, url)}") from None
+        except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
         try:
             async with pool.acquire() as connection:
                 await migrate_postgres(connection)
@@ -185,13 +178,15 @@ class PostgresDatabase:
     async def write(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._write(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+        with self.health.writing():
+            return await self._write(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
 
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._read(None, lambda tx: function(tx, *args, **kwargs))
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._write(None, lambda tx: function(tx, *args, **kwargs))
+        with self.health.writing():
+            return await self._write(None, lambda tx: function(tx, *args, **kwargs))
 
     async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
         begin = beginning("READ ONLY", whose)
@@ -223,7 +218,7 @@ class PostgresDatabase:
                     raise
                 try:
                     await _commit(connection)
-                except (*_LOST, asyncpg.InterfaceError) as error:
+                except (*LOST, asyncpg.InterfaceError) as error:
                     if mark.wrote:
                         raise _OutcomeUnknown(value, error) from error
                     raise
@@ -244,7 +239,7 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[PooledConnection]:
-        """A connection of the pool. Whatever asyncpg makes of its loss, what is raised is among _LOST."""
+        """A connection of the pool. Whatever asyncpg makes of its loss, what is raised is among LOST."""
         connection = await self._pool.acquire(timeout=RETRY_DEADLINE)
         try:
             yield connection
@@ -254,7 +249,7 @@ class PostgresDatabase:
             raise
         finally:
             # One that is lost by now did its work: an error here would have the unit run again after its commit.
-            with suppress(*_LOST, asyncpg.InterfaceError):
+            with suppress(*LOST, asyncpg.InterfaceError):
                 await self._pool.release(connection)
 
     async def _unit(self, work: Coroutine[Any, Any, R]) -> R:
@@ -281,10 +276,12 @@ class PostgresDatabase:
                 return await once()
             except _OutcomeUnknown as lost:
                 unknown, cause = lost, lost.__cause__
-            except _REFUSED as error:
+            except REFUSED as error:
                 raise StorageUnavailable(f"Postgres refused the connection ({type(error).__name__})") from error
-            except (*_LOST, *_IN_THE_WAY, TimeoutError) as error:
+            except (*LOST, *IN_THE_WAY, TimeoutError) as error:
                 cause = error
+            except UNABLE as error:
+                raise StorageUnavailable(unable(error)) from error
             if time.monotonic() + delay > give_up:
                 advice = "try again" if unknown is None else "the write may have happened: read before you write again"
                 raise StorageUnavailable(
@@ -293,12 +290,25 @@ class PostgresDatabase:
             await asyncio.sleep(delay)
             delay = min(delay * 2, 0.5)
 
+    async def _look(self) -> None:
+        """Whether a transaction that writes can begin. Raises StorageUnavailable, without trying again."""
+        try:
+            async with self._connection() as connection:
+                await connection.execute(beginning("READ WRITE", None) + "; ROLLBACK")
+        except (*LOST, *REFUSED, *UNABLE, TimeoutError) as error:
+            raise StorageUnavailable(unable(error)) from error
+
+    async def _try_to_write(self) -> None:
+        await self._write(None, put_trial)
+        await self._write(None, remove_trial)
+
     async def _was_committed(self, mark: _Mark) -> bool:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
         async with self._connection() as connection:
             return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
 
     async def close(self) -> None:
+        await self.health.close()
         if self._units:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._hints.close()
@@ -319,21 +329,3 @@ def _is_gone(connection: PooledConnection) -> bool:
         return connection.is_closed()
     except asyncpg.InterfaceError:
         return True
-
-
-def _without_url(error: BaseException, url: str) -> str:
-    """What went wrong, without any text that repeats the URL's password, or a piece of it that was taken for a host."""
-    if isinstance(error, _UNREADABLE_URL):
-        return (
-            "its URL cannot be understood; in a password, characters such as / ? # @ : are written as %2F %3F %23 ..."
-        )
-    text = f"{type(error).__name__}: {error}"
-    for secret in sorted(_secrets(url), key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return text
-
-
-def _secrets(url: str) -> set[str]:
-    password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    raw = [password, *re.split("[/?#@:&=]", password), *re.findall("password=([^&]*)", url)]
-    return {secret for part in raw for secret in (part, unquote(part)) if len(secret) > 2}

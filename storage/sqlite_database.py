@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -11,9 +11,12 @@ from typing import Any, TypeVar, cast
 import aiosqlite
 
 from layerlore.storage import sqlite_driver
+from layerlore.storage.database_file import DatabaseFile, Displaced, refuse_what_is_no_file
 from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.group_commit import Writer
+from layerlore.storage.health import Health
 from layerlore.storage.hints import Told
+from layerlore.storage.installation import put_trial, remove_trial
 from layerlore.storage.migrations.runner import migrate_sqlite
 from layerlore.storage.sqlite_hints import SqliteHints
 from layerlore.storage.sqlite_transaction import SqliteTx, drive
@@ -71,12 +74,13 @@ class SqliteDatabase:
     dialect: Dialect = "sqlite"
     unfit = ""
 
-    def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread]) -> None:
+    def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread], file: DatabaseFile | None) -> None:
         self.path = path
         self._writer_thread = writer
-        look = partial(sqlite_driver.connect, path, synchronous="NORMAL", read_only=True)
-        self._hints = SqliteHints(None if path == MEMORY else lambda: OwnThread.start(look))
-        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed)
+        self._file = file
+        self._hints = SqliteHints(None if path == MEMORY else self._another)
+        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed, self._check_file)
+        self.health = Health(self._look, self._try_to_write, path)
         self._readers = readers
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
@@ -90,27 +94,34 @@ class SqliteDatabase:
         """
         try:
             if path != MEMORY:
+                refuse_what_is_no_file(Path(path))
                 sqlite_driver.create_private_file(Path(path))
             return await cls._open(path, synchronous, readers)
         except (sqlite_driver.DatabaseError, OSError) as error:
-            raise StorageUnavailable(f"cannot open the SQLite database {path}: {error}") from error
+            raise StorageUnavailable(f"cannot open the SQLite database {path}: {sqlite_driver.told(error)}") from error
 
     @classmethod
     async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
         connect = partial(sqlite_driver.connect, path, synchronous=synchronous)
+        # Looked at before it is opened: what takes its place from then on is noticed.
+        file = None if path == MEMORY else DatabaseFile(path)
         writer = await _until_free(lambda: OwnThread.start(connect))
         started: list[OwnThread] = []
         try:
             await _until_free(lambda: writer.hop(sqlite_driver.use_write_ahead_log))
             await _until_free(lambda: writer.hop(migrate_sqlite))
+            if file is not None:
+                file.find_log()
             for _ in range(readers if path != MEMORY else 0):
                 started.append(await _until_free(lambda: OwnThread.start(partial(connect, read_only=True))))
+            if file is not None:
+                file.check()
         except BaseException:
             for thread in (*started, writer):
                 await thread.close()
             raise
         # A database in memory belongs to one connection: its reads take turns with its writes.
-        return cls(path, writer, started or [writer])
+        return cls(path, writer, started or [writer], file)
 
     async def read(
         self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
@@ -138,14 +149,50 @@ class SqliteDatabase:
         except sqlite_driver.DatabaseError as error:
             if sqlite_driver.is_defect(error):
                 raise
-            raise StorageUnavailable(f"the database could not be read: {error}") from error
+            raise StorageUnavailable(f"the database could not be read: {sqlite_driver.told(error)}") from error
         finally:
             alarm.cancel()
             self._idle.put_nowait(reader)
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
-        return cast("T", await self._writer.submit(start))
+        with self.health.writing():
+            try:
+                return cast("T", await self._writer.submit(start))
+            except Displaced:
+                await self._save_log()
+                raise
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
+    async def _look(self) -> None:
+        self._check_file()
+        if self._file is not None and self._file.no_room():
+            raise StorageUnavailable("the disk is full")
+
+    async def _try_to_write(self) -> None:
+        """Raises StorageUnavailable."""
+        await self._writer.submit(put_trial)
+        await self._writer.submit(remove_trial)
+
+    async def _save_log(self) -> None:
+        """Where only the log was taken away, put what it holds into the file, before its last handle is closed."""
+        if self._file is not None and self._file.log_can_be_saved:
+            with suppress(sqlite_driver.DatabaseError):
+                await self._writer_thread.hop(sqlite_driver.save_log)
+
+    async def _another(self) -> OwnThread:
+        """One more connection that reads. Raises Displaced rather than open another file, or begin another log."""
+        self._check_file()
+        thread = await OwnThread.start(partial(sqlite_driver.connect, self.path, synchronous="NORMAL", read_only=True))
+        try:
+            self._check_file()
+        except Displaced:
+            await thread.close()
+            raise
+        return thread
 
     def hints(self, told: Told) -> AbstractContextManager[None]:
         return self._hints.listening(told)
@@ -155,16 +202,18 @@ class SqliteDatabase:
 
         For after ``restoration.erase_expired``; writes wait meanwhile. Raises StorageUnavailable.
         """
+        self._check_file()
         try:
             return await _until_free(lambda: self._writer_thread.hop(sqlite_driver.rewrite))
         except sqlite_driver.DatabaseError as error:
-            raise StorageUnavailable(f"the database could not be rewritten: {error}") from error
+            raise StorageUnavailable(f"the database could not be rewritten: {sqlite_driver.told(error)}") from error
 
     async def integrity_problems(self) -> list[str]:
         """What SQLite's own checks find wrong with the file; empty when all is well."""
         return await self._writer_thread.hop(sqlite_driver.integrity_problems)
 
     async def close(self) -> None:
+        await self.health.close()
         await self._writer.finish()
         await self._hints.close()
         for thread in {*self._readers, self._writer_thread}:

@@ -42,6 +42,8 @@ VERSION: tuple[int, int, int] = driver.sqlite_version_info
 _SQLITE_ERROR = 1
 _SQLITE_BUSY = 5
 _SQLITE_LOCKED = 6
+_OF_THE_FILE = {3, 7, 8, 9, 10, 11, 13, 14, 23, 26}
+"""PERM, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, AUTH, NOTADB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,29 @@ def is_defect(error: BaseException) -> bool:
     """Whether a statement was wrong, as opposed to the file, the disk or the moment: our mistake, not the caller's."""
     code = getattr(error, "sqlite_errorcode", None)
     return code == _SQLITE_ERROR if code is not None else "no such" in str(error)
+
+
+def is_of_the_file(error: BaseException) -> bool:
+    """Whether the file, the disk or the moment was wrong, and neither the statement nor its values."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, DatabaseError) and (
+        code & 0xFF in _OF_THE_FILE if code is not None else is_undecodable(error)
+    )
+
+
+def is_undecodable(error: BaseException) -> bool:
+    """Whether a text that was read is not UTF-8."""
+    return str(error).startswith("Could not decode to UTF-8")
+
+
+def told(error: BaseException) -> str:
+    """What went wrong, without any stored text: SQLite names tables and columns, Python's module also values."""
+    if is_undecodable(error):
+        return "a stored text is damaged: it is not UTF-8"
+    is_pythons_own = isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
+    if is_pythons_own and getattr(error, "sqlite_errorcode", None) is None:
+        return type(error).__name__
+    return str(error)
 
 
 def retry_delay(attempt: int) -> float:
@@ -132,6 +157,11 @@ def use_write_ahead_log(connection: Connection) -> None:
     """Switch the file to WAL, for good; a database in memory keeps its own journal."""
     if connection.execute("PRAGMA journal_mode").fetchone()[0] not in ("wal", "memory"):
         connection.execute("PRAGMA journal_mode = WAL")
+
+
+def save_log(connection: Connection) -> None:
+    """Put all that the write-ahead log holds into the file, as far as no other connection still reads it."""
+    connection.execute("PRAGMA wal_checkpoint(FULL)")
 
 
 def load_vector_extension(connection: Connection) -> str | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from layerlore.storage import sqlite_driver
+from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.hints import Listeners, Told, anybody
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class SqliteHints:
         while True:
             try:
                 await _poll(await connect(), told)
-            except (sqlite_driver.DatabaseError, OSError) as error:
+            except (sqlite_driver.DatabaseError, StorageUnavailable, OSError) as error:
                 log.warning("cannot see whether other processes changed the database: %s", error)
             except Exception:
                 log.exception("looking for changes of other processes failed; it is tried again")

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Executable
 
+from layerlore.storage.health import Health
 from layerlore.storage.hints import Told
 from layerlore.storage.records import Scope, Tenant
 from layerlore.storage.statements import Dialect
@@ -98,6 +99,11 @@ class Database(Protocol):
     def hints(self, told: Told) -> AbstractContextManager[None]:
         """While the context is entered, ``told`` is called once at its beginning, and soon after every commit, of this
         process or another, that may concern somebody. Between the two a commit is never missed, only told late."""
+        ...
+
+    @property
+    def health(self) -> Health:
+        """Whether it can be written now."""
         ...
 
     async def close(self) -> None: ...

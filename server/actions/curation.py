@@ -85,7 +85,7 @@ async def memory_status(call: Call) -> Json:
         "jobs": background.shown_jobs(found),
         "thinking": background.shown_thinking(call, found),
         "observation": background.shown_observation(call, found),
-        "degraded": degraded(call, found),
+        "degraded": await degraded(call, found),
     }
 
 
@@ -122,9 +122,11 @@ def _signals(call: Call) -> list[str]:
     return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
 
 
-def degraded(call: Call, work: Background) -> list[str]:
+async def degraded(call: Call, work: Background) -> list[str]:
     """What does not work as it should, and how to mend it."""
     found = background.degraded(call, work)
+    if unwritable := await call.engine.database.health.ask():
+        found.insert(0, f"nothing can be stored now: {unwritable}")
     status = call.engine.embedding.status() if call.engine.embedding is not None else None
     if status is not None and status.state == "failed":
         found.append(f"recall finds words only for now, since the embedder failed: {status.reason}")

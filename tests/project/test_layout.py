@@ -26,7 +26,8 @@ ONLY_IN = {
     "mcp_types": ("server.",),
     "aiosqlite": ("storage.sqlite_database",),
     "asyncpg": (
-        *("storage.postgres_database", "storage.postgres_hints", "storage.postgres_roles", "storage.vectors_postgres"),
+        *("storage.postgres_database", "storage.postgres_errors", "storage.postgres_hints", "storage.postgres_roles"),
+        "storage.vectors_postgres",
         "server.commands.database_check",
     ),
     "typer": ("server.command_line",),

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from layerlore.storage.database import FORMS, open_database, sqlite_path
 from layerlore.storage.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.postgres_database import PostgresDatabase, _without_url
+from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.postgres_errors import without_url
 from layerlore.storage.sqlite_database import SqliteDatabase
 
 from .building import draft, examples, say
@@ -154,7 +155,7 @@ async def test_an_error_of_the_server_says_what_is_wrong(postgres_url: str) -> N
 def test_a_piece_of_a_password_that_was_taken_for_a_name_is_in_no_error() -> None:
     """The server's own words may repeat what a URL with an unwritten slash made of its password."""
     error = asyncpg.InvalidCatalogNameError(f'database "{PASSWORD}@host" does not exist')
-    told = _without_url(error, f"postgresql://user:1/{PASSWORD}@host/database")
+    told = without_url(error, f"postgresql://user:1/{PASSWORD}@host/database")
     assert told == 'InvalidCatalogNameError: database "***@host" does not exist'
     encoded = PASSWORD.replace("-", "%2D")
-    assert _without_url(error, f"postgresql://user:{encoded}@host/database") == told
+    assert without_url(error, f"postgresql://user:{encoded}@host/database") == told
