@@ -33,7 +33,11 @@ class StoredContent:
         """
         if form == "text" or (form == "document" and not _is_object(stored)):
             return self._entering.redactor.text(stored)
-        clean, count = self._of.get(form, self._json)(json.loads(stored))
+        try:
+            value = json.loads(stored)
+        except (ValueError, RecursionError):  # damaged on the disk: what is left of it is text
+            return self._entering.redactor.text(stored)
+        clean, count = self._of.get(form, self._json)(value)
         return (to_json(clean), count) if count else (stored, 0)
 
     def _json(self, value: Any) -> Found:

@@ -5,7 +5,6 @@ done what was done.
 """
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from layerlore.memory.journaling import Wrote
 from layerlore.memory.said import said
 from layerlore.storage import events, installation, places, redacting, reindexing
 from layerlore.storage.content_columns import CONTENT, Form
+from layerlore.storage.damaged import parts_of
 from layerlore.storage.events import NewEvent
 from layerlore.storage.records import Json, Message, Origin, Scope
 from layerlore.storage.redacting import Change, Kept, Put
@@ -162,7 +162,7 @@ class _Work:
             counted = {"tokens": tokens.text(after["text"])}
         elif table == "messages":
             if "parts" in change.after:
-                counted = {"tokens": tokens.parts(json.loads(after["parts"])), "encoding": tokens.name}
+                counted = {"tokens": tokens.parts(parts_of(after["parts"])), "encoding": tokens.name}
             before = {**change.before, "revision": row.values["revision"]}
             moved = partial(_moved, self.engine, row.values["parts"], after["parts"])
             change = replace(change, before=before, moved=moved)
@@ -235,7 +235,7 @@ class _Work:
 
 def _message(name: str | None, parts: str) -> Message:
     """As far as it is said."""
-    return Message("", 0, "", "user", name, json.loads(parts), {}, 0, "", 0, 0, 1)
+    return Message("", 0, "", "user", name, parts_of(parts), {}, 0, "", 0, 0, 1)
 
 
 def _moved(engine: Engine, before: str, after: str, starts: int, ends: int) -> tuple[int, int]:

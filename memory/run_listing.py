@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from layerlore.memory.json_equality import equality_key
 from layerlore.memory.pages import fitting
 from layerlore.memory.pending_calls import read_calls
 from layerlore.storage import run_listing, runs
+from layerlore.storage.damaged import list_of, value_of
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.run_listing import Place, Wanted
@@ -43,7 +43,7 @@ class Listing:
 
 def shown_run(run: Run) -> Json:
     """A run as a list has it: ``waiting`` are the tool calls that wait for data."""
-    calls = read_calls(json.loads(run.pending)) if run.status == "suspended" else []
+    calls = read_calls(list_of(run.pending)) if run.status == "suspended" else []
     waiting = [
         {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
         for call in calls
@@ -76,7 +76,7 @@ def _holder(run: Run) -> Json:
 
 def shown_resumed(resumed: str) -> list[Json]:
     """What resumers brought, as an answer has it."""
-    return [{**entry, "at": iso(entry["at"])} for entry in json.loads(resumed)]
+    return [{**entry, "at": iso(entry["at"])} for entry in list_of(resumed)]
 
 
 async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
@@ -88,12 +88,12 @@ async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
         return run, await runs.content(tx, scope, run)
 
     run, content = await engine.database.read(read, scope)
-    pending, resumed = json.loads(run.pending), shown_resumed(content.resumed)
+    pending, resumed = list_of(run.pending), shown_resumed(content.resumed)
     shown = {
         **shown_run(run),
         **({"pending_tool_calls": pending} if pending else {}),
         **({"resumed": resumed} if resumed else {}),
-        **({"output": json.loads(content.output)} if content.output is not None else {}),
+        **({"output": value_of(content.output)} if content.output is not None else {}),
     }
     return {"runs": [shown]}
 

@@ -5,7 +5,6 @@ indexed, and shown by nothing but resume_run.
 """
 
 import asyncio
-import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from layerlore.memory.engine import Engine, Sent
 from layerlore.memory.exact_json import exact_json
 from layerlore.memory.run_listing import shown_resumed
 from layerlore.storage import events, expiring, run_listing, runs, threads
+from layerlore.storage.damaged import intact, list_of
 from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
 from layerlore.storage.records import Json, Origin, Scope, Thread
@@ -215,7 +215,9 @@ async def _checked(engine: Engine, scope: Scope, run_id: str, brought: Brought) 
     run = await engine.database.read(runs.find, scope, run_id)
     if run.status in run_state.ENDINGS:  # which is said once it is known that this is no repeated request
         return _Checked("", None, "")
-    call = pending_calls.called(pending_calls.read_calls(json.loads(run.pending)), brought.tool_call_id)
+    call = pending_calls.called(
+        pending_calls.read_calls(intact(run.pending, f"what run {run.run_id!r} waits for")), brought.tool_call_id
+    )
     data = await asyncio.to_thread(pending_calls.accepted, brought.data, call)
     return _Checked(call.tool_call_id if call else "", data, run.pending)
 
@@ -223,7 +225,7 @@ async def _checked(engine: Engine, scope: Scope, run_id: str, brought: Brought) 
 def _with_data(engine: Engine, resumed: str, checked: _Checked, now: int) -> str:
     """What resumers brought, and now this. The same data for the same call is there once."""
     entry = {**({"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}), "data": checked.data}
-    before: list[Json] = json.loads(resumed)
+    before: list[Json] = list_of(resumed)
     of_call = [known["data"] for known in before if known.get("tool_call_id", "") == checked.tool_call_id]
     if of_call and to_json(of_call[-1]) == to_json(checked.data):
         return resumed
@@ -250,8 +252,8 @@ def _resumed(run: Run, content: Content) -> Json:
         **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
         "claim": run.claim,
         "claimed_until": iso(run.claimed_until),
-        "state": json.loads(content.state),
-        "pending_tool_calls": json.loads(run.pending),
+        "state": intact(content.state, f"the state of run {run.run_id!r}"),
+        "pending_tool_calls": list_of(run.pending),
         "resumed": shown_resumed(content.resumed),
     }
 

@@ -1,7 +1,6 @@
 """Threads as a caller lists and describes them."""
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from layerlore.memory.quoting import visible
 from layerlore.memory.usage import shown_spent
 from layerlore.memory.window.setting import stored_policy
 from layerlore.storage import events, threads, usage
+from layerlore.storage.damaged import value_of
 from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
 from layerlore.storage.records import Json, Scope, Thread
@@ -30,7 +30,7 @@ def shown_thread(thread: Thread) -> Json:
         "thread_id": thread.thread_id,
         **({"title": title} if (title := visible(thread.title or "")) else {}),
         **({"metadata": thread.metadata} if thread.metadata else {}),
-        **({"window": json.loads(thread.window_policy)} if thread.window_policy else {}),
+        **({"window": value_of(thread.window_policy)} if thread.window_policy else {}),
         "messages": thread.message_count,
         "tokens": thread.token_count,
         "created_at": iso(thread.created_at),

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 ERASE_EVERY_SECONDS = 60.0
 LOOK_EVERY_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 LOADED_SECONDS = 10.0
 """After so long everything is loaded that a server ever loads, an embedder included."""
 
@@ -34,6 +35,7 @@ async def keep_up(runtime: Runtime) -> None:
         engine.embedding.start()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_look_at_database, engine)
+        tasks.start_soon(_check_database, engine)
         tasks.start_soon(_erase_now_and_then, engine)
         if runtime.settings.memory == "on":
             tasks.start_soon(_keep_index, engine)
@@ -49,6 +51,14 @@ async def _look_at_database(engine: Engine) -> None:
     while True:
         await engine.database.health.ask()
         await anyio.sleep(LOOK_EVERY_SECONDS)
+
+
+async def _check_database(engine: Engine) -> None:
+    """A damaged file is noticed at the start, and not when somebody needs what was in it."""
+    try:
+        await engine.database.check_quickly(CHECK_SECONDS)
+    except LayerloreError as error:
+        log.warning("%s", error)
 
 
 async def _do_jobs(runtime: Runtime) -> None:

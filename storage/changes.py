@@ -3,7 +3,6 @@
 Seqs are given under the row lock of a thread or a resource, so what was committed after a look has a higher one.
 """
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 
 from layerlore.storage import events
+from layerlore.storage.damaged import object_of
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.statements import any_of
@@ -134,4 +134,4 @@ async def _resource_events(tx: Tx, scope: Scope, after: int | None, seq: int) ->
     if not 0 <= seq - after <= MOST_EVENTS:  # below: the log was erased
         return None
     rows = await tx.all(_RESOURCE_EVENTS, **of_scope(scope), after=after)
-    return [(type_, json.loads(payload)) for type_, payload in rows] if len(rows) == seq - after else None
+    return [(type_, object_of(payload)) for type_, payload in rows] if len(rows) == seq - after else None

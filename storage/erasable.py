@@ -3,7 +3,6 @@
 The list is made from the tables themselves, so that a new one is in it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, func, or_, select
 
 from layerlore.storage import entries as kept
+from layerlore.storage.damaged import value_of
 from layerlore.storage.records import Scope, Tenant
 from layerlore.storage.scoping import in_scope, of_scope
 from layerlore.storage.search import KINDS, scope_token
@@ -182,7 +182,7 @@ async def answers_naming(tx: Tx, scope: Scope, thread_id: str, uids: Collection[
     run_ids = [row[0] for row in await tx.all(_RUNS, **of_scope(scope), uids=list(uids))]
     names = {thread_id, *uids, *run_ids}
     answers = await tx.all(_ANSWERS, **of_scope(scope))
-    return [key for key, answer in answers if answer and not names.isdisjoint(_named_in(json.loads(answer)))]
+    return [key for key, answer in answers if answer and not names.isdisjoint(_named_in(value_of(answer)))]
 
 
 def _named_in(value: Any, field: str = "") -> Iterator[str]:

@@ -4,7 +4,6 @@ Seqs are given under the row lock of the thread or resource, so they commit in t
 misses nothing. Rows are never changed; they go with their thread, or with the message they tell of.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +13,7 @@ from sqlalchemy import Select, Table, bindparam, exists, insert, or_, select, up
 from sqlalchemy.dialects import postgresql
 
 from layerlore.storage import threads
+from layerlore.storage.damaged import object_of
 from layerlore.storage.records import Json, Origin, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.statements import any_of, to_json
@@ -187,5 +187,5 @@ async def last_of_resource(tx: Tx, scope: Scope) -> int:
 
 
 def _made_page(rows: Sequence[Row], limit: int, last_seq: int) -> EventPage:
-    found = [Event(seq, type_, actor, tool, json.loads(payload), at) for seq, type_, actor, tool, payload, at in rows]
+    found = [Event(seq, type_, actor, tool, object_of(payload), at) for seq, type_, actor, tool, payload, at in rows]
     return EventPage(found[:limit], len(found) > limit, last_seq)

@@ -15,6 +15,7 @@ LATE_SECONDS = 10.0
 FRESH_SECONDS = 1.0
 """For so long what was seen last is still true."""
 LOOK_SECONDS = 3.0
+MOST_DAMAGE = 20
 AGAIN_SECONDS = 1.0
 """After how long it is tried again whether a write succeeds."""
 LATE = f"nothing could be written for {LATE_SECONDS:g} s"
@@ -33,7 +34,7 @@ class Health:
         """``where``: named in the log only."""
         self._look, self._write, self._where = look, write, where
         self.reason = ""
-        self.damage: tuple[str, ...] = ()
+        self.damage: list[str] = []
         self._waiting: dict[object, float] = {}
         self._last_well = time.monotonic()
         self._alarm: asyncio.TimerHandle | None = None
@@ -77,6 +78,16 @@ class Health:
         self.reason = reason
         if self._trying is None or self._trying.done():
             self._trying = asyncio.create_task(self._until_well())
+
+    def damaged(self, what: str, way_out: str) -> None:
+        """Something stored is damaged: said in the log once, and in ``damage`` from now on. Names no stored text."""
+        if what in self.damage or len(self.damage) >= MOST_DAMAGE:
+            return
+        if not self.damage:
+            log.error("the memory is damaged: %s (%s); %s", what, self._where, way_out)
+        else:
+            log.error("the memory is damaged: %s", what)
+        self.damage.append(what)
 
     async def close(self) -> None:
         self._closed = True

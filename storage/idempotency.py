@@ -1,12 +1,12 @@
 """The same request sent again gets the first answer again, and does nothing."""
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
+from layerlore.storage.damaged import intact
 from layerlore.storage.errors import Conflict
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.scoping import in_scope, of_scope
@@ -68,5 +68,5 @@ async def kept(tx: Tx, scope: Scope, request: Request | None) -> Json | None:
         return None
     if row[0] != request.body_hmac:
         raise Conflict(f"idempotency key {request.key!r} was used for another request: a new request needs a new key")
-    answer: Json = json.loads(row[1])
+    answer: Json = intact(row[1], f"the answer that is kept for idempotency key {request.key!r}")
     return answer

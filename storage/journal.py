@@ -1,6 +1,5 @@
 """The journal: who wrote what when, appended in the transaction that wrote it, and changed by nobody."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -8,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Select, bindparam, delete, func, insert, select, text
 
+from layerlore.storage.damaged import object_of
 from layerlore.storage.journal_table import journal
 from layerlore.storage.records import Scope
 from layerlore.storage.statements import to_json
@@ -105,7 +105,7 @@ async def listed(tx: Tx, wanted: Wanted, *, limit: int) -> list[Journaled]:
     )
     return [
         Journaled(
-            row_id, tenant_id, agent_id, Line(at, principal, client, tool, outcome, mark, json.loads(counts), reason)
+            row_id, tenant_id, agent_id, Line(at, principal, client, tool, outcome, mark, object_of(counts), reason)
         )
         for row_id, tenant_id, agent_id, mark, at, principal, client, tool, counts, outcome, reason in reversed(rows)
     ]

@@ -1,6 +1,5 @@
 """Messages: appended under their thread's lock, replaced, read by page and by place."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -9,8 +8,9 @@ from typing import Any, Literal
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
 from layerlore.storage import derivations, entry_endings, observation_sources, search, threads
+from layerlore.storage.damaged import list_of, object_of, parts_of
 from layerlore.storage.errors import Conflict
-from layerlore.storage.records import ROLES, Draft, Json, Message, Scope, SearchText, Thread
+from layerlore.storage.records import ROLES, Draft, Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.statements import any_of, to_json
 from layerlore.storage.tables import messages
@@ -110,9 +110,9 @@ class Appended:
 def message_of(thread_id: str, row: Row) -> Message:
     """A message from a row of COLUMNS, less the parts whose other half was deleted."""
     seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
-    shown: list[Json] = json.loads(parts)
+    shown = parts_of(parts)
     if hidden:
-        shown = without(shown, json.loads(hidden))
+        shown = without(shown, list_of(hidden))
     return Message(
         thread_id,
         seq,
@@ -120,7 +120,7 @@ def message_of(thread_id: str, row: Row) -> Message:
         role,
         name,
         shown,
-        {} if metadata == "{}" else json.loads(metadata),
+        {} if metadata == "{}" else object_of(metadata),
         tokens,
         encoding,
         created_at,
@@ -271,7 +271,7 @@ async def _meet_again(tx: Tx, of: dict[str, Any], old: Row, draft: Draft, replac
         )
     values = _values(draft)
     # What was read can be sent again: then the parts whose other half is deleted are not among them.
-    shown = to_json(without(json.loads(parts), json.loads(hidden))) if hidden else parts
+    shown = to_json(without(parts_of(parts), list_of(hidden))) if hidden else parts
     same_text = (role, name) == (values["role"], values["name"]) and values["parts"] in (parts, shown)
     same_rest = metadata == values["metadata"] and draft.said_at in (None, said_at)
     if same_text and (same_rest or not replace_known):

@@ -1,12 +1,12 @@
 """Halves of tool calls whose other half is deleted: hidden, shown again, and erased together with it."""
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import bindparam, delete, or_, select, update
 
 from layerlore.storage import observation_sources, search, sources_there
+from layerlore.storage.damaged import list_of, parts_of
 from layerlore.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
 from layerlore.storage.records import Json, Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
@@ -63,7 +63,7 @@ async def settle(
         if seq in deleted_by or seq in gone or hidden == set(wanted):
             continue
         message = message_of(thread.thread_id, row[:-1])
-        rest = without(json.loads(row[_PARTS]), wanted)
+        rest = without(parts_of(row[_PARTS]), wanted)
         if rest:
             await tx.run(_HIDE_CALLS, **of, at_seq=seq, new_hidden_calls=_stored(wanted))
             await index_again(tx, scope, thread, [replace(message, parts=rest)], search_text)
@@ -83,7 +83,7 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> Non
     alone = orphans(_seqs_and_parts(rows), erased) if erased else {}
     for row in rows:
         if wanted := alone.get(row[0]):
-            rest, hidden = without(json.loads(row[_PARTS]), wanted), _hidden_calls(row) - wanted.keys()
+            rest, hidden = without(parts_of(row[_PARTS]), wanted), _hidden_calls(row) - wanted.keys()
             if rest:
                 await tx.run(_STRIP, **of, at_seq=row[0], new_parts=to_json(rest), new_hidden_calls=_stored(hidden))
             else:
@@ -105,11 +105,11 @@ async def index_again(
 
 
 def _seqs_and_parts(rows: Sequence[Row]) -> list[tuple[int, list[Json]]]:
-    return [(row[0], json.loads(row[_PARTS])) for row in rows]
+    return [(row[0], parts_of(row[_PARTS])) for row in rows]
 
 
 def _hidden_calls(row: Row) -> set[str]:
-    return set(json.loads(row[HIDDEN_CALLS])) if row[HIDDEN_CALLS] else set()
+    return set(list_of(row[HIDDEN_CALLS])) if row[HIDDEN_CALLS] else set()
 
 
 def _stored(hidden_calls: Collection[str]) -> str | None:

@@ -3,13 +3,13 @@
 Revisions are counted on over all plans of a thread; of what was, the last ones are kept.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, func, insert, select
 
 from layerlore.storage import threads
+from layerlore.storage.damaged import NOTE, object_of
 from layerlore.storage.errors import Conflict
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
@@ -120,4 +120,9 @@ def _revision(row: Row | None) -> Revision | None:
     if row is None:
         return None
     revision, plan, actor, created_at = row
-    return Revision(revision, json.loads(plan), actor, created_at)
+    return Revision(revision, _plan_of(plan), actor, created_at)
+
+
+def _plan_of(stored: str) -> Json:
+    plan = object_of(stored)
+    return plan if {"goal", "steps"} <= plan.keys() else {"goal": NOTE, "phase": "", "steps": []}

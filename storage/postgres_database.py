@@ -307,6 +307,9 @@ class PostgresDatabase:
         async with self._connection() as connection:
             return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
 
+    async def check_quickly(self, seconds: float) -> None:
+        """Postgres checks what it reads by itself."""
+
     async def close(self) -> None:
         await self.health.close()
         if self._units:

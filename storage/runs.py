@@ -4,7 +4,6 @@ A run's id is its scope's, not its thread's: who resumes it need not know the th
 thread. What a run's rules allow is for the caller to check, between ``lock`` and the change.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from sqlalchemy import Update, bindparam, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from layerlore.storage import threads
+from layerlore.storage.damaged import object_of
 from layerlore.storage.errors import NotFound
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
@@ -158,7 +158,9 @@ _FINISH = _change(
 def run_of(row: Row) -> Run:
     """A run, from ``COLUMNS``."""
     run_id, thread_id, thread_uid, workflow_id, status, metadata, *rest = row
-    return Run(run_id, thread_id, thread_uid, workflow_id, status, json.loads(metadata), *rest)
+    return Run(
+        run_id, thread_id, thread_uid, workflow_id, status, {} if metadata == "{}" else object_of(metadata), *rest
+    )
 
 
 async def find(tx: Tx, scope: Scope, run_id: str) -> Run:

@@ -18,6 +18,7 @@ from layerlore.storage.health import Health
 from layerlore.storage.hints import Told
 from layerlore.storage.installation import put_trial, remove_trial
 from layerlore.storage.migrations.runner import migrate_sqlite
+from layerlore.storage.sqlite_damage import WAY_OUT, quick_check
 from layerlore.storage.sqlite_hints import SqliteHints
 from layerlore.storage.sqlite_transaction import SqliteTx, drive
 from layerlore.storage.statements import Dialect
@@ -59,10 +60,14 @@ class OwnThread:
         await self._connection.close()
 
 
-def _read_unit(connection: sqlite_driver.Connection, start: Callable[[SqliteTx], Coroutine[Any, Any, R]]) -> R:
+def _read_unit(
+    connection: sqlite_driver.Connection, start: Callable[[SqliteTx], Coroutine[Any, Any, R]]
+) -> tuple[R, set[str]]:
+    """What it answers, and what was damaged of what it read."""
     connection.execute("BEGIN")
     try:
-        return drive(start(SqliteTx(connection)))
+        tx = SqliteTx(connection, leaves_out=True)
+        return drive(start(tx)), tx.damage
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -98,7 +103,10 @@ class SqliteDatabase:
                 sqlite_driver.create_private_file(Path(path))
             return await cls._open(path, synchronous, readers)
         except (sqlite_driver.DatabaseError, OSError) as error:
-            raise StorageUnavailable(f"cannot open the SQLite database {path}: {sqlite_driver.told(error)}") from error
+            way_out = f"; {WAY_OUT}" if sqlite_driver.is_damage(error) else ""
+            raise StorageUnavailable(
+                f"cannot open the SQLite database {path}: {sqlite_driver.told(error)}{way_out}"
+            ) from error
 
     @classmethod
     async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
@@ -145,10 +153,16 @@ class SqliteDatabase:
         # A reader that stays too long keeps the write-ahead log from being reused, so that it grows without end.
         alarm = asyncio.get_running_loop().call_later(READ_SECONDS, reader.interrupt)
         try:
-            return await _until_free(lambda: reader.hop(_read_unit, start))
+            unit = partial(_read_unit, start=start)
+            value, damage = await _until_free(lambda: reader.hop(unit))
+            for found in damage:
+                self.health.damaged(found, WAY_OUT)
+            return value
         except sqlite_driver.DatabaseError as error:
             if sqlite_driver.is_defect(error):
                 raise
+            if sqlite_driver.is_damage(error):
+                self.health.damaged(f"something that was read: {sqlite_driver.told(error)}", WAY_OUT)
             raise StorageUnavailable(f"the database could not be read: {sqlite_driver.told(error)}") from error
         finally:
             alarm.cancel()
@@ -207,6 +221,20 @@ class SqliteDatabase:
             return await _until_free(lambda: self._writer_thread.hop(sqlite_driver.rewrite))
         except sqlite_driver.DatabaseError as error:
             raise StorageUnavailable(f"the database could not be rewritten: {sqlite_driver.told(error)}") from error
+
+    async def check_quickly(self, seconds: float) -> None:
+        """Look for damage in the file for at most so long; ``health`` says what was found. Raises StorageUnavailable."""
+        if self._file is None:
+            return
+        try:
+            thread = await self._another()
+        except (sqlite_driver.DatabaseError, OSError) as error:
+            raise StorageUnavailable(f"the database could not be checked: {sqlite_driver.told(error)}") from error
+        try:
+            for found in await thread.hop(quick_check, seconds):
+                self.health.damaged(found, WAY_OUT)
+        finally:
+            await thread.close()
 
     async def integrity_problems(self) -> list[str]:
         """What SQLite's own checks find wrong with the file; empty when all is well."""

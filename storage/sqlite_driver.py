@@ -7,6 +7,8 @@ library's module serves.
 
 import importlib
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +44,8 @@ VERSION: tuple[int, int, int] = driver.sqlite_version_info
 _SQLITE_ERROR = 1
 _SQLITE_BUSY = 5
 _SQLITE_LOCKED = 6
+_SQLITE_CORRUPT = 11
+_SQLITE_NOTADB = 26
 _OF_THE_FILE = {3, 7, 8, 9, 10, 11, 13, 14, 23, 26}
 """PERM, NOMEM, READONLY, INTERRUPT, IOERR, CORRUPT, FULL, CANTOPEN, AUTH, NOTADB."""
 
@@ -81,6 +85,24 @@ def is_of_the_file(error: BaseException) -> bool:
     return isinstance(error, DatabaseError) and (
         code & 0xFF in _OF_THE_FILE if code is not None else is_undecodable(error)
     )
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether what is stored is damaged, as opposed to the disk, the moment or the statement."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return is_undecodable(error) or "malformed" in str(error) or "not a database" in str(error)
+    return code & 0xFF in (_SQLITE_CORRUPT, _SQLITE_NOTADB)
+
+
+@contextmanager
+def reading_any_bytes(connection: Connection) -> Iterator[None]:
+    """Meanwhile, bytes that are no UTF-8 are read as U+FFFD."""
+    connection.text_factory = lambda stored: stored.decode("utf-8", "replace")
+    try:
+        yield
+    finally:
+        connection.text_factory = str
 
 
 def is_undecodable(error: BaseException) -> bool:

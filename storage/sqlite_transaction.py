@@ -1,9 +1,10 @@
 """A SQLite transaction as store functions see it, and the one hop that runs a whole function in it."""
 
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable
+from sqlalchemy import BindParameter, Executable, Select, bindparam
 
 from layerlore.storage import sqlite_driver
 from layerlore.storage.records import Scope
@@ -12,25 +13,90 @@ from layerlore.storage.transaction import Row, StoreFunctionSuspended
 
 T = TypeVar("T")
 
+_PIECE = 64
+_MOST_LEFT_OUT = 16
+"""So many rows after one another that cannot be read are the end of what can."""
+NOT_TEXT = "a stored text is not UTF-8; what cannot be read of it is shown as \ufffd"
+LEFT_OUT = "rows that cannot be read are left out of answers"
+
 
 class SqliteTx:
-    """Runs statements at once, in the thread that owns the connection: its methods never suspend."""
+    """Runs statements at once, in the thread that owns the connection: its methods never suspend.
+
+    A damaged row hides no other: a text that is not UTF-8 is read as far as it is, and where ``leaves_out``, rows that
+    cannot be read at all are left out. ``damage`` says so afterwards.
+    """
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, connection: sqlite_driver.Connection) -> None:
+    def __init__(self, connection: sqlite_driver.Connection, *, leaves_out: bool = False) -> None:
         self._connection = connection
+        self._leaves_out = leaves_out
+        self.damage: set[str] = set()
 
     def _execute(self, statement: Executable, values: Mapping[str, Any]) -> Any:
         sql = compiled(statement, "sqlite")
         return self._connection.execute(sql.sql, sqlite_arguments(sql.arguments(values)))
 
+    def _fetch(self, statement: Executable, values: Mapping[str, Any]) -> Sequence[Row]:
+        try:
+            rows: Sequence[Row] = self._execute(statement, values).fetchall()
+            return rows
+        except sqlite_driver.DatabaseError as error:
+            if not isinstance(statement, Select) or not sqlite_driver.is_damage(error):
+                raise
+            if not sqlite_driver.is_undecodable(error) and not self._leaves_out:
+                raise
+            return self._fetch_damaged(statement, values, error)
+
+    def _fetch_damaged(self, statement: Select[Any], values: Mapping[str, Any], first: BaseException) -> Sequence[Row]:
+        with sqlite_driver.reading_any_bytes(self._connection):
+            if sqlite_driver.is_undecodable(first):
+                self.damage.add(NOT_TEXT)
+                try:
+                    rows: Sequence[Row] = self._execute(statement, values).fetchall()
+                    return rows
+                except sqlite_driver.DatabaseError as error:
+                    if not sqlite_driver.is_damage(error) or not self._leaves_out:
+                        raise
+            return self._fetch_in_pieces(statement, values, first)
+
+    def _fetch_in_pieces(self, statement: Select[Any], values: Mapping[str, Any], first: BaseException) -> list[Row]:
+        """The rows that can be read. Raises ``first`` if none can."""
+        piece, start, most = _in_pieces(statement)
+        at = 0 if start is None else int(values.get(start.key, start.value) or 0)
+        end = None if most is None else at + int(values.get(most.key, most.value))
+        found: list[Row] = []
+        left_out, size = 0, _PIECE
+        while end is None or at < end:
+            size = size if end is None else min(size, end - at)
+            try:
+                rows = self._execute(piece, {**values, "piece_start": at, "piece_size": size}).fetchall()
+            except sqlite_driver.DatabaseError as error:
+                if not sqlite_driver.is_damage(error):
+                    raise
+                if size > 1:
+                    size = max(1, size // 8)
+                    continue
+                at, left_out = at + 1, left_out + 1
+                if left_out == _MOST_LEFT_OUT:
+                    break
+                continue
+            found += rows
+            left_out = 0
+            if len(rows) < size:
+                break
+            at, size = at + size, min(_PIECE, size * 8)
+        if not found:
+            raise first
+        self.damage.add(LEFT_OUT)
+        return found
+
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
-        rows: Sequence[Row] = self._execute(statement, values).fetchall()
-        return rows
+        return self._fetch(statement, values)
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
-        rows: Sequence[Row] = self._execute(statement, values).fetchall()
+        rows = self._fetch(statement, values)
         return rows[0] if rows else None
 
     async def run(self, statement: Executable, /, **values: Any) -> int:
@@ -43,6 +109,18 @@ class SqliteTx:
 
     async def enter(self, scope: Scope) -> None:
         """SQLite has no second line that would have to know."""
+
+
+@cache
+def _in_pieces(statement: Select[Any]) -> tuple[Select[Any], BindParameter[Any] | None, BindParameter[Any] | None]:
+    """The same statement for some of its rows, and what its own offset and limit are."""
+    start, most = statement._offset_clause, statement._limit_clause
+    piece = statement.limit(bindparam("piece_size")).offset(bindparam("piece_start"))
+    return (
+        piece,
+        start if isinstance(start, BindParameter) else None,
+        most if isinstance(most, BindParameter) else None,
+    )
 
 
 def drive(unit: Coroutine[Any, Any, T]) -> T:

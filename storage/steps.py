@@ -1,6 +1,5 @@
 """What agents did, step by step: written under the thread's lock, so that the order holds across operations."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, insert, select, update
 
 from layerlore.storage import threads
+from layerlore.storage.damaged import object_of
 from layerlore.storage.events import of_visible_message
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
@@ -106,5 +106,5 @@ async def listed(tx: Tx, scope: Scope, thread_id: str, *, operation_id: str, aft
     thread = await threads.find(tx, scope, thread_id)
     of = {**of_thread(scope, thread.thread_uid), **({"operation_id": operation_id} if operation_id else {})}
     rows = await tx.all(_page(bool(operation_id)), **of, after=after, page_size=limit + 1)
-    found = [Step(seq, operation, type_, json.loads(body), at) for seq, operation, type_, body, at in rows]
+    found = [Step(seq, operation, type_, object_of(body), at) for seq, operation, type_, body, at in rows]
     return StepPage(thread, found[:limit], len(found) > limit)

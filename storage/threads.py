@@ -1,6 +1,5 @@
 """Threads: found, made by their first message, listed, updated."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -9,6 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Select, Update, bindparam, func, select, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 
+from layerlore.storage.damaged import object_of
 from layerlore.storage.errors import Conflict, NotFound
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
@@ -80,7 +80,7 @@ _DESCRIBE = (
 
 def _thread(row: Row) -> Thread:
     uid, thread_id, title, metadata, *rest = row
-    return Thread(uid, thread_id, title, json.loads(metadata), *rest)
+    return Thread(uid, thread_id, title, {} if metadata == "{}" else object_of(metadata), *rest)
 
 
 async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:

@@ -127,6 +127,8 @@ async def degraded(call: Call, work: Background) -> list[str]:
     found = background.degraded(call, work)
     if unwritable := await call.engine.database.health.ask():
         found.insert(0, f"nothing can be stored now: {unwritable}")
+    if damage := call.engine.database.health.damage:
+        found.append(f"the memory is damaged: {'; '.join(damage)} (`layerlore doctor` says more, and the way out)")
     status = call.engine.embedding.status() if call.engine.embedding is not None else None
     if status is not None and status.state == "failed":
         found.append(f"recall finds words only for now, since the embedder failed: {status.reason}")

@@ -12,7 +12,10 @@ from layerlore.server.database_url import without_password
 from layerlore.server.settings import Settings
 from layerlore.storage import sqlite_driver
 from layerlore.storage.database import sqlite_path
+from layerlore.storage.database_file import refuse_what_is_no_file
+from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.migrations.runner import latest_version
+from layerlore.storage.sqlite_damage import WAY_OUT, whole_check
 from layerlore.storage.sqlite_database import MEMORY
 
 CONNECT_SECONDS = 5.0
@@ -28,6 +31,8 @@ class DatabaseState:
     exists: bool = True
     failure: str = ""
     server: str = ""
+    damage: tuple[str, ...] = ()
+    mend: str = ""
 
     @property
     def latest(self) -> int:
@@ -40,18 +45,18 @@ class DatabaseState:
         return Path(self.where) if self.kind == "sqlite" and self.exists and self.where != MEMORY else None
 
 
-async def look_at_database(settings: Settings) -> DatabaseState:
-    """The state of the database; takes at most some ten seconds. Raises InvalidInput for a URL of no known form."""
+async def look_at_database(settings: Settings, *, whole: bool = False) -> DatabaseState:
+    """The state of the database; takes at most some ten seconds, unless the ``whole`` file is checked. Raises InvalidInput for a URL of no known form."""
     url = settings.database.get_secret_value()
     path = sqlite_path(url, settings.database_file)
     if path is None:
         return await _look_at_postgres(url)
     if path == MEMORY:
         return DatabaseState("sqlite", MEMORY, exists=False)
-    return _look_at_file(path)
+    return _look_at_file(path, whole=whole)
 
 
-def _look_at_file(named: str) -> DatabaseState:
+def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
     path = Path(named).absolute()
     if not path.exists():
         folder = next(parent for parent in path.parents if parent.exists())
@@ -59,19 +64,22 @@ def _look_at_file(named: str) -> DatabaseState:
         return DatabaseState(
             "sqlite", str(path), exists=False, failure="" if usable else f"nothing can be written in {folder}"
         )
-    if path.is_dir():
-        return DatabaseState("sqlite", str(path), failure="it is a folder")
     try:
+        refuse_what_is_no_file(path)
         with contextlib.closing(_open_read_only(path)) as connection:
             query = "SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'"
             if connection.execute(query).fetchone() is None:
                 return DatabaseState("sqlite", str(path))
             version = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()[0]
-    except sqlite_driver.DatabaseError as error:
+            damage = tuple(whole_check(connection)) if whole else ()
+    except StorageUnavailable as error:
         return DatabaseState("sqlite", str(path), failure=str(error))
+    except sqlite_driver.DatabaseError as error:
+        mend = WAY_OUT if sqlite_driver.is_damage(error) else ""
+        return DatabaseState("sqlite", str(path), failure=sqlite_driver.told(error), mend=mend)
     usable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     failure = "" if usable else "the file or its folder cannot be written"
-    return DatabaseState("sqlite", str(path), version=version, failure=failure)
+    return DatabaseState("sqlite", str(path), version=version, failure=failure, damage=damage)
 
 
 def _open_read_only(path: Path) -> sqlite_driver.Connection:

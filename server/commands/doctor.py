@@ -24,6 +24,7 @@ from layerlore.server.program import shell_command
 from layerlore.server.settings import Settings
 from layerlore.server.thinking import chosen_models
 from layerlore.storage import sqlite_driver
+from layerlore.storage.sqlite_damage import WAY_OUT
 from layerlore.storage.sqlite_database import MEMORY
 
 MODEL_KEYS = (
@@ -49,7 +50,7 @@ def doctor(settings: Settings, *, as_json: bool) -> int:
 
 def examine(settings: Settings) -> Iterator[Finding]:
     """All findings, section by section. Nothing is made or changed."""
-    state = asyncio.run(look_at_database(settings))
+    state = asyncio.run(look_at_database(settings, whole=True))
     yield Finding("layerlore", "version", version("layerlore"))
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
     yield from _settings(settings)
@@ -81,13 +82,27 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
     yield Finding("database", "kind", f"{state.kind} {state.server}".strip())
     where = "in memory: all is gone when the server ends" if state.where == MEMORY else state.where
     yield Finding("database", "where", where)
-    mend = "start its server, or mend the URL" if state.kind == "postgres" else "mend it, or name another database"
+    mend = (
+        "start its server, or mend the URL"
+        if state.kind == "postgres"
+        else state.mend or "mend it, or name another database"
+    )
     there = "yes" if state.exists else "yes; the first start makes it"
     yield wanted(
         "database", "reachable", not state.failure, yes=there, no=f"no: {state.failure}", mend=mend, state="failed"
     )
     if state.exists and not state.failure:
         yield _schema(state)
+    if state.file is not None and not state.failure:
+        yield wanted(
+            "database",
+            "integrity",
+            not state.damage,
+            yes="nothing is damaged",
+            no="; ".join(state.damage),
+            mend=WAY_OUT,
+            state="failed",
+        )
     file, folder = state.file, settings.data_dir
     if file is not None and file.is_file():
         size = f"{file.stat().st_size:,} bytes"

@@ -1,0 +1,72 @@
+"""Stored JSON that the disk has damaged: it hides nothing else, and what is shown in its place says so.
+
+Each function reads what our own code has written, so that what cannot be read was changed by something else.
+"""
+
+import json
+from typing import Any
+
+from layerlore.storage.errors import Conflict
+from layerlore.storage.records import Json
+
+NOTE = "[what was stored here is damaged and cannot be read; `layerlore doctor` says what else is]"
+DAMAGED: Json = {"damaged": NOTE}
+_UNREADABLE = (ValueError, TypeError, RecursionError)
+
+# What the readers of a part take for granted, by its type.
+_PART: dict[str, tuple[tuple[str, type], ...]] = {
+    "text": (("text", str),),
+    "reasoning": (("text", str),),
+    "image": (),
+    "file": (),
+    "tool_call": (("id", str), ("name", str)),
+    "tool_result": (("tool_call_id", str),),
+}
+_BESIDE = {"tool_call": "arguments", "tool_result": "result"}
+
+
+def parts_of(stored: str) -> list[Json]:
+    """A message's parts; a note in their place if they are damaged."""
+    try:
+        parts: list[Json] = json.loads(stored)
+        if all(_whole(part) for part in parts):
+            return parts
+    except (*_UNREADABLE, AttributeError):
+        pass
+    return [{"type": "text", "text": NOTE}]
+
+
+def _whole(part: Json) -> bool:
+    fields = _PART.get(part.get("type", ""))
+    if fields is None:
+        return False
+    beside = _BESIDE.get(part["type"])
+    return all(isinstance(part.get(name), kind) for name, kind in fields) and (beside is None or beside in part)
+
+
+def object_of(stored: str) -> Json:
+    """A JSON object; one that says so if it is damaged."""
+    value = value_of(stored)
+    return value if isinstance(value, dict) else dict(DAMAGED)
+
+
+def list_of(stored: str) -> list[Any]:
+    """A JSON list; an empty one if it is damaged."""
+    value = value_of(stored)
+    return value if isinstance(value, list) else []
+
+
+def value_of(stored: str) -> Any:
+    """Any JSON; an object that says so if it is damaged."""
+    try:
+        return json.loads(stored)
+    except _UNREADABLE:
+        return dict(DAMAGED)
+
+
+def intact(stored: str, what: str) -> Any:
+    """Any JSON that nothing can stand in for. Raises Conflict, which says ``what`` is damaged."""
+    try:
+        return json.loads(stored)
+    except _UNREADABLE:
+        raise Conflict(f"{what} is damaged and cannot be read; `layerlore doctor` says what else is") from None
