@@ -1,5 +1,5 @@
 """The command line, for people: ``layerlore serve``, ``demo``, ``doctor``, ``recall``, ``reindex``, ``migrate``,
-``restore``, ``erase``, ``redact``, ``usage``, ``jobs``, ``journal``, ``keys``, ``bridge``.
+``backup``, ``restore``, ``erase``, ``redact``, ``usage``, ``jobs``, ``journal``, ``keys``, ``bridge``.
 
 Exit codes: 0 done, 1 failed, 2 a wrong command line or setting. What a command finds goes to standard output; what
 is wrong, one line of it, to standard error.
@@ -212,13 +212,29 @@ def migrate(
 
 
 @_command
+def backup(
+    flags: dict[str, Any],
+    file: Annotated[str, typer.Argument(help="A new file; none is replaced.", show_default=False)],
+) -> int:
+    """Copy the whole memory into a file, also while servers run. `layerlore restore --from` puts it back."""
+    made: int = _module("commands.backup").backup(_settings(flags, looks_only=True), file)
+    return made
+
+
+@_command
 def restore(
     flags: dict[str, Any],
     deletion: Annotated[str | None, typer.Argument(help="Which delete to undo; left out: list them.")] = None,
     thread: Annotated[str | None, typer.Option(help="Undo the newest delete of this thread.")] = None,
     tenant: OfTenant = LOCAL_TENANT,
+    from_: Annotated[str, typer.Option("--from", help="Instead: put this backup in the memory's place.")] = "",
 ) -> int:
-    """Undo a delete, or list those that can be undone."""
+    """Undo a delete, or list those that can be undone; with --from, put a backup of the whole file back."""
+    if from_:
+        if deletion is not None or thread is not None:
+            return _failed("restore --from is for the whole memory: it takes no delete and no --thread", 2)
+        put_back: int = _module("commands.backup").restore_backup(_settings(flags, looks_only=True), from_)
+        return put_back
     if deletion is not None and thread is not None:
         return _failed("restore takes a delete or --thread, not both", 2)
     return int(_module("commands.restore").restore(_settings(flags), tenant, deletion, thread))

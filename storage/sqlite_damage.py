@@ -31,14 +31,19 @@ def quick_check(connection: sqlite_driver.Connection, seconds: float) -> list[st
 
 
 def whole_check(connection: sqlite_driver.Connection) -> list[str]:
-    """All that is damaged, the indexes and stored JSON included, by reading alone. Takes as long as reading the file."""
+    """All that is damaged, stored JSON included, by reading alone. Takes as long as reading the file."""
+    return [*structure_check(connection), *damaged_json(connection)][:MOST]
+
+
+def structure_check(connection: sqlite_driver.Connection) -> list[str]:
+    """What is damaged in the structure of the file, the indexes included; empty when all is well."""
     problems: list[str] = []
     for query in (f"PRAGMA integrity_check({MOST})", "PRAGMA foreign_key_check"):
         try:
             problems += _rows(connection, query)
         except sqlite_driver.DatabaseError as error:
             problems.append(sqlite_driver.told(error))
-    return [*_named(connection, problems), *_damaged_json(connection)][:MOST]
+    return _named(connection, problems)[:MOST]
 
 
 def _rows(connection: sqlite_driver.Connection, query: str) -> list[str]:
@@ -66,7 +71,8 @@ def _named(connection: sqlite_driver.Connection, problems: Iterable[str]) -> lis
     return list(map(told, lines))
 
 
-def _damaged_json(connection: sqlite_driver.Connection) -> list[str]:
+def damaged_json(connection: sqlite_driver.Connection) -> list[str]:
+    """Which columns hold JSON that is none, and in how many rows."""
     found = []
     for table, columns in CONTENT.items():
         for column in (name for name, content in columns.items() if content.form in _JSON):

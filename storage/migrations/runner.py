@@ -68,7 +68,7 @@ def migrate_sqlite(connection: sqlite_driver.Connection) -> int:
 
     Raises DatabaseTooNew, or SQLite's busy error when another process holds the lock.
     """
-    if _sqlite_version(connection) == latest_version("sqlite"):
+    if sqlite_version(connection) == latest_version("sqlite"):
         return latest_version("sqlite")
     # A table is changed by making it anew: with foreign keys, dropping the old one would take along what refers to it.
     connection.execute("PRAGMA foreign_keys = OFF")
@@ -82,7 +82,7 @@ def _migrate_sqlite(connection: sqlite_driver.Connection) -> int:
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_LEDGER)
-        for step in _pending("sqlite", _sqlite_version(connection)):
+        for step in _pending("sqlite", sqlite_version(connection)):
             for statement in _statements(step.sql):
                 connection.execute(statement)
             connection.execute(
@@ -98,7 +98,8 @@ def _migrate_sqlite(connection: sqlite_driver.Connection) -> int:
     return latest_version("sqlite")
 
 
-def _sqlite_version(connection: sqlite_driver.Connection) -> int:
+def sqlite_version(connection: sqlite_driver.Connection) -> int:
+    """The schema version of a file; 0: it has no tables of ours."""
     exists = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'").fetchone()
     if not exists:
         return 0
