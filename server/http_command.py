@@ -15,6 +15,7 @@ from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.keys import ApiKeys
 from layerlore.server.building import build_server
 from layerlore.server.exposure import Served, allowed, reached_by_others, refusal, warning
+from layerlore.server.http_connections import ConnectionLimits
 from layerlore.server.http_transport import serve_http
 from layerlore.server.limiting import limited
 from layerlore.server.local_key import key_file, read_or_make_key
@@ -66,6 +67,7 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
         stop=stop,
         max_sessions=http.max_sessions,
         session_idle_timeout=http.session_idle_seconds,
+        limits=ConnectionLimits(write_seconds=http.write_seconds),
     )
 
 

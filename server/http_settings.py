@@ -34,3 +34,6 @@ class HttpSettings(Section):
     allowed_origins: Names = Field(default=[], description="More Origin headers to accept, as browsers send them.")
     max_sessions: int = Field(default=2000, ge=1, description="Sessions of older clients at a time.")
     session_idle_seconds: int = Field(default=1800, ge=1, description="Seconds until an unused session ends.")
+    write_seconds: float = Field(
+        default=60.0, gt=0, description="Seconds in which a client reads nothing, until its connection is closed."
+    )

@@ -25,15 +25,17 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from layerlore.server.access.gate import Gate
+from layerlore.server.access.sse_answers import SseAnswers
 from layerlore.server.body_guard import BodyGuard
 from layerlore.server.host_guard import Allowed, HostGuard
-from layerlore.server.http_heads import BoundedHeads
+from layerlore.server.http_connections import ConnectionLimits, Connections
 from layerlore.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
 from layerlore.server.stopping import ExitDeadline, StopRequest
 
 MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
 MAX_BODY_BYTES = 4 * 1024 * 1024
 SESSION_IDLE_SECONDS = 1800.0
+DEFAULT_LIMITS = ConnectionLimits()
 MAX_SESSIONS = 2000
 DRAIN_SECONDS = 1.0
 CANCEL_SECONDS = 0.2
@@ -122,8 +124,12 @@ class SseEndpoint:
         self._sse = sse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._sse.connect_sse(scope, receive, send) as (messages, replies):
-            await serve_connection_loop(self._mcp, messages, replies)
+        answers = SseAnswers(scope, send)
+        try:
+            async with self._sse.connect_sse(scope, receive, answers.send) as (messages, replies):
+                await serve_connection_loop(self._mcp, answers.coming(messages), answers.going(replies))
+        finally:
+            answers.end()
 
 
 class CallsInFlight:
@@ -183,15 +189,17 @@ class DrainingServer(uvicorn.Server):
         stop: StopRequest | None = None,
         on_listening: Callable[[], None] | None = None,
         drain_seconds: float = DRAIN_SECONDS,
+        connections: Connections | None = None,
     ) -> None:
         self._posts = PostsInFlight(app)
+        self._connections = connections or Connections(DEFAULT_LIMITS)
         self._calls = CallsInFlight()
         add_middleware(mcp, self._calls)
         super().__init__(
             uvicorn.Config(
                 self._posts,
                 loop="auto",
-                http=BoundedHeads,
+                http=self._connections.protocol,  # type: ignore[arg-type] # which is called and nothing else
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -216,6 +224,7 @@ class DrainingServer(uvicorn.Server):
             self._on_listening()
 
     async def on_tick(self, counter: int) -> bool:
+        self._connections.look()
         return self._stop.asked or await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -251,16 +260,17 @@ def serve_http(
     max_body_bytes: int = MAX_BODY_BYTES,
     session_idle_timeout: float = SESSION_IDLE_SECONDS,
     max_sessions: int = MAX_SESSIONS,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
 ) -> int:
-    """Serve until SIGTERM, SIGINT or `stop`; for the main thread.
-
-    The process has to end afterwards: three seconds after draining it is ended by force.
+    """Serve until SIGTERM, SIGINT or `stop`; for the main thread. The process has to end afterwards, and is
+    ended by force three seconds after draining.
 
     Args:
         port: 0 takes a free one.
         on_listening: told the address and port once requests are answered.
         stop: ends the server from inside, with an exit code.
         drain_seconds: how long calls in flight may go on after the end was asked for.
+        limits: of connections.
 
     Returns:
         The exit code: 1 if the address cannot be listened on (one line on standard error says why), 3 if the lifespan
@@ -270,9 +280,7 @@ def serve_http(
     try:
         listener = _listen(host, port)
     except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (while")[0]  # the address, once more
-        other = "; --port chooses another port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else ""
-        sys.stderr.write(f"layerlore: cannot listen on {host} port {port}: {reason}{other}\n")
+        sys.stderr.write(f"layerlore: cannot listen on {host} port {port}: {_reason(error)}\n")
         return 1
     app = build_app(
         mcp,
@@ -287,10 +295,13 @@ def serve_http(
         if on_listening is not None:
             on_listening(*listener.getsockname()[:2])
 
+    server = DrainingServer(
+        app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds, connections=Connections(limits)
+    )
     deadline = ExitDeadline(stop, drain_seconds + EXIT_SECONDS)
     with listener:
         try:
-            DrainingServer(app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds).run([listener])
+            server.run([listener])
         except SystemExit as ended:  # how uvicorn tells that the lifespan failed
             return ended.code if isinstance(ended.code, int) else 1
     deadline.served = True
@@ -300,3 +311,8 @@ def serve_http(
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=2048)
+
+
+def _reason(error: OSError) -> str:
+    reason = (error.strerror or str(error)).partition(" (while")[0]  # the address, once more
+    return reason + ("; --port chooses another port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "")

@@ -5,6 +5,7 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
 
+from layerlore.server.access.answers import Unsent
 from layerlore.server.access.credentials import Credentials
 from layerlore.server.access.flood import Flood, PatientGate
 from layerlore.server.access.gate import subject_of_tenant
@@ -34,4 +35,5 @@ def limited(mcp: MCPServer[Any], rates: RateSettings, credentials: Credentials, 
         return sum(subject.startswith(subject_of_tenant(tenant)) for subject in session_subjects(mcp))
 
     room = Room(streams=rates.tenant_streams, sessions=rates.tenant_sessions, sessions_of=sessions_of)
-    return PatientGate(credentials, Flood(throttle, room), **options)
+    unsent = Unsent(of_principal=rates.principal_unsent_bytes, of_tenant=rates.tenant_unsent_bytes)
+    return PatientGate(credentials, Flood(throttle, room, unsent=unsent), **options)

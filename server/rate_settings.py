@@ -21,8 +21,17 @@ class RateSettings(Section):
     )
     tenant_rows_per_second: int = Field(default=2000, ge=0, description="The same of a tenant.")
     tenant_calls_at_once: int = Field(
-        default=2, ge=0, description="Calls of a tenant that run at the same time; 8 with a remote embedder."
+        default=2,
+        ge=0,
+        description="Calls of a tenant that run, or whose answers are not read; 8 with a remote embedder.",
     )
+    tenant_requests_at_once: int = Field(
+        default=64, ge=0, description="Requests of a tenant beside calls, such as lists, that run at the same time."
+    )
+    principal_unsent_bytes: int = Field(
+        default=16 * 1024 * 1024, ge=0, description="Bytes of answers to one credential that its clients have not read."
+    )
+    tenant_unsent_bytes: int = Field(default=32 * 1024 * 1024, ge=0, description="The same of a tenant.")
     tenant_streams: int = Field(
         default=200, ge=0, description="Streams of a tenant that are open: those that listen, and /sse."
     )

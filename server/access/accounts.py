@@ -13,15 +13,15 @@ MOST_ACCOUNTS = 10_000
 
 
 class Account:
-    """What one principal, or one tenant, may still ask for. ``buckets`` has none for what is not limited, ``turns`` are
-    the calls that may run at once (None: any number), ``under_way`` counts those that wait or run, ``waiting`` those that
-    wait, ``listening`` those that are open for as long as somebody listens."""
+    """What one principal, or one tenant, may still ask for. ``buckets`` and ``turns``, what may run at once, have none for
+    what is not limited, ``under_way`` counts what waits or runs, ``waiting`` what waits, ``listening`` what is open for
+    as long as somebody listens."""
 
     __slots__ = ("buckets", "listening", "turns", "under_way", "waiting")
 
-    def __init__(self, rates: Mapping[str, float], at_once: int, at: float) -> None:
+    def __init__(self, rates: Mapping[str, float], at_once: Mapping[str, int], at: float) -> None:
         self.buckets = {what: Bucket(rate, rate * BURST_SECONDS, at) for what, rate in rates.items() if rate}
-        self.turns = anyio.Semaphore(at_once) if at_once else None
+        self.turns = {what: anyio.Semaphore(most) for what, most in at_once.items() if most}
         self.under_way = 0
         self.listening = 0
         self.waiting = 0
@@ -34,13 +34,18 @@ class Account:
 class Accounts:
     """One account each, made when it is asked for. Of those that were used longest ago, the idle ones are dropped; beyond
     ``most``, also others none of whose calls is under way: they would be full again. ``rates`` are amounts a second; 0 is
-    no limit. ``at_once`` is how many calls of one may run at a time; 0: any number."""
+    no limit. ``at_once`` is how many of what may run at a time; 0: any number."""
 
     def __init__(
-        self, rates: Mapping[str, float], clock: Callable[[], float], *, at_once: int = 0, most: int = MOST_ACCOUNTS
+        self,
+        rates: Mapping[str, float],
+        clock: Callable[[], float],
+        *,
+        at_once: Mapping[str, int] | None = None,
+        most: int = MOST_ACCOUNTS,
     ) -> None:
         self._rates = rates
-        self._at_once = at_once
+        self._at_once = at_once or {}
         self._clock = clock
         self._most = most
         self._kept: OrderedDict[str, Account] = OrderedDict()

@@ -17,6 +17,7 @@ import anyio
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from layerlore.server.access.answers import ANSWER, CONNECTION, Answer, Unsent
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
 from layerlore.server.access.gate import Gate, Gated
 from layerlore.server.access.principal import Principal
@@ -35,13 +36,21 @@ UNREAD = (400, 408, 413, 415)
 
 
 class Flood:
-    """Asks ``throttle`` who is beyond a limit, and ``room`` for what may stay open. ``chance`` gives numbers from 0 to
-    1."""
+    """Asks ``throttle`` who is beyond a limit, ``room`` for what may stay open, and ``unsent`` for what may wait to be
+    read. ``chance`` gives numbers from 0 to 1."""
 
-    def __init__(self, throttle: Throttle, room: Room, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        throttle: Throttle,
+        room: Room,
+        chance: Callable[[], float] = random.random,
+        *,
+        unsent: Unsent | None = None,
+    ) -> None:
         self._throttle = throttle
         self._room = room
         self._chance = chance
+        self._unsent = unsent or Unsent()
         self._held: Counter[str] = Counter()
 
     def around(self, app: ASGIApp) -> ASGIApp:
@@ -59,11 +68,28 @@ class Flood:
                 if scope["method"] != "POST":
                     self._throttle.count(principal, 0)
                 with self._room.taken(principal.tenant, scope, receive) as received:
-                    await app(scope, received, send)
+                    await self._answered(principal, app, scope, received, send)
             except TooMuch as refused:
                 await _too_many(refused)(scope, receive, send)
 
         return guarded
+
+    async def _answered(self, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let ``app`` answer, until the answer is taken."""
+        connection, answer = scope.get(CONNECTION), Answer()
+
+        async def sent(message: Message) -> None:
+            await send(message)
+            if message.get("more_body", False):
+                await self._unsent.taken(principal, connection)
+
+        scope[ANSWER] = answer
+        try:
+            await app(scope, receive, sent)
+            # Not inside: an app takes its last piece for the end, and would be cancelled by it.
+            await self._unsent.taken(principal, connection)
+        finally:
+            answer.over()
 
     def _counting(self, principal: Principal, size: int, send: Send) -> Send:
         """The same, and what is refused unread counts, too: the limits inside the protocol never hear of it."""

@@ -9,6 +9,7 @@ reading. The refusal is an ordinary answer with the request's id: no client wait
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from layerlore.server.access.accounts import Account, Accounts
 from layerlore.server.access.amounts import bytes_of, rows_of
+from layerlore.server.access.answers import when_taken
 from layerlore.server.access.buckets import Bucket
 from layerlore.server.access.principal import Principal
 from layerlore.server.access.too_much import TooMuch, refusal, refused_call
@@ -72,7 +74,7 @@ class Throttle:
         self._clock = clock
         self._patience = rates.wait_ms / 1000
         self._again = min(self._patience, _AGAIN_SECONDS)
-        self._at_once = rates.tenant_calls_at_once
+        self._at_once = {"calls": rates.tenant_calls_at_once, "besides": rates.tenant_requests_at_once}
         self._most_streams = rates.tenant_streams
         self._rates = {whose: _rates_of(rates, whose) for whose in ("principal", "tenant")}
         self._principals = Accounts(self._rates["principal"], clock)
@@ -86,23 +88,22 @@ class Throttle:
             self.count(principal, bytes_of(ctx.params, ctx.request))
             return await call_next(ctx)
         one, tenant = self._accounts(principal)
+        running = ExitStack()
         for account in (one, tenant):
             account.under_way += 1
+            running.callback(_leave, account)
         try:
             if ctx.method in _LONG:
                 return await self._listening(ctx, call_next, one, tenant)
-            turns = await self._admitted(ctx, one, tenant)
-            try:
-                return await call_next(ctx)
-            finally:
-                if turns is not None:
-                    turns.release()
+            await self._admitted(ctx, one, tenant)
+            if turns := await self._turn(one, tenant, _counted_as(ctx.method)):
+                running.callback(turns.release)
+            return await call_next(ctx)
         except TooMuch as refused:
             await self._refused(ctx, refused)
             return _refusal(ctx, refused)
         finally:
-            for account in (one, tenant):
-                account.under_way -= 1
+            when_taken(ctx.request, running.close)
 
     async def _listening(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
         if tenant.listening >= self._most_streams > 0:
@@ -138,10 +139,9 @@ class Throttle:
         """Its own (a name may be one in several tenants), and its tenant's."""
         return self._principals.of(f"{principal.tenant}\n{principal.name}"), self._tenants.of(principal.tenant)
 
-    async def _admitted(self, ctx: Ctx, one: Account, tenant: Account) -> anyio.Semaphore | None:
-        """Wait until the call may begin. Returns where its turn is to be given back. Raises TooMuch."""
-        counted_as = _counted_as(ctx.method)
-        amounts = {counted_as: 1, "bytes": bytes_of(ctx.params, ctx.request), "rows": self._rows(ctx)}
+    async def _admitted(self, ctx: Ctx, one: Account, tenant: Account) -> None:
+        """Wait until what the request takes may be taken. Raises TooMuch."""
+        amounts = {_counted_as(ctx.method): 1, "bytes": bytes_of(ctx.params, ctx.request), "rows": self._rows(ctx)}
         charges, at = self._charges(amounts, one, tenant), self._clock()
         wait = self._wait(charges, one.waiting, at)
         for charge in charges:
@@ -152,9 +152,10 @@ class Throttle:
                 await anyio.sleep(wait)
             finally:
                 one.waiting -= 1
-        return await self._turn(one, tenant.turns) if counted_as == "calls" else None
 
-    async def _turn(self, one: Account, turns: anyio.Semaphore | None) -> anyio.Semaphore | None:
+    async def _turn(self, one: Account, tenant: Account, counted_as: str) -> anyio.Semaphore | None:
+        """Wait until it may run. Returns where its turn is to be given back. Raises TooMuch."""
+        turns = tenant.turns.get(counted_as)
         if turns is None:
             return None
         try:
@@ -170,7 +171,8 @@ class Throttle:
                     return turns
             finally:
                 one.waiting -= 1
-        raise TooMuch(f"calls at once{_OF_TENANT}", f"{self._at_once:,} are allowed", self._again)
+        what = f"{_WORDS[counted_as]} at once{_OF_TENANT}"
+        raise TooMuch(what, f"{self._at_once[counted_as]:,} are allowed", self._again)
 
     def _wait(self, charges: Sequence[_Charge], waiting: int, at: float) -> float:
         """Seconds until all of it may be taken. Raises TooMuch if that is too long, or too many wait already."""
@@ -195,6 +197,10 @@ class Throttle:
         if ctx.method != "tools/call" or tool not in self._writing:
             return 0
         return rows_of(tool, params.get("arguments"))
+
+
+def _leave(account: Account) -> None:
+    account.under_way -= 1
 
 
 def _counted_as(method: str) -> str:

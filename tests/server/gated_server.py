@@ -21,6 +21,7 @@ from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.access.streams import AGAIN_SECONDS
 from layerlore.server.building import build_server
 from layerlore.server.exposure import allowed
+from layerlore.server.http_connections import Connections
 from layerlore.server.http_transport import DrainingServer, build_app
 from layerlore.server.settings import Settings, load_settings
 from layerlore.server.stopping import StopRequest
@@ -78,12 +79,16 @@ async def _health(_: Request) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def listening(mcp: ToolServer, settings: Settings, gate: Gate) -> AsyncIterator[str]:
-    """The URL of a server behind a gate, until it is ended."""
+async def listening(
+    mcp: ToolServer, settings: Settings, gate: Gate, connections: Connections | None = None, *, send_buffer: int = 0
+) -> AsyncIterator[str]:
+    """The URL of a server behind a gate, until it is ended. ``send_buffer``: bytes that a socket takes to send."""
     stop, listens = StopRequest(), anyio.Event()
     app = build_app(mcp, allowed=allowed(settings), gate=gate)
-    server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2)
+    server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2, connections=connections)
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        if send_buffer:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [listener])
             with anyio.fail_after(PATIENCE):

@@ -11,6 +11,7 @@ from mcp.server.context import CallNext, ServerRequestContext
 from layerlore.server.access.principal import Principal
 from layerlore.server.access.throttle import Throttle
 from layerlore.server.building import build_server
+from layerlore.server.http_connections import Connections
 from layerlore.server.limiting import limited
 from layerlore.server.rate_settings import RateSettings
 from layerlore.server.sdk_private import add_middleware
@@ -82,11 +83,13 @@ def limited_in_memory(
 
 
 @contextlib.asynccontextmanager
-async def limited_over_http(settings: Settings, credentials: Any, *behind: Any) -> AsyncIterator[str]:
+async def limited_over_http(
+    settings: Settings, credentials: Any, *behind: Any, connections: Connections | None = None, send_buffer: int = 0
+) -> AsyncIterator[str]:
     """The URL of a server that holds to the settings' rates."""
     mcp = build_server(settings)
     gate = limited(mcp, settings.rates_to_hold, credentials)
     for middleware in behind:
         add_middleware(mcp, middleware)
-    async with listening(mcp, settings, gate) as url:
+    async with listening(mcp, settings, gate, connections, send_buffer=send_buffer) as url:
         yield url
