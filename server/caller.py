@@ -101,7 +101,7 @@ def caller_of(ctx: ServerRequestContext[Process, Any]) -> Caller:
 def default_of(ctx: ServerRequestContext[Process, Any]) -> Default:
     """How a call that comes as this request did gets to its thread, if no argument names one."""
     meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
-    in_header = request is not None and any(request.headers.getlist(THREAD_HEADER))
+    in_header = request is not None and bool(request.headers.get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
     return "shared" if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "session"
@@ -132,12 +132,10 @@ def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_ch
 
 
 def _header(request: Any, header: str) -> str:
-    """UTF-8, which HTTP carries as bytes. One that a proxy adds does not stand beside another that the client sent."""
-    sent = set(request.headers.getlist(header)) - {""}
-    if len(sent) > 1:
-        raise InvalidInput(f"header {header}: was sent more than once; once is allowed")
+    """UTF-8, which HTTP carries as bytes. SingleHeaders has seen to it that there is one at most."""
+    sent: str = request.headers.get(header, "")
     try:
-        return sent.pop().encode("latin-1").decode() if sent else ""
+        return sent.encode("latin-1").decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"header {header}: must be UTF-8") from error
 

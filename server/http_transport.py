@@ -30,6 +30,7 @@ from layerlore.server.body_guard import BodyGuard
 from layerlore.server.host_guard import Allowed, HostGuard
 from layerlore.server.http_connections import ConnectionLimits, Connections
 from layerlore.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
+from layerlore.server.single_headers import SingleHeaders
 from layerlore.server.stopping import ExitDeadline, StopRequest
 
 MCP, SSE, MESSAGES = "/mcp", "/sse", "/messages"
@@ -98,6 +99,7 @@ def build_app(
         allow_private_network=True,
     )
     app.add_middleware(HostGuard, allowed=allowed)
+    app.add_middleware(SingleHeaders)
     return app
 
 

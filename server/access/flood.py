@@ -67,8 +67,8 @@ class Flood:
                 await self._hold(principal, scope)
                 if scope["method"] != "POST":
                     self._throttle.count(principal, 0)
-                with self._room.taken(principal.tenant, scope, receive) as received:
-                    await self._answered(principal, app, scope, received, send)
+                with self._room.taken(principal.tenant, scope, receive, send) as (received, sent):
+                    await self._answered(principal, app, scope, received, sent)
             except TooMuch as refused:
                 await _too_many(refused)(scope, receive, send)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from layerlore.server.access.too_much import TooMuch
 
@@ -29,23 +29,42 @@ class Room:
         self._most_sessions = sessions
         self._sessions_of = sessions_of
         self._streams: Counter[str] = Counter()
+        self._beginning: Counter[str] = Counter()
         self._reading: Counter[str] = Counter()
 
     @contextmanager
-    def taken(self, tenant: str, scope: Scope, receive: Receive) -> Iterator[Receive]:
+    def taken(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> Iterator[tuple[Receive, Send]]:
         """While a request is answered: a GET may stay open, a POST may wait for its body. Raises TooMuch."""
-        self._check_sessions(tenant, scope)
-        if scope["method"] == "POST":
-            with self._body(tenant, told_length(scope) or UNTOLD_BYTES, receive) as received:
-                yield received
-        else:
-            with self._stream(tenant):
-                yield receive
+        with self._session(tenant, scope, send) as sent:
+            if scope["method"] == "POST":
+                with self._body(tenant, told_length(scope) or UNTOLD_BYTES, receive) as received:
+                    yield received, sent
+            else:
+                with self._stream(tenant):
+                    yield receive, sent
 
-    def _check_sessions(self, tenant: str, scope: Scope) -> None:
+    @contextmanager
+    def _session(self, tenant: str, scope: Scope, send: Send) -> Iterator[Send]:
+        """Until the answer begins: then the session is there and counted, or there will be none."""
+        if not self._most_sessions or not _begins_session(scope):
+            yield send
+            return
         # A session that was refused inside the protocol would stay open.
-        if self._most_sessions and _begins_session(scope) and self._sessions_of(tenant) >= self._most_sessions:
+        if self._sessions_of(tenant) + self._beginning[tenant] >= self._most_sessions:
             raise TooMuch("open sessions", f"{self._most_sessions:,} of a tenant are allowed", STREAM_SECONDS)
+        left = 1
+        self._beginning[tenant] += 1
+
+        async def sent(message: Message) -> None:
+            nonlocal left
+            _lessen(self._beginning, tenant, left)
+            left = 0
+            await send(message)
+
+        try:
+            yield sent
+        finally:
+            _lessen(self._beginning, tenant, left)
 
     @contextmanager
     def _stream(self, tenant: str) -> Iterator[None]:

@@ -226,11 +226,11 @@ async def test_no_route_and_no_method_is_left_out(tmp_path: Path) -> None:
 async def test_a_header_that_comes_twice_is_refused(tmp_path: Path) -> None:
     async with guarded(tmp_path) as url:
         for headers, expected in (
-            (["Host: localhost", "Host: evil.example"], {400, 421}),
-            (["Host: evil.example", "Host: localhost"], {400, 421}),
-            (["Host: localhost", "Origin: http://localhost", "Origin: http://evil.example"], {403}),
+            (["Host: localhost", "Host: evil.example"], 400),
+            (["Host: evil.example", "Host: localhost"], 400),
+            (["Host: localhost", "Origin: http://localhost", "Origin: http://evil.example"], 400),
         ):
-            assert await status(url, request("GET", "/health", *headers)) in expected, headers
+            assert await status(url, request("GET", "/health", *headers)) == expected, headers
 
 
 def guarded(folder: Path) -> AbstractAsyncContextManager[str]:
