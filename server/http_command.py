@@ -1,5 +1,6 @@
 """``layerlore serve``: Streamable HTTP, SSE and the health routes, behind credentials."""
 
+import ipaddress
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.keys import ApiKeys
 from layerlore.server.building import build_server
 from layerlore.server.exposure import Served, allowed, reached_by_others, refusal, warning
-from layerlore.server.http_connections import ConnectionLimits
+from layerlore.server.http_connections import THIS_MACHINE, ConnectionLimits
+from layerlore.server.http_settings import HttpSettings
 from layerlore.server.http_transport import serve_http
 from layerlore.server.limiting import limited
 from layerlore.server.local_key import key_file, read_or_make_key
@@ -67,7 +69,18 @@ def serve(settings: Settings, look: Callable[[], Served]) -> int:
         stop=stop,
         max_sessions=http.max_sessions,
         session_idle_timeout=http.session_idle_seconds,
-        limits=ConnectionLimits(write_seconds=http.write_seconds),
+        limits=_limits(http),
+    )
+
+
+def _limits(http: HttpSettings) -> ConnectionLimits:
+    return ConnectionLimits(
+        head_seconds=http.head_seconds,
+        body_seconds=http.body_seconds,
+        write_seconds=http.write_seconds,
+        most=http.max_connections,
+        most_of_address=http.max_connections_per_address,
+        exempt=(*THIS_MACHINE, *(ipaddress.ip_network(each) for each in http.trusted_proxies)),
     )
 
 

@@ -1,5 +1,6 @@
 """Where ``layerlore serve`` listens, and which names and pages it answers to."""
 
+import ipaddress
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -21,6 +22,15 @@ def _https_origin(value: str) -> str:
     return value.rstrip("/")
 
 
+def _networks(value: list[str]) -> list[str]:
+    for each in value:
+        try:
+            ipaddress.ip_network(each)
+        except ValueError:
+            raise ValueError("addresses or networks are needed, as in 10.0.0.5 or 10.0.0.0/24") from None
+    return value
+
+
 class HttpSettings(Section):
     """``layerlore serve``."""
 
@@ -34,6 +44,13 @@ class HttpSettings(Section):
     allowed_origins: Names = Field(default=[], description="More Origin headers to accept, as browsers send them.")
     max_sessions: int = Field(default=2000, ge=1, description="Sessions of older clients at a time.")
     session_idle_seconds: int = Field(default=1800, ge=1, description="Seconds until an unused session ends.")
+    head_seconds: float = Field(default=30.0, gt=0, description="Seconds for the whole head of a request.")
+    body_seconds: float = Field(default=30.0, gt=0, description="Seconds for the whole body of a request.")
     write_seconds: float = Field(
         default=60.0, gt=0, description="Seconds in which a client reads nothing, until its connection is closed."
+    )
+    max_connections: int = Field(default=4096, ge=1, description="Connections at a time.")
+    max_connections_per_address: int = Field(default=512, ge=1, description="Of one address, but for trusted proxies.")
+    trusted_proxies: Annotated[Names, AfterValidator(_networks)] = Field(
+        default=[], description="Addresses or networks that only max_connections holds; this machine is one."
     )

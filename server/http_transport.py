@@ -29,6 +29,7 @@ from layerlore.server.access.sse_answers import SseAnswers
 from layerlore.server.body_guard import BodyGuard
 from layerlore.server.host_guard import Allowed, HostGuard
 from layerlore.server.http_connections import ConnectionLimits, Connections
+from layerlore.server.open_files import raise_open_files
 from layerlore.server.sdk_private import add_middleware, close_listen_streams, serve_connection_loop
 from layerlore.server.single_headers import SingleHeaders
 from layerlore.server.stopping import ExitDeadline, StopRequest
@@ -56,6 +57,7 @@ def build_app(
     max_body_bytes: int = MAX_BODY_BYTES,
     session_idle_timeout: float = SESSION_IDLE_SECONDS,
     max_sessions: int = MAX_SESSIONS,
+    body_seconds: float = DEFAULT_LIMITS.body_seconds,
 ) -> Starlette:
     """Everything that is served over HTTP, as one ASGI app whose lifespan enters the server's, once.
 
@@ -68,6 +70,7 @@ def build_app(
         max_body_bytes: larger bodies are answered with 413.
         session_idle_timeout: seconds until an unused session of a handshake-era client ends.
         max_sessions: such sessions at a time; beyond them the answer is 503.
+        body_seconds: bodies that take longer are answered with 408.
     """
     # Hosts and origins are checked here, once for all routes.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -81,11 +84,12 @@ def build_app(
     sse = SseServerTransport(f"{MESSAGES}/", security_settings=unchecked, max_request_body_size=max_body_bytes)
     # A redirect would send the credential on to whatever its URL names.
     app.router.redirect_slashes = False
-    streamable = gate.around(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), limit=max_body_bytes))
+    bounds: dict[str, Any] = {"limit": max_body_bytes, "seconds": body_seconds}
+    streamable = gate.around(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), **bounds))
     app.router.routes = [
         *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
         Route(SSE, endpoint=gate.around(SseEndpoint(mcp, sse)), methods=["GET"]),
-        Mount(MESSAGES, app=gate.around(BodyGuard(sse.handle_post_message, limit=max_body_bytes))),
+        Mount(MESSAGES, app=gate.around(BodyGuard(sse.handle_post_message, **bounds))),
         *(route for route in app.router.routes if getattr(route, "path", MCP) != MCP),
     ]
     app.router.lifespan_context = _with(gate.open.watch, app.router.lifespan_context)
@@ -272,7 +276,6 @@ def serve_http(
         on_listening: told the address and port once requests are answered.
         stop: ends the server from inside, with an exit code.
         drain_seconds: how long calls in flight may go on after the end was asked for.
-        limits: of connections.
 
     Returns:
         The exit code: 1 if the address cannot be listened on (one line on standard error says why), 3 if the lifespan
@@ -291,14 +294,16 @@ def serve_http(
         max_body_bytes=max_body_bytes,
         session_idle_timeout=session_idle_timeout,
         max_sessions=max_sessions,
+        body_seconds=limits.body_seconds,
     )
+    connections = Connections(limits, files=raise_open_files())
 
     def tell() -> None:
         if on_listening is not None:
             on_listening(*listener.getsockname()[:2])
 
     server = DrainingServer(
-        app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds, connections=Connections(limits)
+        app, mcp, stop=stop, on_listening=tell, drain_seconds=drain_seconds, connections=connections
     )
     deadline = ExitDeadline(stop, drain_seconds + EXIT_SECONDS)
     with listener:

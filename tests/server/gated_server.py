@@ -21,7 +21,7 @@ from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.access.streams import AGAIN_SECONDS
 from layerlore.server.building import build_server
 from layerlore.server.exposure import allowed
-from layerlore.server.http_connections import Connections
+from layerlore.server.http_connections import ConnectionLimits, Connections
 from layerlore.server.http_transport import DrainingServer, build_app
 from layerlore.server.settings import Settings, load_settings
 from layerlore.server.stopping import StopRequest
@@ -84,7 +84,8 @@ async def listening(
 ) -> AsyncIterator[str]:
     """The URL of a server behind a gate, until it is ended. ``send_buffer``: bytes that a socket takes to send."""
     stop, listens = StopRequest(), anyio.Event()
-    app = build_app(mcp, allowed=allowed(settings), gate=gate)
+    connections = connections or Connections(ConnectionLimits())
+    app = build_app(mcp, allowed=allowed(settings), gate=gate, body_seconds=connections.limits.body_seconds)
     server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2, connections=connections)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         if send_buffer:
