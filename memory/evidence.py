@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from layerlore.memory.quoting import UNSEEN
 from layerlore.memory.search_text import query_words, words
+from layerlore.memory.unseen import UNSEEN
 from layerlore.storage.records import Role
 
 Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]

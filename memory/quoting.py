@@ -11,6 +11,8 @@ from functools import cache
 from typing import Any, Literal, get_args
 
 from layerlore.memory.look_alikes import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, Names
+from layerlore.memory.redaction import mask_hidden
+from layerlore.memory.unseen import UNSEEN
 
 _OPENS = "("
 """Stands for the sign or the bracket that opens what looks like a mark of ours, or like a sign of a chat template. It
@@ -36,15 +38,6 @@ it lists which conversations there are."""
 
 _OURS = (*TAGS, "description", "value", "task", "briefing", "system-message")
 
-# What nobody sees: controls but tab and line break, soft hyphens and fillers, zero-width characters, marks and overrides
-# of direction, variation selectors, annotations, and plane 14, in which ASCII can be written invisibly (Unicode's
-# Default_Ignorable_Code_Point, and the controls).
-_HIDDEN = (
-    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff"
-)
-UNSEEN = re.compile(f"[{_HIDDEN}]")
 _ASCII_CONTROL = bytes(code for code in range(128) if UNSEEN.match(chr(code)) or chr(code) in "\r\x0b\x0c\x1c\x1d\x1e")
 # Whatever somebody takes for the end of a line.
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -73,8 +66,11 @@ _IN_NAMES = re.compile(r"[:()\[\]#]")
 
 def visible(text: str) -> str:
     """The text without what nobody sees, and with ``\\n`` for whatever ends a line. The joiners and variation selectors
-    that scripts and emoji need stay where they are needed."""
-    return _cleared(text)[0]
+    that scripts and emoji need stay where they are needed.
+
+    A secret that such characters part is masked, as it would be readable without them."""
+    shown, removed = _cleared(text)
+    return _cleared(mask_hidden(text))[0] if removed else shown
 
 
 def hidden(text: str) -> int:

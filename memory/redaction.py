@@ -8,10 +8,16 @@ apart without being known. Nothing outside of a secret changes, and masking what
 import hmac
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
-from layerlore.memory.secret_contexts import CONTEXTS, SECRET_NAME
+from layerlore.memory.named_secrets import Meaning, Strength, is_secret, meaning, strength_of
+from layerlore.memory.secret_blocks import cookie_values, kubernetes_values
+from layerlore.memory.secret_commands import COMMANDS
+from layerlore.memory.secret_contexts import CONTEXTS
 from layerlore.memory.secret_patterns import TOKENS, TokenPattern
+from layerlore.memory.secret_settings import lowered, named_values
+from layerlore.memory.unseen import UNSEEN, has_unseen, without_unseen
 from layerlore.storage.errors import LimitExceeded
 
 MAX_DEPTH = 64
@@ -44,13 +50,29 @@ _PREFIXES = sorted({prefix for token in TOKENS for prefix in token.prefixes})
 _TOKENS_AT: dict[str, tuple[TokenPattern, ...]] = {
     prefix: tuple(token for token in TOKENS if prefix.startswith(token.prefixes)) for prefix in _PREFIXES
 }
-_FIRST = "".join(sorted({prefix[0] for prefix in _PREFIXES}))
-# It consumes the character in front, and looks at one set before the choices: up to four times faster than without.
-_START = re.compile(rf"[^A-Za-z0-9](?=[{_FIRST}])(?=({_alternation(_PREFIXES)}))")
-# Behind the letters and digits of an escape too: a JSON text inside of a text, or a query string.
-_START_BEHIND_ESCAPE = re.compile(rf"(?:\\[nrt]|\\u[0-9A-Fa-f]{{4}}|%[0-9A-Fa-f]{{2}})(?=({_alternation(_PREFIXES)}))")
-_NEEDLES = sorted({needle for context in CONTEXTS for needle in context.needles})
-_KINDS = sorted({token.kind for token in TOKENS} | {context.kind for context in CONTEXTS})
+
+
+@cache
+def _starts() -> re.Pattern[str]:
+    """Where a token can begin: a character in front that is no letter or digit, and a prefix."""
+    first = "".join(sorted({prefix[0] for prefix in _PREFIXES}))
+    # It looks at one set before the choices: up to four times faster than without.
+    return re.compile(rf"[^A-Za-z0-9](?=[{first}])(?=({_alternation(_PREFIXES)}))")
+
+
+@cache
+def _starts_behind_escapes() -> re.Pattern[str]:
+    """Behind the letters and digits of an escape too: a JSON text inside of a text, or a query string."""
+    return re.compile(rf"(?:\\[nrt]|\\u[0-9A-Fa-f]{{4}}|%[0-9A-Fa-f]{{2}})(?=({_alternation(_PREFIXES)}))")
+
+
+_CONTEXTS = (*CONTEXTS, *COMMANDS)
+_NEEDLES = sorted({needle for context in _CONTEXTS for needle in context.needles})
+_KINDS = sorted(
+    {token.kind for token in TOKENS}
+    | {context.kind for context in _CONTEXTS}
+    | {"session-cookie", "kubernetes-secret", "assigned-secret"}
+)
 _MARK = re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
 
 
@@ -69,24 +91,42 @@ def _token_spans(text: str, starts: re.Pattern[str]) -> Iterator[Span]:
                 break
 
 
-def _context_spans(text: str) -> Iterator[Span]:
-    lowered = text.lower()
-    present = [needle for needle in _NEEDLES if needle in lowered]
+def _context_spans(text: str, low: str) -> Iterator[Span]:
+    present = [needle for needle in _NEEDLES if needle in low]
     if not present:
         return
-    for context in CONTEXTS:
-        if not context.needles.isdisjoint(present):
+    for context in _CONTEXTS:
+        if context.may_be_in(low, present):
             for match in context.regex.finditer(text):
                 if context.accepts(match):
                     yield *match.span("secret"), context.kind
 
 
-def _secrets(text: str) -> list[Span]:
-    """Where the secrets are, in order and apart from each other: of two that overlap, the outer one and its kind."""
-    spans = list(_token_spans(text, _START))
+def _spans(text: str) -> list[Span]:
+    spans = list(_token_spans(text, _starts()))
     if "\\" in text or "%" in text:
-        spans += _token_spans(text, _START_BEHIND_ESCAPE)
-    spans += _context_spans(text)
+        spans += _token_spans(text, _starts_behind_escapes())
+    low = lowered(text)
+    spans += _context_spans(text, low)
+    spans += ((start, end, "session-cookie") for start, end in cookie_values(text, low))
+    spans += ((start, end, "kubernetes-secret") for start, end in kubernetes_values(text))
+    spans += ((start, end, "assigned-secret") for start, end in named_values(text, low))
+    return spans
+
+
+def _hidden_spans(text: str) -> list[Span]:
+    """Secrets that characters which nobody sees part: who takes those out, or sees the text, has the whole."""
+    seen, places = without_unseen(text)
+    spans = ((places[start], places[end - 1] + 1, kind) for start, end, kind in _spans(seen))
+    return [(start, end, kind) for start, end, kind in spans if has_unseen(text[start:end])]
+
+
+def _all_spans(text: str) -> list[Span]:
+    return [*_spans(text), *_hidden_spans(text)] if has_unseen(text) else _spans(text)
+
+
+def _apart(spans: list[Span]) -> list[Span]:
+    """In order and apart from each other: of two that overlap, the outer one and its kind."""
     # The sort is stable, so where a token is also, say, a URL's password, it keeps the more telling kind.
     spans.sort(key=lambda span: (span[0], -span[1]))
     apart: list[Span] = []
@@ -98,7 +138,7 @@ def _secrets(text: str) -> list[Span]:
     return apart
 
 
-def _mask(text: str, mark: Mark) -> tuple[str, int]:
+def _mask(text: str, mark: Mark, find: Callable[[str], list[Span]] = _all_spans) -> tuple[str, int]:
     """Puts marks for the secrets.
 
     Marks part the text, and every part is searched on its own until nothing more is found in it. That is what makes
@@ -110,7 +150,7 @@ def _mask(text: str, mark: Mark) -> tuple[str, int]:
     todo = [(part, is_mark % 2 == 1) for is_mark, part in enumerate(parts)][::-1]
     while todo:
         part, finished = todo.pop()
-        secrets = [] if finished else _secrets(part)
+        secrets = [] if finished else _apart(find(part))
         if not secrets:
             done.append(part)
             continue
@@ -118,7 +158,7 @@ def _mask(text: str, mark: Mark) -> tuple[str, int]:
         pieces: list[tuple[str, bool]] = []
         at = 0
         for start, end, kind in secrets:
-            pieces += [(part[at:start], False), (mark(kind, part[start:end]), True)]
+            pieces += [(part[at:start], False), (mark(kind, UNSEEN.sub("", part[start:end])), True)]
             at = end
         todo += [*pieces, (part[at:], False)][::-1]
     return ("".join(done), count) if count else (text, 0)
@@ -131,6 +171,11 @@ def _mark_without_key(kind: str, _secret: str) -> str:
 def mask_without_key(text: str) -> str:
     """The text with ``[masked:KIND]`` for its secrets: for logs written before the installation's key is known."""
     return _mask(text, _mark_without_key)[0]
+
+
+def mask_hidden(text: str) -> str:
+    """The same, of the secrets alone that have characters in them which nobody sees."""
+    return _mask(text, _mark_without_key, _hidden_spans)[0]
 
 
 class Redactor:
@@ -149,14 +194,15 @@ class Redactor:
     def json(self, value: Any) -> tuple[Any, int]:
         """The same for every string in a JSON value, keys of objects included, with the number of secrets masked.
 
-        A name such as ``api_key`` counts as the context of its value. What holds no secret is returned as it is, not
-        copied. Raises LimitExceeded where arrays and objects lie more than 64 deep.
+        A name such as ``api_key`` counts as the context of its value, and ``--password`` as that of the string behind
+        it in a list. What holds no secret is returned as it is, not copied. Raises LimitExceeded where arrays and
+        objects lie more than 64 deep.
         """
-        return self._json(value, 0)
+        return self._json(value, 0, None)
 
-    def _json(self, value: Any, depth: int) -> tuple[Any, int]:
+    def _json(self, value: Any, depth: int, named: Meaning | None) -> tuple[Any, int]:
         if isinstance(value, str):
-            return self.text(value)
+            return self._string(value, named)
         if not isinstance(value, dict | list):
             return value, 0
         if depth == MAX_DEPTH:
@@ -164,31 +210,77 @@ class Redactor:
                 f"The JSON is nested more than {MAX_DEPTH} deep; at most {MAX_DEPTH} levels are allowed."
             )
         if isinstance(value, dict):
-            return self._object(value, depth)
-        masked = [self._json(item, depth + 1) for item in value]
+            return self._object(value, depth, named)
+        masked = [self._json(item, depth + 1, named or _flag_before(value, at)) for at, item in enumerate(value)]
         count = sum(number for _, number in masked)
         return ([item for item, _ in masked], count) if count else (value, 0)
 
-    def _object(self, value: dict[Any, Any], depth: int) -> tuple[dict[Any, Any], int]:
+    def _string(self, value: str, named: Meaning | None, kind: str = "assigned-secret") -> tuple[str, int]:
+        masked, count = self.text(value)
+        plain = UNSEEN.sub("", value).strip()
+        if not count and named is not None and is_secret(plain, named, "setting"):
+            return self._mark(kind, plain), 1
+        return masked, count
+
+    def _object(self, value: dict[Any, Any], depth: int, named: Meaning | None) -> tuple[dict[Any, Any], int]:
         result: dict[Any, Any] = {}
         total = 0
+        of_pair = named or _named_by_pair(value)
         for key, item in value.items():
-            new_key, in_key = self._json(key, depth + 1)
-            new_item, in_item = self._json(item, depth + 1)
-            if isinstance(item, str) and not in_item and isinstance(key, str) and SECRET_NAME.search(key):
-                new_item, in_item = self._named(key, item)
+            new_key, in_key = self._json(key, depth + 1, None)
+            new_item, in_item = self._member(value, key, item, depth, of_pair)
             while new_key in result:  # a mark that was a key before, or two secrets whose marks happen to be equal
                 new_key += "+"
             result[new_key] = new_item
             total += in_key + in_item
         return (result, total) if total else (value, 0)
 
-    def _named(self, name: str, value: str) -> tuple[str, int]:
-        """Masks a value that is a secret by its name, as it would be in ``name=value``."""
-        context = f"{name}="
-        masked, count = self.text(context + value)
-        return (masked[len(context) :], count) if masked.startswith(context) else (value, 0)
+    def _member(
+        self, whole: dict[Any, Any], key: Any, item: Any, depth: int, of_pair: Meaning | None
+    ) -> tuple[Any, int]:
+        name = UNSEEN.sub("", key) if isinstance(key, str) else ""
+        if name in ("data", "stringData") and whole.get("kind") == "Secret" and isinstance(item, dict):
+            return self._kubernetes(item)
+        new_item, in_item = self._json(item, depth + 1, of_pair if name.lower() in _VALUES else meaning(name))
+        if isinstance(item, str) and not in_item and name.lower() in _HEADERS:
+            return self._header(name, item)
+        return new_item, in_item
+
+    def _kubernetes(self, data: dict[Any, Any]) -> tuple[dict[Any, Any], int]:
+        secret = {
+            name: self._mark("kubernetes-secret", value)
+            for name, value in data.items()
+            if isinstance(value, str) and strength_of(value) != Strength.NONE
+        }
+        return {**data, **secret} if secret else data, len(secret)
+
+    def _header(self, name: str, value: str) -> tuple[str, int]:
+        """Masks what is a secret in a header of that name."""
+        head = f"{name}: "
+        masked, count = self.text(head + value)
+        return (masked[len(head) :], count) if masked.startswith(head) else (value, 0)
 
     def _mark(self, kind: str, secret: str) -> str:
         digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
         return f"[masked:{kind}:{digest.hex()[:8]}]"
+
+
+_HEADERS = frozenset(("cookie", "set-cookie", "authorization", "proxy-authorization"))
+# Members that hold the value of what another member, or the object's own name, names.
+_VALUES = frozenset(["value", "val", "default", "const", "enum", "example", "examples"])
+_FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
+_NAMES = ("name", "key", "Name", "Key")
+
+
+def _named_by_pair(value: dict[Any, Any]) -> Meaning | None:
+    """What ``{"name": "DB_PASSWORD", "value": ...}`` says of its value."""
+    names = (value[name] for name in _NAMES if isinstance(value.get(name), str))
+    return next((found for name in names if (found := meaning(name[:200])) is not None), None)
+
+
+def _flag_before(items: list[Any], at: int) -> Meaning | None:
+    """What ``["--password", ...]`` says of the item behind it."""
+    before = items[at - 1] if at else None
+    if not isinstance(before, str) or not before.startswith("-") or len(before) > 64 or not _FLAG.fullmatch(before):
+        return None
+    return meaning(before)

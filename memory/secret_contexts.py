@@ -6,8 +6,9 @@ as in ``secret_patterns``.
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 
 # Python's own re matches repeated possessive groups wrongly before 3.11.5.
 import regex as re
@@ -22,12 +23,31 @@ _TEMPLATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ContextPattern:
-    """A secret known by its surroundings: the group ``secret``. ``needles`` are in lower case; every match has one."""
+    """A secret known by its surroundings: the group ``secret``. ``needles`` are in lower case; every match has one, and
+    one of ``others``, if there are any."""
 
     kind: str
     needles: frozenset[str]
-    regex: re.Pattern[str]
+    pattern: str
     accepts: Callable[[re.Match[str]], bool]
+    others: frozenset[str] = frozenset()
+
+    def may_be_in(self, low: str, present: Collection[str]) -> bool:
+        """Whether a text can have a match: ``low`` is the text in lower case, ``present`` the needles that it has."""
+        return not self.needles.isdisjoint(present) and (not self.others or any(each in low for each in self.others))
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: most processes never need most of them."""
+        return _compiled(self.pattern)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+Match = re.Match[str]
 
 
 def _before(match: re.Match[str], length: int) -> str:
@@ -98,7 +118,7 @@ _NAME_ENDS = r"[\"'`\]\\ \t:=>]{0,8}$"
 _AWS_SECRET_NAME = re.compile(
     r"(?i)(?:aws[ _.-]?secret|secret[ _.-]?access[ _.-]?key|aws\w{0,12}secret\w{0,8})" + _NAME_ENDS
 )
-SECRET_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"(?i)(?:(?:api|auth|access|secret|client|private|app|application|account|encryption|signing|master|session|refresh"
     r"|webhook|bot|consumer|admin|service|deploy|license)[ _.-]?(?:key|token|secret)|(?<!:)secret|authorization)"
     + _NAME_ENDS
@@ -111,11 +131,12 @@ def _is_an_aws_secret(match: re.Match[str]) -> bool:
 
 def _is_assigned_to_a_secret_name(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    return len(secret) >= 20 and scrambled(secret) and SECRET_NAME.search(_before(match, 60)) is not None
+    return len(secret) >= 20 and scrambled(secret) and _SECRET_NAME.search(_before(match, 60)) is not None
 
 
-def _context(kind: str, needles: str, regex: str, accepts: Callable[[re.Match[str]], bool] = _always) -> ContextPattern:
-    return ContextPattern(kind, frozenset(needles.split("|")), re.compile(regex), accepts)
+def context(kind: str, needles: str, regex: str, accepts: Callable[[re.Match[str]], bool] = _always) -> ContextPattern:
+    """A pattern from its needles, parted by ``|``."""
+    return ContextPattern(kind, frozenset(needles.split("|")), regex, accepts)
 
 
 _ASSIGNS = r"[=:]>?[ \t]{0,3}\\?[\"'`]?"
@@ -130,24 +151,24 @@ _CUT_KEY = (
 )
 
 CONTEXTS: tuple[ContextPattern, ...] = (
-    _context(
+    context(
         "private-key",
         "private key",
         rf"(?P<secret>{_BEGIN_KEY}(?:(?P<body>[^-]*+(?:-(?!---)[^-]*+)*+){_END_KEY}|(?P<cut>{_CUT_KEY})))",
         _is_a_key_block,
     ),
-    _context(
+    context(
         "private-key",
         "private-lines:",
         rf"Private-Lines: [0-9]{{1,4}}\s{{1,2}}(?P<secret>{BASE64}++={{0,2}}(?:\r?\n{BASE64}++={{0,2}}(?=\s|\Z))*+)",
     ),
-    _context(
+    context(
         "url-password",
         "://",
         r"://[^\s:/?#@\"'<>`\\]{0,128}:(?P<secret>[^\s/?#\"'<>`\\]{1,256})@(?=[\w\[.$%{])",
         _is_a_password,
     ),
-    _context(
+    context(
         "connection-password",
         "password=|passwd=|pwd=",
         # Unquoted and in front of a bracket or a comma it is code, unless a known option follows the comma.
@@ -156,19 +177,19 @@ CONTEXTS: tuple[ContextPattern, ...] = (
         r"(?(quote)|(?![()<>\\]|,(?!(?i:ssl|abortconnect|connect|sync|default)[A-Za-z]*=)))",
         _in_a_connection,
     ),
-    _context(
+    context(
         "connection-password",
         "password",
         r"(?<![a-z])machine\s{1,8}\S{1,128}\s{1,8}login\s{1,8}\S{1,128}\s{1,8}password\s{1,8}(?P<secret>\S{1,128})",
         _is_a_password,
     ),
-    _context(
+    context(
         "curl-password",
         "curl",
         r"(?<=\s)(?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@]{1,128})",
         _after_curl,
     ),
-    _context(
+    context(
         "bearer-token",
         "bearer|authorization",
         r"(?<![A-Za-z0-9])(?i:bearer|authorization\\?[\"']?\s{0,2}[:=]\s{0,2}\\?[\"']?(?:token|key|api-?key))"
@@ -176,68 +197,68 @@ CONTEXTS: tuple[ContextPattern, ...] = (
         r"(?P<secret>[A-Za-z0-9._~+/-]{16,}+={0,2})",
         _is_a_bearer,
     ),
-    _context(
+    context(
         "basic-credentials",
         "basic|auth",
         rf"(?:(?<![A-Za-z0-9])(?i:basic)[ \t]{{1,8}}|\"_?auth\\?\"\s{{0,2}}:\s{{0,2}}\\?\"|_auth=)"
         rf"(?P<secret>{BASE64}{{8,}}+={{0,2}})",
         _is_name_and_password,
     ),
-    _context(
+    context(
         "aws-secret-key",
         "secret",
         rf"{_ASSIGNS}(?P<secret>{BASE64}{{40}})(?![A-Za-z0-9+/=])",
         _is_an_aws_secret,
     ),
-    _context(
+    context(
         "aws-secret-key",
         "akia|asia",
         rf"(?:AKIA|ASIA)[A-Z0-9]{{16}}[\"']?[,;:|\s]\s?[\"']?(?P<secret>{BASE64}{{40}})(?![A-Za-z0-9+/=])",
     ),
-    _context(
+    context(
         "aws-session-token",
         "token",
         rf"(?i:session[_-]?token)[\"']?\s{{0,3}}{_ASSIGNS}(?P<secret>{BASE64}{{100,}}+={{0,2}})",
     ),
-    _context(
+    context(
         "signed-url",
         "-signature=",
         rf"[?&]X-(?:Amz|Goog)-Signature=(?P<secret>{HEX}{{64,}}+)",
     ),
-    _context(
+    context(
         "signed-url",
         "sig=",
         rf"(?<![A-Za-z0-9])sig=(?P<secret>(?:{BASE64}|%2[BbFf]){{43}}(?:=|%3[Dd]))",
     ),
-    _context("azure-shared-key", "key=", rf"(?:Account|SharedAccess)Key=(?P<secret>{BASE64}{{40,}}+={{0,2}})"),
-    _context(
+    context("azure-shared-key", "key=", rf"(?:Account|SharedAccess)Key=(?P<secret>{BASE64}{{40,}}+={{0,2}})"),
+    context(
         "azure-client-secret",
         "q~",
         r"(?<![A-Za-z0-9_~.-])(?P<secret>[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~-])",
     ),
-    _context("azure-key", "jqqj99", rf"(?<![A-Za-z0-9])(?P<secret>{ALNUM}{{52}}JQQJ99{ALNUM}{{26}})(?![A-Za-z0-9])"),
-    _context("new-relic-key", "nral", rf"(?<![A-Za-z0-9])(?P<secret>{HEX}{{32,36}}(?:FFFF)?NRAL)(?![A-Za-z0-9])"),
-    _context("maxmind-key", "_mmk", rf"(?<![A-Za-z0-9_-])(?P<secret>{ALNUM}{{6}}_{ALNUM}{{29}}_mmk){ENDS}"),
-    _context("mailchimp-key", "-us", rf"(?<![A-Za-z0-9_-])(?P<secret>{HEX}{{32}}-us[0-9]{{1,2}})(?![A-Za-z0-9_-])"),
-    _context("terraform-token", ".atlasv1.", rf"(?<![A-Za-z0-9_.-])(?P<secret>{ALNUM}{{14}}\.atlasv1\.{WORD}{{50,}}+)"),
-    _context("telegram-token", ":aa", rf"(?<![0-9])(?P<secret>[0-9]{{8,10}}:AA{WORD}{{33}}){ENDS}"),
-    _context(
+    context("azure-key", "jqqj99", rf"(?<![A-Za-z0-9])(?P<secret>{ALNUM}{{52}}JQQJ99{ALNUM}{{26}})(?![A-Za-z0-9])"),
+    context("new-relic-key", "nral", rf"(?<![A-Za-z0-9])(?P<secret>{HEX}{{32,36}}(?:FFFF)?NRAL)(?![A-Za-z0-9])"),
+    context("maxmind-key", "_mmk", rf"(?<![A-Za-z0-9_-])(?P<secret>{ALNUM}{{6}}_{ALNUM}{{29}}_mmk){ENDS}"),
+    context("mailchimp-key", "-us", rf"(?<![A-Za-z0-9_-])(?P<secret>{HEX}{{32}}-us[0-9]{{1,2}})(?![A-Za-z0-9_-])"),
+    context("terraform-token", ".atlasv1.", rf"(?<![A-Za-z0-9_.-])(?P<secret>{ALNUM}{{14}}\.atlasv1\.{WORD}{{50,}}+)"),
+    context("telegram-token", ":aa", rf"(?<![0-9])(?P<secret>[0-9]{{8,10}}:AA{WORD}{{33}}){ENDS}"),
+    context(
         "slack-webhook",
         "hooks.slack.com",
         r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/]{24,}+)",
         _is_mixed,
     ),
-    _context(
+    context(
         "discord-webhook",
         "/api/webhooks/",
         rf"discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/(?P<secret>[0-9]{{15,21}}/{WORD}{{40,}}+)",
     ),
-    _context(
+    context(
         "teams-webhook",
         "webhook.office.com",
         r"webhook\.office\.com/webhookb2/(?P<secret>[a-z0-9-]{36}@[a-z0-9-]{36}/IncomingWebhook/[A-Za-z0-9/-]{32,}+)",
     ),
-    _context(
+    context(
         "assigned-secret",
         "key|token|secret|authorization",
         # A dot only inside, so that the full stop of a sentence stays; no call and no index behind it.

@@ -7,6 +7,8 @@ again inside of itself: the character before it has to be one that it does not c
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 
 ALNUM = "[A-Za-z0-9]"
 HEX = "[0-9a-f]"
@@ -48,16 +50,44 @@ class TokenPattern:
 
     kind: str
     prefixes: tuple[str, ...]
-    regex: re.Pattern[str]
+    pattern: str
     accepts: Callable[[str], bool]
+
+    @property
+    def regex(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: most processes never need most of them."""
+        return _compiled(self.pattern)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def _token(kind: str, prefixes: str, body: str, accepts: Callable[[str], bool] = _not_filler) -> TokenPattern:
     heads = tuple(prefixes.split())
     # A run with "-" or "_" in it may not begin behind one: else every hyphen of a long run would be a new start.
     left = "(?<![_-])" if re.search(r"[_-]\]|\\w", body.replace(ENDS, "")) else ""
-    regex = re.compile(f"{left}(?:{'|'.join(map(re.escape, heads))})(?P<body>{body})")
-    return TokenPattern(kind, heads, regex, accepts)
+    pattern = f"{left}(?:{'|'.join(map(re.escape, heads))})(?P<body>{body})"
+    return TokenPattern(kind, heads, pattern, accepts)
+
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def _is_a_wallet_key(body: str) -> bool:
+    """Whether it has the check sum of a wallet's key (base58check of the main network), under one of its first letters."""
+    return any(_has_check_sum(first + body) for first in "5KL")
+
+
+def _has_check_sum(text: str) -> bool:
+    number = 0
+    for letter in text:
+        number = number * 58 + _BASE58.index(letter)
+    if number.bit_length() > 304:
+        return False
+    told = number.to_bytes(38).lstrip(b"\0")
+    return told[:1] == b"\x80" and sha256(sha256(told[:-4]).digest()).digest()[:4] == told[-4:]
 
 
 TOKENS: tuple[TokenPattern, ...] = (
@@ -73,6 +103,8 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("api-key", "sk-", WORD + "{20,}+", scrambled),
     _token("google-api-key", "AIza", WORD + "{30,40}" + ENDS),
     _token("google-oauth-token", "ya29.", WORD + "{20,}+", mixed),
+    _token("google-api-key", "AQ.", WORD + "{40,}+", mixed),
+    _token("firebase-key", "AAAA", WORD + "{7}:APA91b" + WORD + "{100,}+"),
     _token("google-client-secret", "GOCSPX-", WORD + "{24,}+", mixed),
     _token("google-refresh-token", "1//0", WORD + "{40,}+", mixed),
     _token("hugging-face-token", "hf_ api_org_", ALNUM + "{30,}+"),
@@ -99,9 +131,12 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("aws-access-key-id", "AKIA ASIA ABIA ACCA", "[A-Z0-9]{16}" + ENDS),
     _token("aws-access-key-id", "A3T", "[A-Z0-9]{17}" + ENDS, mixed),
     _token("aws-bedrock-key", "ABSK bedrock-api-key-", BASE64 + "{80,}+={0,2}"),
+    _token("aws-session-token", "FwoGZXIvYXdz IQoJb3JpZ2lu", BASE64 + "{100,}+={0,2}"),
     _token("aws-mws-token", "amzn.mws.", UUID + ENDS),
     _token("alibaba-access-key-id", "LTAI", ALNUM + "{16,24}" + ENDS, mixed),
     _token("tencent-secret-id", "AKID", ALNUM + "{32}" + ENDS, mixed),
+    _token("yandex-token", "t1.", WORD + r"{20,}+={0,2}\.[\w-]{86}={0,2}", mixed),
+    _token("defined-networking-key", "dnkey-", WORD + "{26}-" + WORD + "{52}" + ENDS),
     _token("yandex-key", "AQVN", WORD + "{35,38}" + ENDS, mixed),
     _token("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", HEX + "{64}" + ENDS),
     _token("heroku-key", "HRKU-", WORD + "{30,}+", mixed),
@@ -154,7 +189,7 @@ TOKENS: tuple[TokenPattern, ...] = (
     # Payments and shops
     _token("stripe-key", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_", ALNUM + "{10,}+"),
     _token("webhook-signing-secret", "whsec_", BASE64 + "{24,}+={0,2}"),
-    _token("shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}" + ENDS),
+    _token("shopify-token", "shpat_ shpca_ shppa_ shpss_ shpua_", "[0-9a-fA-F]{32}" + ENDS),
     _token("square-token", "sq0atp- sq0csp- sq0idp-", WORD + "{22,}+", mixed),
     _token("square-token", "EAAA", WORD + "{56,64}" + ENDS, mixed),
     _token("flutterwave-key", "FLWSECK- FLWSECK_TEST- FLWSECK_LIVE-", ALNUM + "{12,}+(?:-X)?", mixed),
@@ -166,7 +201,10 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("lob-key", "live_ test_", HEX + "{35}" + ENDS),
     # Talking to people
     _token(
-        "slack-token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxe.xoxb- xoxe.xoxp- xapp-", WORD + "{10,}+", mixed
+        "slack-token",
+        "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxe.xoxb- xoxe.xoxp- xoxc- xoxd- xapp-",
+        WORD + "{10,}+",
+        mixed,
     ),
     _token(
         "discord-token",
@@ -174,6 +212,7 @@ TOKENS: tuple[TokenPattern, ...] = (
         rf"{WORD}{{22,26}}\.{WORD}{{6}}\.{WORD}{{27,38}}" + ENDS,
         mixed,
     ),
+    _token("twitch-token", "oauth:", "[a-z0-9]{30}" + ENDS, mixed),
     _token("twilio-key", "SK", "[0-9A-Fa-f]{32}" + ENDS),
     _token("sendgrid-key", "SG.", rf"{WORD}{{16,32}}\.{WORD}{{16,64}}" + ENDS, mixed),
     _token("mailgun-key", "key-", HEX + "{32}" + ENDS),
@@ -195,6 +234,14 @@ TOKENS: tuple[TokenPattern, ...] = (
     _token("honeycomb-key", "hcaik_ hcbik_ hcamk_ hcxik_", ALNUM + "{50,}+"),
     _token("axiom-token", "xaat- xapt-", UUID + ENDS),
     _token("posthog-key", "phx_", ALNUM + "{32,}+"),
+    _token("launchdarkly-key", "sdk- api-", UUID + ENDS),
+    _token("settlemint-token", "sm_aat_ sm_pat_ sm_sat_", ALNUM + "{16}" + ENDS, mixed),
+    _token(
+        "authress-key",
+        "sc_ ext_ scauth_ authress_",
+        r"[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,120}",
+    ),
+    _token("intra42-secret", "s-s4t2ud- s-s4t2af-", HEX + "{64}" + ENDS),
     _token("linear-key", "lin_api_ lin_oauth_ lin_wh_", ALNUM + "{32,}+"),
     _token("notion-token", "ntn_", ALNUM + "{40,}+"),
     _token("notion-token", "secret_", ALNUM + "{43}" + ENDS, mixed),
@@ -218,6 +265,10 @@ TOKENS: tuple[TokenPattern, ...] = (
         "A3-",
         r"[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + ENDS,
     ),
+    _token("docker-swarm-token", "SWMTKN-1-", "[a-z0-9]{45,50}-[a-z0-9]{20,25}" + ENDS),
+    _token("nats-seed", "SU SA SN SO SC SX", "[A-Z2-7]{56}" + ENDS, mixed),
+    _token("paseto", "v1.local. v2.local. v3.local. v4.local.", WORD + r"{40,}+(?:\.[\w-]{4,}+)?", mixed),
+    _token("wallet-private-key", "5 K L", "[1-9A-HJ-NP-Za-km-z]{50,51}" + ENDS, _is_a_wallet_key),
     _token("age-secret-key", "AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}" + ENDS),
     _token("nostr-secret-key", "nsec1", "[ac-hj-np-z02-9]{58}" + ENDS),
     _token("wallet-private-key", "xprv", "[1-9A-HJ-NP-Za-km-z]{100,112}" + ENDS),

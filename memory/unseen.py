@@ -1,0 +1,33 @@
+"""Characters that nobody sees in a text."""
+
+import re
+
+# Controls but tab and line break, soft hyphens and fillers, zero-width characters, marks and overrides of direction,
+# variation selectors, annotations, and plane 14, in which ASCII can be written invisibly (Unicode's
+# Default_Ignorable_Code_Point, and the controls).
+HIDDEN = (
+    "\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+UNSEEN = re.compile(f"[{HIDDEN}]")
+_ASCII = bytes(code for code in range(128) if UNSEEN.match(chr(code)))
+
+
+def has_unseen(text: str) -> bool:
+    """Whether there is any in the text."""
+    if text.isascii():
+        plain = text.encode()
+        return len(plain.translate(None, _ASCII)) != len(plain)
+    return UNSEEN.search(text) is not None
+
+
+def without_unseen(text: str) -> tuple[str, list[int]]:
+    """The text without them, and where each character that is left stood."""
+    places: list[int] = []
+    at = 0
+    for found in UNSEEN.finditer(text):
+        places += range(at, found.start())
+        at = found.end()
+    places += range(at, len(text))
+    return UNSEEN.sub("", text), places
