@@ -1,7 +1,7 @@
 """The tool calls that a suspended run waits for, and what resumers bring them.
 
 They come as a list, or as an object by tool call id (n8n's ``Record<string, PendingToolCall>``), with keys in either
-spelling (``tool_call_id``, ``toolCallId``). They are kept as given; what is read of them here:
+spelling (``tool_call_id``, ``toolCallId``). They are kept as given, but for secrets, which are masked; what is read of them here:
 - ``tool_call_id``: in a list needed, in an object the key;
 - ``tool_name``;
 - ``suspended``: whether the call waits for resume data (left out: it does), or was only not made yet;

@@ -115,7 +115,7 @@ async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int,
 
     wanted = Wanted(
         statuses=asked.statuses,
-        workflow_id=asked.workflow_id,
+        workflow_id=engine.masked(asked.workflow_id)[0],
         thread_id=asked.thread_id,
         since=asked.since,
         until=asked.until,

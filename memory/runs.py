@@ -1,7 +1,7 @@
 """Suspending, resuming and ending the runs of agents.
 
-The state, the pending tool calls and the data that resumers bring are kept exactly as given: they are not masked, not
-indexed, and shown by nothing but resume_run.
+The state and the data that resumers bring are kept exactly as given: they are not masked, not indexed, and shown by
+nothing but resume_run. In pending tool calls secrets are masked, as they are in whatever describes a run.
 """
 
 import asyncio
@@ -48,7 +48,8 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
     """Store a checkpoint: of a new run, in the thread (made if absent), or of a running one, by its holder.
 
     The same suspension sent again by who made it is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``,
-    ``expires_at`` where there is a time to live, and in ``masked`` how many secrets were masked in metadata and reason.
+    ``expires_at`` where there is a time to live, and in ``masked`` how many secrets were masked in pending tool calls,
+    metadata, reason and workflow id.
 
     Raises InvalidInput, LimitExceeded, Conflict, NotFound.
     """
@@ -109,10 +110,14 @@ async def _checkpoint(engine: Engine, given: Suspension) -> tuple[Checkpoint, in
     pending = await exact_json(given.pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
     if given.pending_tool_calls:
         await asyncio.to_thread(pending_calls.check_calls, given.pending_tool_calls, limits)
+    calls, in_calls = await asyncio.to_thread(engine.masked, given.pending_tool_calls)
+    if in_calls:
+        pending = to_json(calls)
+    workflow_id, in_workflow = engine.masked(given.workflow_id)
     metadata, in_metadata = engine.masked(given.metadata)
     reason, in_reason = engine.masked(given.reason)
-    checkpoint = Checkpoint(state, pending, given.workflow_id, metadata, reason or None, None)
-    return checkpoint, in_metadata + in_reason
+    checkpoint = Checkpoint(state, pending, workflow_id, metadata, reason or None, None)
+    return checkpoint, in_calls + in_workflow + in_metadata + in_reason
 
 
 async def _taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
@@ -215,9 +220,11 @@ async def _checked(engine: Engine, scope: Scope, run_id: str, brought: Brought) 
     run = await engine.database.read(runs.find, scope, run_id)
     if run.status in run_state.ENDINGS:  # which is said once it is known that this is no repeated request
         return _Checked("", None, "")
-    call = pending_calls.called(
-        pending_calls.read_calls(intact(run.pending, f"what run {run.run_id!r} waits for")), brought.tool_call_id
-    )
+    calls = pending_calls.read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
+    named = brought.tool_call_id
+    if named not in (call.tool_call_id for call in calls):
+        named = engine.masked(named)[0]
+    call = pending_calls.called(calls, named)
     data = await asyncio.to_thread(pending_calls.accepted, brought.data, call)
     return _Checked(call.tool_call_id if call else "", data, run.pending)
 

@@ -47,7 +47,7 @@ CONTENT: dict[str, dict[str, Content]] = {
     "attempts": dict.fromkeys(("task_key", "action", "result", "error", "diagnosis", "fix_applied"), _sent_text),
     "runs": {
         **dict.fromkeys(("metadata", "state", "pending", "resumed", "output"), _sent_json),
-        "reason": _sent_text,
+        **dict.fromkeys(("workflow_id", "reason"), _sent_text),
     },
     "steps": {"operation_id": _sent_text, "body": Content("body", as_sent=True)},
     "events": {"payload": _sent_json},

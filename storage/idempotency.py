@@ -1,5 +1,6 @@
 """The same request sent again gets the first answer again, and does nothing."""
 
+import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -27,10 +28,16 @@ _KEEP_OF_BODY = _KEEP.where(idempotency.c.body_hmac == bindparam("of_body"))
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A write that may be sent again: the caller's key, and a fingerprint (HMAC) of the tool and its arguments."""
+    """A write that may be sent again: the caller's key, and a fingerprint (HMAC) of the tool and its arguments.
+
+    ``stored_key`` is what is kept of the key: a hash, since callers put into keys whatever they like."""
 
     key: str
     body_hmac: str
+
+    @property
+    def stored_key(self) -> str:
+        return hashlib.sha256(self.key.encode()).hexdigest()
 
 
 async def once(
@@ -42,7 +49,7 @@ async def once(
     """
     if request is None:
         return await write(tx), False
-    of = {**of_scope(scope), "key": request.key}
+    of = {**of_scope(scope), "key": request.stored_key}
     # On Postgres a second request of the same key waits here until the first has ended.
     if await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now):
         answer = await write(tx)
@@ -55,7 +62,7 @@ async def once(
 
 async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Json) -> None:
     """Keep an answer for a request, in place of an earlier one; not if its key was used for another request."""
-    of = {**of_scope(scope), "key": request.key}
+    of = {**of_scope(scope), "key": request.stored_key}
     await tx.run(_CLAIM, **of, body_hmac=request.body_hmac, created_at=now)
     await tx.run(_KEEP_OF_BODY, **of, of_body=request.body_hmac, new_answer=to_json(answer))
 
@@ -63,7 +70,7 @@ async def keep(tx: Tx, scope: Scope, request: Request, now: int, answer: Json) -
 async def kept(tx: Tx, scope: Scope, request: Request | None) -> Json | None:
     """The answer that is kept for a request; None: it is a new one. Raises Conflict when its key was used for another
     request."""
-    row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.key)
+    row = None if request is None else await tx.one(_FIND, **of_scope(scope), key=request.stored_key)
     if request is None or row is None:
         return None
     if row[0] != request.body_hmac:

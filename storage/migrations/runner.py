@@ -4,6 +4,7 @@ All steps that a database lacks run in one transaction under a lock, so a kill a
 and processes that start together wait for the first. A database from a newer version is refused.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Iterator
@@ -79,6 +80,8 @@ def migrate_sqlite(connection: sqlite_driver.Connection) -> int:
 
 
 def _migrate_sqlite(connection: sqlite_driver.Connection) -> int:
+    # Steps hash keys with it; Postgres has a function of its own.
+    connection.create_function("sha256_hex", 1, _sha256_hex, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(_LEDGER)
@@ -96,6 +99,10 @@ def _migrate_sqlite(connection: sqlite_driver.Connection) -> int:
             connection.execute("ROLLBACK")
         raise
     return latest_version("sqlite")
+
+
+def _sha256_hex(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sqlite_version(connection: sqlite_driver.Connection) -> int:

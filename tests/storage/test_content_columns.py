@@ -10,7 +10,7 @@ from layerlore.storage.tables import SCOPE, metadata, search_rows, search_vector
 
 IDS = {
     *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),
-    *("run_id", "workflow_id", "claim", "key", "key_id", "resource_mark"),
+    *("run_id", "claim", "key", "key_id", "resource_mark"),
 }
 NAMES = {"model", "prompt", "actor", "tool", "principal", "client", "holder", "claimed_by", "agents", "encoding"}
 """Of models, prompts, programs and credentials."""

@@ -337,7 +337,7 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     assert profile is not None
     assert profile.content == "of the other"
     assert sorted(await database.read(entries.seen, ANA, ["only", "both", "own"])) == ["both", "own"]
-    assert await database.read_installation(rows, "SELECT key FROM idempotency") == [("k2",)]
+    assert await database.read_installation(rows, "SELECT key FROM idempotency") == [(Request("k2", "").stored_key,)]
     assert [message.id for message in await having(database, "said")] == ["both"]
     assert not [word for word in words if word in repr(await contents(database))]
     assert main not in repr(await owned_rows(database, of=[table.name for table in OWNED if table.name != "usage"]))

@@ -10,7 +10,7 @@ from layerlore.storage.idempotency import Request
 from layerlore.storage.records import Draft, Json, Scope
 from layerlore.storage.transaction import Database, Tx
 
-from .building import ANA, BEN, NOW, draft, everything, only, say, search_text, uid
+from .building import ANA, BEN, NOW, draft, everything, only, rows, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,11 @@ async def test_a_request_sent_again_gets_the_first_answer_and_does_nothing(datab
     assert first == ({"ids": ["a"], "seqs": [1]}, False)
     assert again == ({"ids": ["a"], "seqs": [1]}, True)
     assert [message.id for message in await everything(database, "main")] == ["a"]
+
+
+async def test_of_a_key_only_a_hash_is_stored(database: Database) -> None:
+    await append_once(database, Request("my-secret-key", "body"), draft(id="a"))
+    assert "my-secret-key" not in repr(await database.read_installation(rows, "SELECT * FROM idempotency"))
 
 
 async def test_a_key_that_was_used_for_another_request_is_a_conflict(database: Database) -> None:

@@ -9,9 +9,10 @@ import anyio
 import asyncpg
 import pytest
 
-from layerlore.storage import postgres_database, sqlite_driver, threads
+from layerlore.storage import forgetting, idempotency, postgres_database, sqlite_driver, threads
 from layerlore.storage.database import open_database
 from layerlore.storage.errors import DatabaseTooNew
+from layerlore.storage.idempotency import Request
 from layerlore.storage.migrations import runner
 from layerlore.storage.migrations.runner import Migration
 from layerlore.storage.statements import Dialect
@@ -32,7 +33,8 @@ FORKED = pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked
 
 PROCESSES = 8
 LATEST = runner.latest_version("sqlite")
-VERSIONS = [(version,) for version in range(1, LATEST + 1)]
+VERSIONS_AND_NAMES = [(step.version, step.name) for step in runner.migrations("sqlite")]
+VERSIONS = [(step.version,) for step in runner.migrations("sqlite")]
 
 
 async def reopened(url: str) -> Database:
@@ -158,7 +160,7 @@ async def test_only_the_steps_that_are_missing_are_taken_and_what_is_stored_stay
     try:
         steps = await again.read_installation(rows, "SELECT version, name FROM schema_migrations ORDER BY version")
         assert steps[0] == (1, "messages_and_threads")
-        assert steps[LATEST:] == [(LATEST + 1, "another")]
+        assert steps[1:] == [*VERSIONS_AND_NAMES[1:], (LATEST + 1, "another")]
         assert await only(again, "SELECT a FROM extra") == "one;two"
         assert await only(again, "SELECT value FROM installation WHERE name = 'hmac_key'") == key
         assert await seqs(again, "main") == [1]
@@ -286,6 +288,33 @@ async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_
         )
         await database.write_installation(execute, "DELETE FROM entries")
         assert await database.read_installation(rows, "SELECT seq FROM search_rows") == [(new,)]
+    finally:
+        await database.close()
+
+
+KEPT_ANSWER = """
+INSERT INTO idempotency (tenant_id, agent_id, resource_id, key, body_hmac, answer, created_at)
+VALUES ('local', 'agent', 'ana', '{key}', 'body', '{{"n": 1}}', 1)
+"""
+
+
+async def test_keys_that_were_kept_as_sent_are_kept_as_hashes_and_still_known(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {dialect: runner.migrations(dialect)[:11] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
+        old = await reopened(database_url)
+        for key in ("schlüssel-🔑", "\x01forget:token"):
+            await old.write_installation(execute, KEPT_ANSWER.format(key=key))
+        await old.close()
+    database = await reopened(database_url)
+    try:
+        kept = await database.read(idempotency.kept, ANA, Request("schlüssel-🔑", "body"))
+        assert kept == {"n": 1}
+        told = repr(await database.read_installation(rows, "SELECT key FROM idempotency"))
+        assert "schlüssel" not in told
+        assert await database.read(forgetting.chosen_by, ANA, "token") == {"n": 1}
     finally:
         await database.close()
 

@@ -67,13 +67,12 @@ async def test_what_stands_in_a_run_is_never_found_and_only_its_describing_words
             reason=f"with {SECRET}",
             thread_id="main",
         )
-        assert answer["masked"] == 2
+        assert answer["masked"] == 3
         assert "quokka" not in str(await tools("recall_memory", query="quokka"))
         resumed = await tools("resume_run", run_id="r1", data={"approved": True, "key": SECRET})
         assert resumed["state"] == {"text": "quokka", "key": SECRET}
-        assert resumed["pending_tool_calls"][0]["suspend_payload"] == SECRET
         assert resumed["resumed"][0]["data"]["key"] == SECRET
-        assert SECRET not in resumed["reason"] + str(resumed["metadata"])
+        assert SECRET not in resumed["reason"] + str([resumed["metadata"], resumed["pending_tool_calls"]])
         done = await tools("complete_run", run_id="r1", claim=resumed["claim"], output=[SECRET])
         assert done["masked"] == 1
         assert SECRET not in str(await tools("list_runs", run_id="r1"))
@@ -83,6 +82,29 @@ async def test_what_stands_in_a_run_is_never_found_and_only_its_describing_words
             ("run_resumed", {"run_id": "r1", "tool_call_id": "c1"}),
             ("run_completed", {"run_id": "r1"}),
         ]
+
+
+async def test_secrets_are_masked_in_pending_calls_their_names_and_schemas_and_in_workflow_ids(runs: Tools) -> None:
+    schema = {"type": "object", "properties": {"password": {"type": "string", "default": "falcon2867"}}}
+    call = {
+        "tool_call_id": SECRET,
+        "tool_name": SECRET,
+        "args": {"user": "bob", "password": "falcon-2867"},
+        "resume_schema": schema,
+    }
+    given = {"run_id": "r1", "state": {}, "workflow_id": SECRET, "pending_tool_calls": [call]}
+    answer = await runs("suspend_run", **given)
+    assert answer["masked"] == 5
+    assert (await runs("suspend_run", **given))["unchanged"]
+    (shown,) = (await runs("list_runs", workflow_id=SECRET))["runs"]
+    assert shown["workflow_id"].startswith("[masked:anthropic-key:")
+    (told,) = (await runs("list_runs", run_id="r1"))["runs"]
+    resumed = await runs("resume_run", run_id="r1", data={"password": "x"}, tool_call_id=SECRET)
+    for told in (shown, told, resumed["pending_tool_calls"]):
+        assert not [secret for secret in (SECRET, "falcon2867", "falcon-2867") if secret in str(told)]
+    (pending,) = resumed["pending_tool_calls"]
+    assert pending["args"]["user"] == "bob"
+    assert pending["resume_schema"]["properties"]["password"]["type"] == "string"
 
 
 async def test_text_that_looks_like_json_is_a_state_like_any_other(runs: Tools) -> None:
