@@ -46,187 +46,46 @@ _NEEDED: dict[Meaning, dict[Writing, Strength]] = {
 _SHORTEST: dict[Meaning, int] = {"password": 4, "secret": 8, "key": 16}
 
 _PASSWORDS = frozenset(
-    [
-        "password",
-        "passwd",
-        "pwd",
-        "pass",
-        "passphrase",
-        "passcode",
-        "passwort",
-        "kennwort",
-        "contraseña",
-        "contrasena",
-        "senha",
-        "psk",
-        "пароль",
-        "密码",
-        "パスワード",
-        "storepass",
-        "keypass",
-        "requirepass",
-        "masterauth",
-        "passin",
-        "passout",
-        "dbpass",
-        "rootpass",
-        "adminpass",
-        "userpass",
-        "smtppass",
-        "mailpass",
-        "ftppass",
-        "bindpass",
-        "authpass",
-        "sudopass",
-    ]
+    """
+    password passwd pwd pass passphrase passcode passwort kennwort contraseña contrasena senha psk пароль 密码
+    パスワード storepass keypass requirepass masterauth passin passout dbpass rootpass adminpass userpass smtppass
+    mailpass ftppass bindpass authpass sudopass
+    sshpass passe pw
+    """.split()  # noqa: SIM905
 )
 _SECRETS = frozenset(
-    ["secret", "token", "apikey", "authtoken", "identitytoken", "authkey", "secretkey", "accesskey", "masterkey"]
+    """
+    secret token apikey authtoken identitytoken authkey secretkey accesskey masterkey
+    """.split()  # noqa: SIM905
 )
 _KEYS = frozenset(["authorization", "credential", "auth", "salt", "jwt", "bearer"])
 _ENDINGS = ("password", "passwd", "passphrase", "pwd", "secret", "token", "apikey")
 _KEYS_OF = frozenset(
-    [
-        "api",
-        "secret",
-        "private",
-        "access",
-        "auth",
-        "encryption",
-        "decryption",
-        "master",
-        "fernet",
-        "signing",
-        "app",
-        "application",
-        "session",
-        "license",
-        "admin",
-        "service",
-        "deploy",
-        "account",
-        "shared",
-        "preshared",
-        "subscription",
-        "client",
-        "storage",
-        "cipher",
-        "aes",
-        "crypto",
-        "jwt",
-        "hmac",
-        "root",
-        "consumer",
-        "ingest",
-        "integration",
-        "server",
-        "sdk",
-        "rest",
-        "maps",
-        "webhook",
-        "bot",
-        "logged",
-        "cookie",
-        "nonce",
-    ]
+    """
+    api secret private access auth encryption decryption master fernet signing app application session license
+    admin service deploy account shared preshared subscription client storage cipher aes crypto jwt hmac root
+    consumer ingest integration server sdk rest maps webhook bot logged cookie nonce
+    """.split()  # noqa: SIM905
 )
 _NO_KEYS_OF = frozenset(
-    [
-        "public",
-        "primary",
-        "foreign",
-        "sort",
-        "partition",
-        "cache",
-        "object",
-        "host",
-        "hot",
-        "unique",
-        "composite",
-        "index",
-        "lookup",
-        "idempotency",
-        "dedup",
-        "translation",
-        "row",
-        "column",
-        "hash",
-        "range",
-        "routing",
-        "group",
-    ]
+    """
+    public primary foreign sort partition cache object host hot unique composite index lookup idempotency
+    dedup translation row column hash range routing group
+    """.split()  # noqa: SIM905
 )
 _NO_TOKENS_OF = frozenset(
-    [
-        "page",
-        "next",
-        "prev",
-        "previous",
-        "continuation",
-        "sync",
-        "bos",
-        "eos",
-        "unk",
-        "pad",
-        "mask",
-        "sep",
-        "cls",
-        "stop",
-        "special",
-        "cancel",
-        "cancellation",
-        "start",
-        "end",
-        "cursor",
-        "per",
-        "max",
-        "min",
-        "total",
-        "input",
-        "output",
-        "prompt",
-        "completion",
-        "no",
-        "is",
-        "has",
-        "use",
-        "with",
-        "without",
-        "forgot",
-        "show",
-        "hide",
-        "public",
-    ]
+    """
+    page next prev previous continuation sync bos eos unk pad mask sep cls stop special cancel cancellation
+    start end cursor per max min total input output prompt completion no is has use with without forgot show
+    hide public
+    """.split()  # noqa: SIM905
 )
 # What may stand behind the word without taking its meaning away.
 _ASIDE = frozenset(
-    [
-        "prod",
-        "production",
-        "dev",
-        "development",
-        "staging",
-        "stage",
-        "test",
-        "live",
-        "old",
-        "new",
-        "current",
-        "secondary",
-        "value",
-        "plain",
-        "plaintext",
-        "raw",
-        "base",
-        "b64",
-        "base64",
-        "hash",
-        "hashed",
-        "confirmation",
-        "confirm",
-        "again",
-        "repeat",
-    ]
+    """
+    prod production dev development staging stage test live old new current secondary value plain plaintext
+    raw base b64 base64 hash hashed confirmation confirm again repeat
+    """.split()  # noqa: SIM905
 )
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PARTS = re.compile(r"[^\W_]+")
@@ -279,129 +138,17 @@ def is_secret(value: str, named: Meaning, writing: Writing) -> bool:
 
 
 _WORDS = frozenset(
-    [
-        "password",
-        "passwort",
-        "passwd",
-        "secret",
-        "token",
-        "string",
-        "text",
-        "hidden",
-        "required",
-        "optional",
-        "none",
-        "null",
-        "nil",
-        "undefined",
-        "true",
-        "false",
-        "yes",
-        "no",
-        "on",
-        "off",
-        "enabled",
-        "disabled",
-        "default",
-        "unknown",
-        "invalid",
-        "missing",
-        "expired",
-        "empty",
-        "forbidden",
-        "changeme",
-        "change-me",
-        "change_me",
-        "replaceme",
-        "password1",
-        "username",
-        "example",
-        "placeholder",
-        "redacted",
-        "masked",
-        "secure",
-        "strict",
-        "include",
-        "omit",
-        "same-origin",
-        "basic",
-        "bearer",
-        "current-password",
-        "new-password",
-        "incorrect",
-        "sensitive",
-        "disallow",
-        "prohibit-password",
-        "without-password",
-        "prompt",
-        "ask",
-        "stdin",
-        "keyring",
-        "vault",
-        "file",
-        "auto",
-        "generate",
-        "generated",
-        "random",
-        "internet",
-        "mandatory",
-        "preserved",
-        "deprecated",
-        "encrypted",
-        "base64",
-        "sha1",
-        "sha256",
-        "sha512",
-        "md5",
-        "bcrypt",
-        "argon2",
-        "argon2i",
-        "argon2id",
-        "pbkdf2",
-        "scrypt",
-        "scram-sha-256",
-        "oauth",
-        "oauth2",
-        "oauth1",
-        "utf8",
-        "utf-8",
-        "rs256",
-        "rs512",
-        "hs256",
-        "hs512",
-        "es256",
-        "es512",
-        "ed25519",
-        "aes128",
-        "aes256",
-        "aes-256",
-        "aes-256-gcm",
-        "x509",
-        "rsa2048",
-        "rsa4096",
-        "int32",
-        "int64",
-        "uint32",
-        "uint64",
-        "float32",
-        "float64",
-        "u8",
-        "u16",
-        "u32",
-        "u64",
-        "i32",
-        "i64",
-        "win32",
-        "http2",
-        "s3",
-        "ec2",
-        "p12",
-        "pkcs8",
-        "pkcs12",
-        "ipv4",
-        "ipv6",
-        "k8s",
-    ]
+    """
+    password passwort passwd secret token string text hidden required optional none null nil undefined true
+    false yes no on off enabled disabled default unknown invalid missing expired empty forbidden changeme
+    change-me change_me replaceme password1 username example placeholder redacted masked secure strict include
+    omit same-origin basic bearer current-password new-password incorrect sensitive disallow prohibit-password
+    without-password prompt ask stdin keyring vault file auto generate generated random internet mandatory
+    preserved deprecated encrypted base64 sha1 sha256 sha512 md5 bcrypt argon2 argon2i argon2id pbkdf2 scrypt
+    scram-sha-256 oauth oauth2 oauth1 utf8 utf-8 rs256 rs512 hs256 hs512 es256 es512 ed25519 aes128 aes256
+    aes-256 aes-256-gcm x509 rsa2048 rsa4096 int32 int64 uint32 uint64 float32 float64 u8 u16 u32 u64 i32 i64
+    win32 http2 s3 ec2 p12 pkcs8 pkcs12 ipv4 ipv6 k8s
+    """.split()  # noqa: SIM905
 )
 # What stands for a value, or gets it from somewhere.
 _STANDS_FOR = re.compile(

@@ -35,7 +35,7 @@ COMMANDS: tuple[ContextPattern, ...] = (
     ),
     _command("sshpass", " -p", r"(?<=\s)-p\s?"),
     _command("redis-cli|valkey-cli", " -a|--pass", r"(?<=\s)(?:-a|--pass)\s+"),
-    _command("(?:docker|podman|helm registry|nerdctl|skopeo|buildah|oras|crane auth|az) login", " -p", r"(?<=\s)-p\s+"),
+    _command("(?:docker|podman|helm registry|nerdctl|skopeo|buildah|oras|crane auth|az) login", " -p", r"(?<=\s)-p\s*"),
     _command("mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport", " -p", r"(?<=\s)-p\s+"),
     _command("ldapsearch|ldapadd|ldapmodify|ldapdelete|ldapwhoami", " -w", r"(?<=\s)-w\s+"),
     _command("smbclient|rpcclient|smbget", "%", r"(?<=\s)(?:-U|--user)[ =]?[\"']?[^\s%\"']{1,64}%"),

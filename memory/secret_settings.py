@@ -13,25 +13,9 @@ from layerlore.memory.named_secrets import Meaning, Writing, is_secret, meaning
 
 Found = tuple[int, int]
 
-_STEMS = [
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "key",
-    "cred",
-    "auth",
-    "salt",
-    "jwt",
-    "bearer",
-    "psk",
-    "kennwort",
-    "contrase",
-    "senha",
-    "парол",
-    "密码",
-    "パスワード",
-]
+_STEMS = """
+    pass pw secret token key cred auth salt jwt bearer psk kennwort contrase senha парол 密码 パスワード
+""".split()  # noqa: SIM905
 _MOST_NAME = 64
 _NAME_BEFORE = re.compile(r"[\w.-]{0,64}")
 _WORD_BEFORE = re.compile(r"[ _-]([A-Za-z]{2,16})")
@@ -53,15 +37,19 @@ _TIES: tuple[tuple[str, str], ...] = (
         "assigned",
         rf"{_CLOSED}(?:[*_]{{2}})?{_GAP}(?:=>|:=|\?=|\|\|=|:(?![:=]|//)|=(?![=>~])|：|＝)(?:[*_]{{2}})?{_GAP}",
     ),
-    ("told", r"(?:[\"'`*]{0,2}) (?:is|was|ist|lautet|es|est|será)(?: now| set to)?:? {1,3}"),
+    (
+        "told",
+        r"[\"'`*]{0,2}(?: (?:for|of|to|von|für) [\w@.-]{1,24}(?: [\w@.-]{1,24})?)?"
+        r"(?: (?:is|was|ist|lautet|es|est|será)(?: now| set to)?:?|:) {1,3}|是",
+    ),
     ("cell", r"[ \t]{0,9}\|[ \t]{0,9}"),
     ("spaced", r"(?:\\\\n)?[ \t]{1,4}(?:(?i:BY|WITH [\w]{4,40} BY) )?(?=\\{0,7}[\"'][^\s\"']|\S{0,40}?[0-9])"),
 )
-_QUOTED = re.compile(r"(?:[bBrRuU]|b'|rb)?(?P<quote>\\{0,7}[\"'`])")
+_QUOTED = re.compile(r"(?:[bBrRuU@]|rb)?(?P<quote>\\{0,7}[\"'`])")
 _BLOCK = re.compile(r"[|>][+-]?[ \t]*\n(?P<indent>[ \t]+)")
 _BARE = re.compile(
     r"[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}"
-    r"(?:[=,;&](?=[^\s\"'`<>&;,|=]{2})(?![A-Za-z_$][\w.$-]{0,64}[:=])[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}){0,8}={0,3}"
+    r"(?:[=,;&](?=[^\s\"'`<>&;,|=])(?![A-Za-z_$][\w.$-]{0,64}[:=])[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}){0,8}={0,3}"
 )
 _TO_SPACE = re.compile(r"[^\s\"'`<>。、，；：！？）」】]+")
 _REST = re.compile(r"[ \t]*(?:(?:#|//|--|;)[^\n]*|[,;)}\]]*[ \t]*)(?:\\n|\r?\n|\Z|[\"'`])")
@@ -75,7 +63,7 @@ _COLON_VALUE_ENDS = ".,:;!?"
 @cache
 def _hits(stem: str) -> re.Pattern[str]:
     """A stem in a name, in lower case, and what may follow the name."""
-    follows = r"(?=[\"'`*\])>|\\]|[ \t]{0,24}(?:[=:,(|：＝?]|(?:is|was|ist|lautet|es|est)\b)|[ \t]{1,4}(?:by |with |\\{0,7}[\"']|\S{0,40}?[0-9])|\s{0,40}value|</)"
+    follows = r"(?=[\"'`*\])>|\\]|[ \t]{0,24}(?:[=:,(|：＝?]|(?:is|was|ist|lautet|es|est|for|of|to|von|für)\b)|是|[ \t]{1,4}(?:by |with |\\{0,7}[\"']|\S{0,40}?[0-9])|\s{0,40}value|</)"
     return re.compile(re.escape(stem) + r"[\w.-]{0,48}+" + follows)
 
 
@@ -142,7 +130,11 @@ def _default(text: str, at: int, named: Meaning) -> Found | None:
 
 def _judged(text: str, first: int, at: int, tie: str, named: Meaning) -> Found | None:
     """The value that begins there, if it is a secret beside such a name."""
-    if tie == "call" and not (_is_setter(text[first:at]) or _ARGUMENT.search(text[max(0, first - 12) : first])):
+    if tie == "call" and not (
+        text[first:at].startswith("PASSWORD(")
+        or _is_setter(text[first:at])
+        or _ARGUMENT.search(text[max(0, first - 12) : first])
+    ):
         return None
     if tie == "spaced" and not _is_directive(text, first, at):
         return None
@@ -157,6 +149,8 @@ def _judged(text: str, first: int, at: int, tie: str, named: Meaning) -> Found |
         return _in_quotes(text, quoted, tie, named)
     if tie == "call":
         return None
+    if tie == "assigned" and text.startswith("!!str ", at):
+        at += 6
     block = _BLOCK.match(text, at) if tie == "assigned" else None
     if block is not None:
         end = text.find("\n", block.end())

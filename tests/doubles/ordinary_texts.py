@@ -10,49 +10,11 @@ from pathlib import Path
 
 from secret_formats import LETTERS
 
-_WORDS = [
-    "amber",
-    "basil",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "hazel",
-    "indigo",
-    "juniper",
-    "kelp",
-    "lilac",
-    "mango",
-    "nectar",
-    "olive",
-    "pepper",
-    "quartz",
-    "raven",
-    "saffron",
-    "topaz",
-    "umber",
-    "violet",
-    "walnut",
-    "yarrow",
-    "zephyr",
-    "account",
-    "billing",
-    "catalog",
-    "checkout",
-    "gateway",
-    "invoice",
-    "ledger",
-    "mailer",
-    "orders",
-    "payment",
-    "profile",
-    "report",
-    "search",
-    "shipping",
-    "storage",
-    "worker",
-]
+_WORDS = """
+    amber basil cedar delta ember fjord grove hazel indigo juniper kelp lilac mango nectar olive pepper quartz
+    raven saffron topaz umber violet walnut yarrow zephyr account billing catalog checkout gateway invoice
+    ledger mailer orders payment profile report search shipping storage worker
+""".split()  # noqa: SIM905
 _SENTENCES = (
     "We should look at it tomorrow.",
     "The build passes on both machines, and the review is done.",
@@ -72,11 +34,11 @@ _CHOICE = re.compile(r"(?<![{$])\{([^{}\n\":=$]*\|[^{}\n\":=$]*)\}")
 
 
 def ordinary_text(number: int, seed: int = 0) -> str:
-    """The text of a number; of one seed, each number gives another text, mostly."""
+    """The text of a number, under a heading of its own."""
     rng = random.Random(f"{seed}:{number}")
     template = TEMPLATES[number % len(TEMPLATES)]
     chosen = _CHOICE.sub(lambda found: rng.choice(found[1].split("|")), template)
-    return _SLOT.sub(lambda slot: _fill(rng, slot), chosen)
+    return f"# {rng.choice(_WORDS)} {number}\n" + _SLOT.sub(lambda slot: _fill(rng, slot), chosen)
 
 
 def _fill(rng: random.Random, slot: re.Match[str]) -> str:

@@ -13,21 +13,9 @@ from pathlib import Path
 from secret_formats import LETTERS
 
 _MORE = {**LETTERS, "s": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "y": LETTERS["a"] + "!@%^*+-_", "B": "ABCDEF0123456789"}
-_WORDS = [
-    "sommer",
-    "winter",
-    "falcon",
-    "harbor",
-    "maple",
-    "copper",
-    "rocket",
-    "velvet",
-    "orange",
-    "thunder",
-    "meadow",
-    "silver",
-    "tiger",
-]
+_WORDS = """
+    sommer winter falcon harbor maple copper rocket velvet orange thunder meadow silver tiger
+""".split()  # noqa: SIM905
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 # <a36> stands for 36 random letters and digits, <id> for a UUID, <p> for a password as people choose them, <P> for one

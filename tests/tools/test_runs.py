@@ -100,8 +100,8 @@ async def test_secrets_are_masked_in_pending_calls_their_names_and_schemas_and_i
     assert shown["workflow_id"].startswith("[masked:anthropic-key:")
     (told,) = (await runs("list_runs", run_id="r1"))["runs"]
     resumed = await runs("resume_run", run_id="r1", data={"password": "x"}, tool_call_id=SECRET)
-    for told in (shown, told, resumed["pending_tool_calls"]):
-        assert not [secret for secret in (SECRET, "falcon2867", "falcon-2867") if secret in str(told)]
+    answers = str([shown, told, resumed["pending_tool_calls"]])
+    assert not [secret for secret in (SECRET, "falcon2867", "falcon-2867") if secret in answers]
     (pending,) = resumed["pending_tool_calls"]
     assert pending["args"]["user"] == "bob"
     assert pending["resume_schema"]["properties"]["password"]["type"] == "string"
