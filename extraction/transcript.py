@@ -107,11 +107,11 @@ def _with_tools(engine: Engine, message: Message, called: Mapping[str, str]) -> 
 def _told(engine: Engine, part: Json, called: Mapping[str, str]) -> str:
     match part["type"]:
         case "tool_call":
-            name = quoted_line(part["name"])
+            name = engine.derived_text(quoted_line(part["name"]))
             arguments = "…" if name.endswith(_OWN_TOOLS) else _payload(engine, part["arguments"])
             return f"[tool call {name}({arguments})]"
         case "tool_result":
-            name = quoted_line(part.get("name") or called.get(part["tool_call_id"], ""))
+            name = engine.derived_text(quoted_line(part.get("name") or called.get(part["tool_call_id"], "")))
             kind = "tool error" if part.get("is_error") else "tool result"
             result = "…" if name.endswith(_OWN_TOOLS) else _payload(engine, part["result"])
             return f"[{kind} {name}: {result}]" if name else f"[{kind}: {result}]"

@@ -64,13 +64,13 @@ _MARK = "layerlore"
 _IN_NAMES = re.compile(r"[:()\[\]#]")
 
 
-def visible(text: str) -> str:
+def visible(text: str, masked: Callable[[str], str] = mask_hidden) -> str:
     """The text without what nobody sees, and with ``\\n`` for whatever ends a line. The joiners and variation selectors
     that scripts and emoji need stay where they are needed.
 
-    A secret that such characters part is masked, as it would be readable without them."""
+    A secret that such characters part would be readable without them: ``masked`` masks it before they go."""
     shown, removed = _cleared(text)
-    return _cleared(mask_hidden(text))[0] if removed else shown
+    return _cleared(masked(text))[0] if removed else shown
 
 
 def hidden(text: str) -> int:

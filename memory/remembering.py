@@ -1,6 +1,6 @@
 """remember: an entry that a caller keeps on its own account, with evidence or on its word."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from layerlore.memory import entries as keeping
@@ -48,7 +48,10 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
     ``source`` (the label, or ``caller``), ``superseded`` and ``masked`` where they say something, and in ``unproven`` a kind that it was kept without.
     Raises InvalidInput, LimitExceeded, NotFound.
     """
-    content, masked = engine.masked(_checked(engine, told))
+    # Before anything is taken out of the words, and once more where that joined what a secret was parted by.
+    words, masked = engine.masked(check_text(told.content, "content"))
+    content, again = engine.masked(_checked(engine, replace(told, content=words)))
+    masked += again
     label: Label = told.source  # type: ignore[assignment]  # checked above
     now, entry_id = engine.now(), engine.new_id()
     vectors = await keeping.embedded_soon(engine, content)
@@ -100,7 +103,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, told: Told, *, 
 
 def _checked(engine: Engine, told: Told) -> str:
     """The content as it is kept, before masking."""
-    content = keeping.normalized(without_blocks(visible(check_text(told.content, "content"))))
+    content = keeping.normalized(without_blocks(visible(told.content, engine.derived_text)))
     if not any(character.isalnum() for character in content):
         raise InvalidInput("content: say in 1 to 3 sentences what is to be remembered, so that it is clear on its own")
     most = engine.entries.max_entry_length

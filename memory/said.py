@@ -12,5 +12,7 @@ def said(engine: Engine, message: Message) -> str:
 
     Offsets into what was said (of evidence, of pieces) are into this text.
     """
-    texts = (without_blocks(visible(part["text"])) for part in message.parts if part["type"] == "text")
+    texts = (
+        without_blocks(visible(part["text"], engine.derived_text)) for part in message.parts if part["type"] == "text"
+    )
     return engine.derived_text("\n".join(filter(None, texts)))

@@ -175,3 +175,58 @@ async def test_off_masks_nothing(connect: Connect) -> None:
 async def test_the_status_says_when_secrets_are_kept(connect: Connect, redaction: str, told: bool) -> None:
     async with connect(redaction=redaction) as tools:
         assert any("redaction" in line for line in (await tools("memory_status"))["degraded"]) is told
+
+
+PASSWORD = "falcon-2867"
+
+
+async def test_a_password_is_masked_by_its_name_wherever_it_is_stored(connect: Connect) -> None:
+    login = {"user": "bob", "password": PASSWORD}
+    told = f"db:\n  password: {PASSWORD}"
+    thread: Json = {"thread_id": "main"}
+    call = {"id": "c", "function": {"name": "login", "arguments": login}}
+    as_text = {"id": "d", "function": {"name": "login", "arguments": json.dumps(login)}}
+    async with connect(toolsets="all") as tools:
+        answers = [
+            await tools.add("main", {"role": "assistant", "tool_calls": [call, as_text]}),
+            await tools.add("main", {"role": "tool", "tool_call_id": "c", "content": json.dumps({"result": login})}),
+            await tools.say("main", f"DB_PASSWORD={PASSWORD}"),
+            await tools("update_thread", **thread, metadata=login),
+            await tools("update_working_memory", **thread, content=told),
+            await tools("plan", **thread, action="create", plan={"goal": told, "steps": [{"description": "wait"}]}),
+            await tools("log_attempt", **thread, task_key="k", action=f"mysql -p{PASSWORD}", result="ok"),
+            await tools("remember", content=f"The password of the wifi is {PASSWORD}."),
+            await tools("record_steps", **thread, steps=[{"type": "Error", "payload": login}]),
+        ]
+        counts = [each["masked"] for each in answers if isinstance(each, dict)]
+        assert (counts[0], set(counts[1:])) == (2, {1})
+        shown = [await everything(tools), await tools("get_context", **thread), await tools("get_briefing", **thread)]
+        shown += [await tools("list_steps", **thread), await tools("list_events", **thread), answers]
+        assert PASSWORD not in str(shown)
+        assert "bob" in str(shown)
+        assert await tools.found(PASSWORD) == []
+
+
+@pytest.mark.parametrize("unseen", ["\u200b", "\u00ad"])
+async def test_a_character_that_nobody_sees_hides_no_secret(tools: Tools, unseen: str) -> None:
+    parted = ONE[:20] + unseen + ONE[20:]
+    message = {"role": "user", "content": f"the token is {parted}", "metadata": {"a": parted}}
+    assert (await tools.add("main", message))["masked"] == 2
+    assert (await tools("remember", content=f"The token is {parted}."))["masked"] == 1
+    assert (await tools("update_thread", thread_id="main", title=parted))["masked"] == 1
+    shown = str([await everything(tools), await tools("get_context", thread_id="main")])
+    assert len(set(MARK.findall(shown))) == 1
+    assert ONE not in shown.replace(unseen, "")
+
+
+async def test_what_was_stored_with_a_character_that_nobody_sees_is_not_shown_without_it(connect: Connect) -> None:
+    parted = ONE[:20] + "\u200b" + ONE[20:]
+    async with connect(redaction="off") as tools:
+        await tools.say("main", f"the token is {parted}")
+        await tools("update_thread", thread_id="main", title=f"about {parted}")
+    for redaction in ("all", "derived"):
+        async with connect(redaction=redaction) as tools:
+            shown = [await tools("get_context", thread_id="main"), await tools("list_threads")]
+            shown += [await tools("recall_memory", query="token")]
+            assert "the token is" in str(shown)
+            assert ONE not in str(shown)
