@@ -204,13 +204,15 @@ def test_the_command_prints_plain_lines_and_what_to_mend(tmp_path: Path) -> None
 
 
 @pytest.mark.anyio
-async def test_a_postgres_database_is_looked_at_and_left_alone(postgres_url: str, tmp_path: Path, capsys: Any) -> None:
-    settings = Settings(data_dir=tmp_path, database=postgres_url)
+async def test_a_postgres_database_is_looked_at_and_left_alone(
+    empty_postgres_url: str, tmp_path: Path, capsys: Any
+) -> None:
+    settings = Settings(data_dir=tmp_path, database=empty_postgres_url)
 
     async def look() -> tuple[int, Report]:
         return await anyio.to_thread.run_sync(report, settings, capsys)
 
-    connection = await asyncpg.connect(postgres_url)
+    connection = await asyncpg.connect(empty_postgres_url)
     try:
         code, found = await look()
         assert code == 0
@@ -225,7 +227,7 @@ async def test_a_postgres_database_is_looked_at_and_left_alone(postgres_url: str
             "mend": "",
         }
         assert await connection.fetchval("SELECT to_regclass('schema_migrations')") is None
-        await (await PostgresDatabase.open(postgres_url)).close()
+        await (await PostgresDatabase.open(empty_postgres_url)).close()
         code, found = await look()
         assert (code, found["database", "tables"]["value"]) == (0, f"up to date (version {VERSION})")
         await connection.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
