@@ -68,6 +68,15 @@ def _starts_behind_escapes() -> re.Pattern[str]:
 
 _CONTEXTS = (*CONTEXTS, *COMMANDS)
 _NEEDLES = sorted({needle for context in _CONTEXTS for needle in context.needles})
+_OF_NEEDLE = {
+    needle: [number for number, context in enumerate(_CONTEXTS) if needle in context.needles] for needle in _NEEDLES
+}
+# By a sign that few texts have, so that most of them need not be looked for; "" for those that have none.
+_SIGNS = '$%@=~:/"\\._- '
+_NEEDLES_BY_SIGN = {
+    sign: tuple(each for each in _NEEDLES if next((one for one in _SIGNS if one in each), "") == sign)
+    for sign in ("", *_SIGNS)
+}
 _KINDS = sorted(
     {token.kind for token in TOKENS}
     | {context.kind for context in _CONTEXTS}
@@ -92,11 +101,11 @@ def _token_spans(text: str, starts: re.Pattern[str]) -> Iterator[Span]:
 
 
 def _context_spans(text: str, low: str) -> Iterator[Span]:
-    present = [needle for needle in _NEEDLES if needle in low]
-    if not present:
-        return
-    for context in _CONTEXTS:
-        if context.may_be_in(low, present):
+    present = [each for sign, some in _NEEDLES_BY_SIGN.items() if sign in low for each in some if each in low]
+    # In their own order: where two find the same, it is the kind of the first.
+    for number in sorted({number for needle in present for number in _OF_NEEDLE[needle]}):
+        context = _CONTEXTS[number]
+        if context.may_be_in(low):
             for match in context.regex.finditer(text):
                 if context.accepts(match):
                     yield *match.span("secret"), context.kind

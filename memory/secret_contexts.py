@@ -6,7 +6,7 @@ as in ``secret_patterns``.
 
 import base64
 import binascii
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -32,9 +32,9 @@ class ContextPattern:
     accepts: Callable[[re.Match[str]], bool]
     others: frozenset[str] = frozenset()
 
-    def may_be_in(self, low: str, present: Collection[str]) -> bool:
-        """Whether a text can have a match: ``low`` is the text in lower case, ``present`` the needles that it has."""
-        return not self.needles.isdisjoint(present) and (not self.others or any(each in low for each in self.others))
+    def may_be_in(self, low: str) -> bool:
+        """Whether a text that has a needle can have a match; ``low`` is the text in lower case."""
+        return not self.others or any(each in low for each in self.others)
 
     @property
     def regex(self) -> re.Pattern[str]:
@@ -199,7 +199,7 @@ CONTEXTS: tuple[ContextPattern, ...] = (
     ),
     context(
         "basic-credentials",
-        "basic|auth",
+        'basic|auth"|auth\\"|_auth=',
         rf"(?:(?<![A-Za-z0-9])(?i:basic)[ \t]{{1,8}}|\"_?auth\\?\"\s{{0,2}}:\s{{0,2}}\\?\"|_auth=)"
         rf"(?P<secret>{BASE64}{{8,}}+={{0,2}})",
         _is_name_and_password,

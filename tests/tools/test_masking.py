@@ -200,7 +200,11 @@ async def test_a_password_is_masked_by_its_name_wherever_it_is_stored(connect: C
         ]
         counts = [each["masked"] for each in answers if isinstance(each, dict)]
         assert (counts[0], set(counts[1:])) == (2, {1})
-        shown = [await everything(tools), await tools("get_context", **thread), await tools("get_briefing", **thread)]
+        shown = [
+            await everything(tools),
+            await tools("get_context", **thread),
+            await tools("get_briefing", **thread, task="log in"),
+        ]
         shown += [await tools("list_steps", **thread), await tools("list_events", **thread), answers]
         assert PASSWORD not in str(shown)
         assert "bob" in str(shown)
