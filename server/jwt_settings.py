@@ -44,7 +44,12 @@ class JwtSettings(Section):
     resource_claim: Claim = Field(default="sub", description="The claim that names the resource.")
     agents_claim: Claim = Field(default="agents", description="The claim with the agents; without it, the set one.")
     rights_claim: Claim = Field(default="scope", description="The claim with the rights: memory:read and so on.")
-    any_value: Name = Field(default="*", description="What means any resource, or any agent; empty: nothing does.")
+    any_value: Name = Field(default="", description="What means any resource, or any agent; empty: nothing does.")
+    types: Annotated[list[Claim], BeforeValidator(list_of), AfterValidator(distinct)] = Field(
+        default=["JWT", "at+jwt", "Bearer"],
+        min_length=1,
+        description="What typ may be, of the header and of the claims, where it is there.",
+    )
     jwks_cache_seconds: int = Field(default=300, ge=10, le=3600, description="Seconds until keys are fetched again.")
 
     @model_validator(mode="after")

@@ -28,8 +28,8 @@ _CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
 class Gate:
     """Asks ``credentials`` about every request to what it stands around, and then lets nobody behind it see the token.
 
-    A token comes as ``Authorization: Bearer`` or, without that, as ``X-API-Key``; never in the URL. ``metadata_url``
-    is where clients learn who issues tokens.
+    A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, and two different ones are refused; never in the URL.
+    ``metadata_url`` is where clients learn who issues tokens.
     """
 
     def __init__(
@@ -90,10 +90,9 @@ def subject_of_tenant(tenant: str) -> str:
 def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The token of a request; "" if it has none, None for what can be none: several, or too long a one."""
     sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
-    bearers = {
-        value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "
-    }
-    tokens = bearers or {value for name, value in sent if name == b"x-api-key" and value}
+    tokens = {value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "}
+    tokens |= {value for name, value in sent if name == b"x-api-key"}
+    tokens.discard(b"")
     if len(tokens) > 1 or any(len(token) > LONGEST_TOKEN for token in tokens):
         return None
     return tokens.pop().decode("latin-1") if tokens else ""

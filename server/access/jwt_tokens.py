@@ -35,6 +35,7 @@ class JwtTokens:
         self._agent = agent
         self._keys = keys
         self._host = urlsplit(settings.issuer).hostname
+        self._types = frozenset(_plain(each) for each in settings.types)
 
     async def principal(self, token: str) -> Principal | None:
         """Who a genuine token names, with no rights if it gives none; None for any other token.
@@ -59,6 +60,7 @@ class JwtTokens:
             raise _Refused("its algorithm is not accepted")
         if "crit" in header:
             raise _Refused("it has extensions that must be understood")
+        self._check_type(header)
         key = await self._keys.key(header.get("kid"), algorithm)
         if key is None:
             raise _Refused("no key")
@@ -73,7 +75,14 @@ class JwtTokens:
         )
         if any(type(claims[name]) not in (int, float) for name in _TIMES if name in claims):
             raise _Refused("a time is not a number")
+        self._check_type(claims)
         return claims
+
+    def _check_type(self, part: dict[str, Any]) -> None:
+        """An issuer signs tokens of other kinds with the same keys, and some with the same audience (RFC 8725, 3.11)."""
+        kind = part.get("typ", "")
+        if not isinstance(kind, str) or (kind and _plain(kind) not in self._types):
+            raise _Refused("it is a token of another kind")
 
     def _named(self, claims: dict[str, Any]) -> Principal:
         settings = self._settings
@@ -95,6 +104,11 @@ class JwtTokens:
 
     def _is_any(self, name: str) -> bool:
         return name == self._settings.any_value
+
+
+def _plain(kind: str) -> str:
+    """A media type, whose case does not count and whose first half may be left out (RFC 7515, 4.1.9)."""
+    return kind.lower().removeprefix("application/")
 
 
 def _claim(claims: dict[str, Any], name: str) -> Any:

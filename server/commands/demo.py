@@ -181,7 +181,6 @@ def show_connecting(console: Console, settings: Settings) -> None:
     key, url = read_key(settings.data_dir), f"http://127.0.0.1:{settings.http.port}"
     over_http = f": {shell_command('serve')}, then {url}/mcp (SSE: {url}/sse) with the header"
     console.print(Text.assemble(("Over HTTP", "bold"), over_http), soft_wrap=True)
-    console.print(Text(f"Authorization: Bearer {key or 'KEY'}"), style="cyan", soft_wrap=True)
-    if key is None:
-        file = key_file(settings.data_dir)
-        console.print(f"The first start writes KEY to {file}; {shell_command('doctor')} shows it.", soft_wrap=True)
+    console.print(Text("Authorization: Bearer KEY"), style="cyan", soft_wrap=True)
+    where = "KEY is in" if key is not None else "The first start writes KEY to"
+    console.print(f"{where} {key_file(settings.data_dir)}", soft_wrap=True)

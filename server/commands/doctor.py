@@ -215,7 +215,7 @@ def _http(settings: Settings) -> Iterator[Finding]:
     elif key is None:
         yield Finding("HTTP", "key", f"written to {file} by the first `{shell_command('serve')}`")
     else:
-        yield on_disk("HTTP", "key", f"{key} (in {file})", file, closed="rwx", risk="can read the key")
+        yield on_disk("HTTP", "key", f"in {file}", file, closed="rwx", risk="can read the key")
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

@@ -97,11 +97,12 @@ def test_a_server_that_does_not_start_is_named_with_its_last_words(
     assert "Connect your agents" not in capsys.readouterr().out
 
 
-def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> None:
+def test_the_file_of_the_key_is_told_and_the_key_never(tmp_path: Path, capsys: Any) -> None:
     key = read_or_make_key(tmp_path)
     show_connecting(Console(), Settings(data_dir=tmp_path, http={"port": 9999}))
     out = capsys.readouterr().out
-    assert f"Authorization: Bearer {key}\n" in out
+    assert key not in out
+    assert f"Authorization: Bearer KEY\nKEY is in {tmp_path}/http-key\n" in out
     assert "http://127.0.0.1:9999/mcp" in out
 
 

@@ -156,9 +156,18 @@ def test_what_other_users_can_read_or_replace_is_degraded(tmp_path: Path, capsys
         assert found[where]["mend"].endswith(f"{mend} {path}")
 
 
-def test_the_key_is_shown_once_it_is_written(tmp_path: Path, capsys: Any) -> None:
+def test_the_file_of_the_key_is_told_and_the_key_never(tmp_path: Path, capsys: Any) -> None:
     key = read_or_make_key(tmp_path)
-    assert key in report(Settings(data_dir=tmp_path), capsys)[1]["HTTP", "key"]["value"]
+    for mode in (0o600, 0o604):
+        key_file(tmp_path).chmod(mode)
+        for more in ({}, {"host": "0.0.0.0"}, {"auth": False}):
+            settings = Settings(data_dir=tmp_path, http=more)
+            for as_json in (True, False):
+                doctor(settings, as_json=as_json)
+                printed = capsys.readouterr()
+                assert key not in printed.out + printed.err
+            if not more:
+                assert str(key_file(tmp_path)) in printed.out
     open_to_all = report(Settings(data_dir=tmp_path, http={"auth": False}), capsys)[1]["HTTP", "key"]
     assert "none is asked for" in open_to_all["value"]
     key_file(tmp_path).write_text("short")

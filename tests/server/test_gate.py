@@ -65,6 +65,7 @@ NOT_LET_IN: list[tuple[dict[str, Any], str | None]] = [
     ({"headers": {"X-API-Key": WRONG}}, "invalid_token"),
     ({"headers": {"Authorization": f"Bearer {WRONG}"}, "params": {"access_token": TOKEN}}, "invalid_token"),
     ({"headers": {"Authorization": f"Bearer {WRONG}", "X-API-Key": TOKEN}}, "invalid_token"),
+    ({"headers": {"Authorization": f"Bearer {TOKEN}", "X-API-Key": WRONG}}, "invalid_token"),
     ({"headers": {"Authorization": f"Bearer {TOKEN} {TOKEN}"}}, "invalid_token"),
     ({"headers": {"Authorization": f"Bearer {TOKEN.upper()}"}}, "invalid_token"),
     ({"headers": {"Authorization": f'Bearer "{TOKEN}"'}}, "invalid_token"),
@@ -106,7 +107,8 @@ async def test_a_token_comes_in_either_header_and_beside_what_a_proxy_wants(tmp_
             [("Authorization", f"bearer   {TOKEN}")],
             [("X-API-Key", TOKEN)],
             [("X-API-Key", TOKEN), ("Authorization", "Basic cHJveHk6")],
-            [("X-API-Key", WRONG), ("Authorization", f"Bearer {TOKEN}")],
+            [("X-API-Key", TOKEN), ("Authorization", f"Bearer {TOKEN}")],
+            [("X-API-Key", ""), ("Authorization", f"Bearer {TOKEN}")],
         ):
             reply = await client.post(url + "/messages/", headers=[*ACCEPT.items(), *headers], json=PING)
             assert (reply.status_code, reply.text) == (400, "session_id is required"), headers

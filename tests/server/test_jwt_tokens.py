@@ -117,6 +117,22 @@ BAD: dict[str, tuple[Callable[[], str], str]] = {
     ),
     "extension that must be understood": (lambda: token(crit=["exp"], exp=now()), "InvalidTokenError"),
     "extension that PyJWT understands": (lambda: token(crit=["b64"], b64=True), "must be understood"),
+    **{
+        f"typ {kind}": (lambda kind=kind: token(typ=kind), "of another kind")
+        for kind in (
+            "dpop+jwt",
+            "logout+jwt",
+            "application/logout+jwt",
+            "secevent+jwt",
+            "token-introspection+jwt",
+            "JOSE",
+        )
+    },
+    "typ not a name": (lambda: token(typ=["JWT"]), "of another kind"),
+    **{
+        f"claim typ {kind}": (lambda kind=kind: token(claims(typ=kind)), "of another kind")
+        for kind in ("ID", "Refresh", "Offline", "Logout", "DPoP", 5)
+    },
     "detached payload": (lambda: token(crit=["b64"], b64=False), "DecodeError"),
     "issuer another": (lambda: token(claims(iss="https://evil.test")), "InvalidIssuerError"),
     "issuer that ours begins": (lambda: token(claims(iss=ISSUER + "/")), "InvalidIssuerError"),
@@ -306,8 +322,7 @@ async def test_a_genuine_token_without_the_claim_of_rights_has_none(named: Named
         ("two words", {"two words"}),
         (["coder", "writer"], {"coder", "writer"}),
         ([], set()),
-        ("*", None),
-        (["coder", "*"], None),
+        ("*", {"*"}),
     ],
 )
 async def test_agents_are_those_of_the_claim_or_the_configured_one(
@@ -316,14 +331,31 @@ async def test_agents_are_those_of_the_claim_or_the_configured_one(
     assert (await named({"agents": value})).agents == agents
 
 
-async def test_any_resource_is_what_the_settings_say_and_may_be_nothing(named: Named) -> None:
-    assert (await named({"who": "*"}, resource_claim="who")).resource is None
+@pytest.mark.parametrize("value", ["*", ["coder", "*"]])
+async def test_any_agent_is_what_the_settings_say(named: Named, value: Any) -> None:
+    assert (await named({"agents": value}, any_value="*")).agents is None
+
+
+async def test_any_resource_is_what_the_settings_say_and_else_nothing(named: Named) -> None:
+    assert (await named({"who": "*"}, resource_claim="who")).resource == "*"
+    assert (await named({"sub": "*"})).resource == "*"
+    assert (await named({"who": "*"}, resource_claim="who", any_value="*")).resource is None
     assert (await named({"who": "bob"}, resource_claim="who")).resource == "bob"
     assert (await named({"who": "everybody"}, resource_claim="who", any_value="everybody")).resource is None
     for other in ("", "everybody"):
         found = await named({"who": "*", "agents": ["*"]}, resource_claim="who", any_value=other)
         assert (found.resource, found.agents) == ("*", {"*"})
     assert await named({}, resource_claim="who") is None
+
+
+async def test_a_token_of_a_kind_that_is_accepted_says_so_in_any_case_or_not_at_all(verifier: Verifier) -> None:
+    for kind in (None, "", "JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "Application/JWT"):
+        assert await verifier().principal(token(typ=kind)) is not None, kind
+    for kind in ("Bearer", "bearer", "JWT", "at+jwt"):
+        assert await verifier().principal(token(claims(typ=kind))) is not None, kind
+    okta = token(typ="application/okta-internal-at+jwt")
+    assert await verifier().principal(okta) is None
+    assert await verifier(types=["okta-internal-at+jwt"]).principal(okta) is not None
 
 
 async def test_a_claim_is_found_in_objects_unless_one_has_the_whole_name(named: Named) -> None:
