@@ -18,15 +18,16 @@ _MESSAGE = b"event: message"
 
 
 class SseAnswers:
-    """Of one stream: lets one message on its way at a time, and knows whose answer it is. ``scope`` and ``send`` are
-    ASGI's, of the stream's request; ``send`` returns when its client has taken what it was given."""
+    """Of one stream: knows which of its messages are taken, and whose answers they are. ``scope`` and ``send`` are ASGI's,
+    of the stream's request; ``send`` returns when its client has taken what it was given."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._connection: Connection | None = scope.get(CONNECTION)
         self._send = send
         self._open: defaultdict[Any, deque[Answer]] = defaultdict(deque)
-        self._one_by_one = anyio.Lock()
-        self._taken = anyio.Event()
+        self._given = 0
+        self._taken = 0
+        self._moved = anyio.Event()
         self._waiting = 0
         self._ended = False
 
@@ -38,14 +39,15 @@ class SseAnswers:
             self.end()
             raise
         if message.get("body", b"").startswith(_MESSAGE):
-            self._taken.set()
+            self._taken += 1
+            self._move()
         elif message["type"] == "http.response.body" and not message.get("more_body", False):
             self.end()
 
     def end(self) -> None:
         """Nothing more is taken."""
         self._ended = True
-        self._taken.set()
+        self._move()
         while self._open:
             for answer in self._open.popitem()[1]:
                 answer.over()
@@ -73,20 +75,25 @@ class SseAnswers:
         return replace(item, metadata=replace(metadata, on_request_unanswered=unanswered))
 
     async def reply(self, replies: Any, item: SessionMessage) -> None:
-        """Send a message and wait until it is taken, or the stream has ended."""
+        """Send a message, and an answer until it is taken or the stream has ended."""
+        is_answer = isinstance(item.message, JSONRPCResponse | JSONRPCError)
         if self._waiting >= MOST_WAITING and self._connection is not None:
             self._connection.abort()
         self._waiting += 1
         try:
-            async with self._one_by_one:
-                if not self._ended:
-                    self._taken = anyio.Event()
-                await replies.send(item)
-                await self._taken.wait()
+            await replies.send(item)  # in the order in which they go out
+            self._given += 1
+            number = self._given
+            while is_answer and self._taken < number and not self._ended:
+                await self._moved.wait()
         finally:
             self._waiting -= 1
             if isinstance(item.message, JSONRPCResponse | JSONRPCError):
                 self._over(item.message.id)
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._moved = anyio.Event()
 
     def _over(self, key: Any, answer: Answer | None = None) -> None:
         answers = self._open.get(key)

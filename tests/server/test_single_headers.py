@@ -27,10 +27,9 @@ async def test_each_is_refused_twice_on_every_route_and_named(tmp_path: Path) ->
     async with served(settings_in(tmp_path), Told(ana=ANA)) as url, http_client(base_url=url) as client:
         for method, path in ROUTES:
             for name in [*sorted(SINGLE - ELSEWHERE), b"mcp-param-thread"]:
-                for second in ((name, b"one"), (name.title(), b"two")):
-                    answer = await client.request(method, path, headers=[(name, b"one"), second])
-                    assert answer.status_code == 400, (method, path, name)
-                    assert answer.json()["error"]["message"].endswith(f"allowed once: {name.decode()}")
+                answer = await client.request(method, path, headers=[(name, b"one"), (name.title(), b"one")])
+                assert answer.status_code == 400, (method, path, name)
+                assert answer.json()["error"]["message"].endswith(f"allowed once: {name.decode()}")
         assert (await client.get("/health", headers=[("x-other", "1"), ("x-other", "2")])).status_code == 200
 
 
