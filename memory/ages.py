@@ -5,10 +5,14 @@ from datetime import UTC, datetime, timedelta
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
+AHEAD = "dated in the future"
+"""By a clock that was wrong, or by who said when it was."""
 
 
 def age(then: int, now: int) -> str:
     """How long ago, from milliseconds: today, 1 day ago, N days (below 14), weeks (below 60 days), months, years."""
+    if then - now > DAY_MS:
+        return AHEAD
     days = max(0, now - then) // DAY_MS
     if days == 0:
         return "today"

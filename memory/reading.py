@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from layerlore.memory.acceptance import one_of
 from layerlore.memory.ages import iso
+from layerlore.memory.clock_mending import read_mended
 from layerlore.memory.engine import Engine
 from layerlore.memory.parts import plain_text
 from layerlore.memory.quoting import hidden
@@ -15,6 +16,7 @@ from layerlore.storage import messages
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.records import ROLES, Json, Message, Role, Scope
 from layerlore.storage.statements import to_json
+from layerlore.storage.transaction import Tx
 
 Detail = Literal["low", "high"]
 
@@ -56,9 +58,10 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
     """
     if asked.offset is not None and (asked.before is not None or asked.after is not None):
         raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
-    try:
-        page = await engine.database.read(
-            messages.page,
+
+    async def read(tx: Tx, scope: Scope) -> messages.Page:
+        return await messages.page(
+            tx,
             scope,
             thread_id,
             roles=list(asked.roles),
@@ -67,6 +70,9 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
             before=asked.before,
             after=asked.after,
         )
+
+    try:
+        page = await read_mended(engine, scope, read, lambda page: [page.thread])
     except NotFound:
         return {"thread_id": thread_id, "messages": [], "total": 0}
     from_oldest = asked.offset is not None or (asked.after is not None and asked.before is None)

@@ -3,10 +3,11 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from layerlore.memory.acceptance import check_metadata, check_text
 from layerlore.memory.ages import iso
+from layerlore.memory.clock_mending import read_mended
 from layerlore.memory.cursors import cursor_of, opened
 from layerlore.memory.engine import Engine, Sent
 from layerlore.memory.quoting import visible
@@ -41,21 +42,30 @@ def shown_thread(thread: Thread) -> Json:
 async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
     """One thread by its id; none where it is unknown."""
 
-    async def read(tx: Tx, scope: Scope) -> list[Json]:
+    async def read(tx: Tx, scope: Scope) -> _Listed:
         try:
             found = await threads.find(tx, scope, thread_id)
         except NotFound:
-            return []
+            return _Listed([], [], None)
         return await _with_usage(tx, scope, [found])
 
-    return {"threads": await engine.database.read(read, scope)}
+    return {"threads": (await read_mended(engine, scope, read, lambda listed: listed.threads)).shown}
 
 
-async def _with_usage(tx: Tx, scope: Scope, found: Sequence[Thread]) -> list[Json]:
-    """The threads as an answer has them, with what was spent in those where anything was."""
+class _Listed(NamedTuple):
+    """Threads, the same as an answer has them, and where the next page begins."""
+
+    threads: Sequence[Thread]
+    shown: list[Json]
+    after: tuple[Any, str] | None
+
+
+async def _with_usage(tx: Tx, scope: Scope, found: Sequence[Thread], after: tuple[Any, str] | None = None) -> _Listed:
+    """With what was spent in those where anything was."""
     spent = await usage.of_threads(tx, scope, [thread.thread_uid for thread in found])
     shown = {uid: {"usage": shown_spent(sums)} for uid, sums in spent.items()}
-    return [{**shown_thread(thread), **shown.get(thread.thread_uid, {})} for thread in found]
+    rows = [{**shown_thread(thread), **shown.get(thread.thread_uid, {})} for thread in found]
+    return _Listed(found, rows, after)
 
 
 async def list_threads(
@@ -76,16 +86,16 @@ async def list_threads(
     order = [order_by, descending, metadata]
     place = _place(cursor, order) if cursor else None
 
-    async def read(tx: Tx, scope: Scope) -> tuple[list[Json], tuple[Any, str] | None]:
+    async def read(tx: Tx, scope: Scope) -> _Listed:
         found, after = await threads.listed(
             tx, scope, metadata=metadata, order_by=order_by, descending=descending, after=place, limit=limit
         )
-        return await _with_usage(tx, scope, found), after
+        return await _with_usage(tx, scope, found, after)
 
-    shown, after = await engine.database.read(read, scope)
+    listed = await read_mended(engine, scope, read, lambda listed: listed.threads)
     return {
-        "threads": shown,
-        **({"next_cursor": cursor_of([order, *after])} if after else {}),
+        "threads": listed.shown,
+        **({"next_cursor": cursor_of([order, *listed.after])} if listed.after else {}),
     }
 
 

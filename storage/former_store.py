@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from layerlore.storage import sqlite_driver
+from layerlore.storage.database_file import refuse_what_is_no_file
 from layerlore.storage.errors import StorageUnavailable
 
 _FIRST_STEP = "messages_and_threads"
@@ -17,6 +18,7 @@ def move_store(old: Path, new: Path) -> bool:
     Raises:
         StorageUnavailable: a running server has the file open, or it cannot be read or moved.
     """
+    refuse_what_is_no_file(old)
     try:
         connection = sqlite_driver.connect(str(old), synchronous="FULL")
         try:

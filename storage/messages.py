@@ -8,6 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
 from layerlore.storage import derivations, entry_endings, observation_sources, search, threads
+from layerlore.storage.clock_mending import mend
 from layerlore.storage.damaged import list_of, object_of, parts_of
 from layerlore.storage.errors import Conflict
 from layerlore.storage.records import ROLES, Draft, Message, Scope, SearchText, Thread
@@ -148,7 +149,7 @@ async def append(
 
     Raises Conflict for an id with other content, and for one that was deleted and can still be restored.
     """
-    thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
+    thread = await mend(tx, scope, await threads.lock_or_make(tx, scope, thread_id, new_uid, now), now)
     of = of_thread(scope, thread.thread_uid)
     known = {row[0]: row for row in await tx.all(_KNOWN, **of, ids=[draft.id for draft in drafts])}
     seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0

@@ -18,7 +18,9 @@ TIMES = st.integers(FIRST, LAST)
 @pytest.mark.parametrize(
     ("days", "label"),
     [
-        (-3, "today"),
+        (-3000, "dated in the future"),
+        (-2, "dated in the future"),
+        (-1, "today"),
         (0, "today"),
         (1, "1 day ago"),
         (2, "2 days ago"),

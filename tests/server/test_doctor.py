@@ -133,6 +133,14 @@ def test_a_file_that_is_no_database_is_a_failure_unless_it_is_empty(tmp_path: Pa
         assert found["database", "tables"]["value"].startswith(f"version 0 of {VERSION}")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there are no such files")
+def test_a_pipe_as_the_database_is_a_failure_and_not_waited_for(tmp_path: Path, capsys: Any) -> None:
+    os.mkfifo(tmp_path / "memory.db")
+    code, found = report(Settings(data_dir=tmp_path), capsys)
+    assert code == 1
+    assert "is a named pipe" in found["database", "reachable"]["value"]
+
+
 def test_a_database_in_memory_is_named_as_what_it_is(tmp_path: Path, capsys: Any) -> None:
     code, found = report(Settings(data_dir=tmp_path, database="sqlite://:memory:"), capsys)
     assert code == 0
