@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from layerlore.memory import journaling, search_text
@@ -23,9 +24,11 @@ from layerlore.memory.redaction import Redactor
 from layerlore.memory.tokens import TokenCounter
 from layerlore.memory.window.choosing import WindowRules
 from layerlore.memory.written import Wake, Written
+from layerlore.storage import stored_bytes
 from layerlore.storage.idempotency import Request, keep, kept, once
 from layerlore.storage.records import Indexed, Json, Message, Origin, Scope
 from layerlore.storage.statements import to_json
+from layerlore.storage.stored_bytes import Quota
 from layerlore.storage.transaction import Database, Tx
 
 Redaction = Literal["all", "derived", "off"]
@@ -37,11 +40,13 @@ _ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reas
 @dataclass(frozen=True, slots=True)
 class Sent:
     """How a write was sent: who sent it with which tool, its idempotency key (or empty), and the thread as the caller
-    named it, if at all (a request sent again to a new process must be the same request)."""
+    named it, if at all (a request sent again to a new process must be the same request). ``quota`` is how much may be
+    stored of its tenant and resource; None: there is no limit."""
 
     origin: Origin
     key: str = ""
     thread: str = ""
+    quota: Quota | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +128,16 @@ class Engine:
         answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day. The
         journal has a line of it, also when it fails.
 
-        Raises what the unit raises, InvalidInput for an unfit key, Conflict when it was used for another request.
+        Raises what the unit raises, LimitExceeded beyond the quota, InvalidInput for an unfit key, Conflict when it was used for another request.
         """
         request = self._request(sent, arguments)
 
         async def asked(tx: Tx) -> tuple[Json, Wrote]:
-            answer, is_old = await once(tx, scope, request, now, unit)
+            if sent.quota is None:
+                answer, is_old = await once(tx, scope, request, now, unit)
+            else:
+                limited = partial(once, tx, scope, request, now, unit)
+                answer, is_old = await stored_bytes.within(tx, scope, sent.quota, limited)
             return answer, Wrote("repeated") if is_old else Wrote("done", counts_of(answer))
 
         answer = await journaling.write(self.database, self.hmac_key, scope, sent.origin, now, asked)

@@ -156,8 +156,7 @@ def serve(
 @_command
 def demo(flags: dict[str, Any]) -> int:
     """Show the memory at work, in a temporary folder, and how to connect agents to it."""
-    shown: int = _module("commands.demo").demo(_settings(flags, looks_only=True))
-    return shown
+    return int(_module("commands.demo").demo(_settings(flags, looks_only=True)))
 
 
 @_command
@@ -166,8 +165,7 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Look at everything that memory needs, and say what will degrade and how to mend it. Changes nothing."""
-    found: int = _module("commands.doctor").doctor(_settings(flags, looks_only=True), as_json=as_json)
-    return found
+    return int(_module("commands.doctor").doctor(_settings(flags, looks_only=True), as_json=as_json))
 
 
 @_command
@@ -193,8 +191,7 @@ def reindex(
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Index every message anew.")] = False,
 ) -> int:
     """Bring the search index and the vectors up to date, as servers do in the background."""
-    indexed: int = _module("commands.reindex").reindex(_settings(flags), rebuild=rebuild)
-    return indexed
+    return int(_module("commands.reindex").reindex(_settings(flags), rebuild=rebuild))
 
 
 @_command
@@ -283,10 +280,15 @@ def usage(
         Literal["thread", "resource", "agent"],
         typer.Option(help="The threads of this resource, the resources of this agent, or all agents."),
     ] = "thread",
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Instead: bytes stored of each resource, counted anew.")
+    ] = False,
     tenant: OfTenant = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
-    """Show tokens and money that recorded steps and background work spent."""
+    """Show tokens and money that recorded steps and background work spent, or how much is stored."""
+    if stored:
+        return int(_module("commands.stored_bytes").show(_settings(flags), tenant, as_json=as_json))
     return int(_module("commands.usage").usage(_settings(flags), tenant, by, as_json=as_json))
 
 
@@ -411,5 +413,4 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="Of the key, as the list shows it.", show_default=False)],
 ) -> int:
     """Revoke a key: all servers refuse it within seconds, for good."""
-    revoked: int = _module("commands.keys").revoke(_settings(flags), key_id)
-    return revoked
+    return int(_module("commands.keys").revoke(_settings(flags), key_id))

@@ -41,6 +41,10 @@ class RateSettings(Section):
     tenant_jobs: int = Field(
         default=10_000, ge=0, description="Jobs of a tenant that are due; beyond, add_messages is refused."
     )
+    tenant_stored_bytes: int = Field(
+        default=10 * 1024**3, ge=0, description="Bytes that are stored of a tenant; beyond, writes are refused."
+    )
+    resource_stored_bytes: int = Field(default=1024**3, ge=0, description="The same of one resource, of all agents.")
     tenant_model_tokens_per_day: int = Field(
         default=0, ge=0, description="Tokens of models in a UTC day, for a tenant's background work."
     )

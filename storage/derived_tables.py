@@ -60,6 +60,18 @@ tenant_spending = Table(
     PrimaryKeyConstraint("tenant_id", "day"),
 )
 
+# Bytes of content of a tenant and resource (empty: of the whole tenant): the sum of the parts. The database's triggers
+# count; on Postgres each transaction in a part of its own, so that none waits for another.
+stored_bytes = Table(
+    "stored_bytes",
+    metadata,
+    Column("tenant_id", Text, nullable=False),
+    Column("resource_id", Text, nullable=False),
+    Column("part", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "resource_id", "part"),
+)
+
 # Notes on runs of a thread's messages, numbered from 1 in their order.
 observations = Table(
     "observations",

@@ -18,6 +18,7 @@ from layerlore.storage import (
     job_setbacks,
     resources,
     sources_there,
+    stored_bytes,
     threads,
 )
 from layerlore.storage.across import Look
@@ -184,6 +185,8 @@ async def purge(tx: Tx, scope: Scope, *, most: int = PORTION) -> int:
             break
     if erased:
         await installation.owe_rewrite(tx)
+    else:
+        await stored_bytes.fold(tx, scope)
     return erased
 
 

@@ -28,6 +28,7 @@ from layerlore.storage.derived_tables import (
     observations,
     session_notes,
     spending,
+    stored_bytes,
     summaries,
     tenant_spending,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "session_notes",
     "spending",
     "steps",
+    "stored_bytes",
     "summaries",
     "tenant_spending",
     "threads",

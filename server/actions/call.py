@@ -9,6 +9,7 @@ from layerlore.server.caller import Caller
 from layerlore.server.settings import Settings
 from layerlore.server.toolsets import callable_tools
 from layerlore.storage.records import Origin, Scope
+from layerlore.storage.stored_bytes import Quota
 
 if TYPE_CHECKING:
     from layerlore.extraction.worker import JobWorker
@@ -53,7 +54,14 @@ class Call:
     def sent(self, thread_id: str = "", *, key: str = "") -> Sent:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
-        return Sent(origin, key or self.caller.idempotency_key, thread_id)
+        return Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+
+    @property
+    def quota(self) -> Quota | None:
+        """How much may be stored; None for the person at this machine."""
+        rates = self.settings.rates
+        limits = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
+        return None if self.caller.principal.local or limits == Quota(0, 0) else limits
 
     def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""

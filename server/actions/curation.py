@@ -13,9 +13,10 @@ from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.actions import background
 from layerlore.server.actions.background import Background
 from layerlore.server.actions.call import Call
-from layerlore.storage import counts, jobs, sqlite_driver, usage, vectors
+from layerlore.storage import counts, jobs, sqlite_driver, stored_bytes, usage, vectors
 from layerlore.storage.jobs import JobRow
 from layerlore.storage.records import Json
+from layerlore.storage.stored_bytes import Quota, Used
 
 
 async def next_memory_job(call: Call) -> Json:
@@ -51,10 +52,11 @@ async def _waiting(call: Call) -> list[JobRow]:
 
 async def memory_status(call: Call) -> Json:
     if call.settings.memory == "off":
-        held, spent = counts.Counts(0, 0, 0, 0), []
+        held, spent, stored = counts.Counts(0, 0, 0, 0), [], Used(0, 0)
     else:
         held = await call.engine.database.read(counts.of_scope_now, call.scope)
         spent = await call.engine.database.read(usage.of_resource, call.scope)
+        stored = await call.engine.database.read(stored_bytes.used, call.scope)
     found = await background.background(call)
     database: Json = {"kind": call.engine.database.dialect}
     if call.engine.database.dialect == "sqlite":
@@ -78,6 +80,7 @@ async def memory_status(call: Call) -> Json:
             "tokens": held.tokens,
             "restorable_deletes": held.restorable_deletes,
         },
+        "stored_bytes": _shown_bytes(call.quota, stored),
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": shown_lines(spent),
         "vectors": await _vectors(call),
@@ -86,6 +89,16 @@ async def memory_status(call: Call) -> Json:
         "thinking": background.shown_thinking(call, found),
         "observation": background.shown_observation(call, found),
         "degraded": await degraded(call, found),
+    }
+
+
+def _shown_bytes(quota: Quota | None, stored: Used) -> Json:
+    if quota is None:
+        return {"resource": stored.resource}
+    return {
+        "resource": stored.resource,
+        **({"resource_allowed": quota.resource} if quota.resource else {}),
+        **({"tenant": stored.tenant, "tenant_allowed": quota.tenant} if quota.tenant else {}),
     }
 
 

@@ -16,6 +16,14 @@ class ScopeCounts(TypedDict):
     restorable_deletes: int
 
 
+# What counts of what is stored, in bytes, and the most that may be, where that is limited.
+class StoredBytes(TypedDict):
+    resource: int
+    resource_allowed: NotRequired[int]
+    tenant: NotRequired[int]
+    tenant_allowed: NotRequired[int]
+
+
 class ModelUsage(Usage):
     model: NotRequired[str]
     calls: int
@@ -112,6 +120,7 @@ class MemoryStatus(TypedDict):
     caller: Asking
     scope: dict[str, str]
     counts: ScopeCounts
+    stored_bytes: StoredBytes
     tokens: dict[str, Any]
     usage: UsageByModel
     vectors: Vectors

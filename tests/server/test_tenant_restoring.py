@@ -8,6 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from layerlore.storage.sqlite_driver import driver
+
 from .gated_server import ANA, EVE, Told, answer, connected, refused, served, settings_in
 
 Cli = Callable[..., tuple[int, str, str]]
@@ -104,3 +106,21 @@ def test_redact_journal_and_the_list_of_keys_are_narrowed_to_an_agent_and_a_reso
     cli("keys", "create", *WHOSE, *at)
     assert "acme" in cli("keys", "list", *WHOSE, *at)[1]
     assert cli("keys", "list", "--resource", "ben", *at)[1] == "there are no keys of resource 'ben'\n"
+
+
+def test_the_operator_sees_how_much_a_tenant_stores_and_that_it_is_counted_right(cli: Cli, tmp_path: Path) -> None:
+    anyio.run(fill, tmp_path)
+    at = ("--database", f"sqlite:///{tmp_path}/memory.db")
+    code, out, _ = cli("usage", "--stored", "--tenant", "acme", *at)
+    assert code == 0
+    assert "ana" in out
+    assert "the same" in out
+    whole, ana = json.loads(cli("usage", "--stored", "--json", "--tenant", "acme", *at)[1])["resources"]
+    assert whole["bytes"] == ana["bytes"] == ana["recounted"] > 1000
+    assert cli("usage", "--stored", "--tenant", "globex", *at)[1] == "nothing is stored of tenant 'globex'\n"
+    connection = driver.connect(tmp_path / "memory.db")
+    connection.execute("UPDATE stored_bytes SET bytes = bytes + 1 WHERE resource_id = 'ana'")
+    connection.commit()
+    connection.close()
+    code, _, err = cli("usage", "--stored", "--tenant", "acme", *at)
+    assert (code, "not what is stored" in err) == (1, True)

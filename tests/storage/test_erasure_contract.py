@@ -81,7 +81,10 @@ NO_TENANTS = {"installation", "schema_migrations"}
 OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_writes", "sqlite_sequence"}
 # What belongs to no thread and stays: counters, what is known of the resource, what was spent, who may call,
 # who wrote when.
-STAYING = {"api_keys", "journal", "resources", "user_profiles", "usage", "job_turns", "spending", "tenant_spending"}
+STAYING = {
+    *("api_keys", "journal", "resources", "user_profiles", "usage", "job_turns", "spending", "tenant_spending"),
+    "stored_bytes",
+}
 
 
 async def expire(database: Database, before: int = NOW + 10_000, *, most: int = 100) -> int:
