@@ -19,7 +19,7 @@ from layerlore.memory.tokens import TokenCounter
 from layerlore.memory.trust import from_outside
 from layerlore.memory.working_memory import Document, readable
 from layerlore.memory.working_memory_text import rendered
-from layerlore.storage import messages
+from layerlore.storage import message_pages
 from layerlore.storage.attempts import Attempt
 from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.records import ROLES, Json, Message, Scope
@@ -64,7 +64,7 @@ async def gather(engine: Engine, scope: Scope, thread_id: str, task: str, *, tas
     found = Briefing(task, thread_id, profile=profile)
     with contextlib.suppress(NotFound):
         open_plan = await plan.current(engine, scope, thread_id)
-        page = await engine.database.read(messages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
+        page = await engine.database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
         logged = await attempts.listed(engine, scope, thread_id, task_key=key, limit=MOST_ATTEMPTS) if key else None
         found = Briefing(
             task,

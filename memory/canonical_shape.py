@@ -17,6 +17,7 @@ from layerlore.memory.part_fields import (
     read_url,
 )
 from layerlore.memory.parts import (
+    NOTE_KEYS,
     PART_KEYS,
     file_part,
     image_part,
@@ -59,13 +60,15 @@ def read_reasoning_part(block: Json, where: str, _limits: Limits) -> list[Json]:
 
 
 def read_image_part(block: Json, where: str, _limits: Limits) -> list[Json]:
-    check_keys(block, where, PART_KEYS["image"], PASSED_OVER)
+    check_keys(block, where, PART_KEYS["image"], (*PASSED_OVER, *NOTE_KEYS))
+    _refuse_note(block, where)
     mime_type = read_optional_text(block.get("mime_type"), f"{where}.mime_type")
     return [image_part(_source(block, where, mime_type), where)]
 
 
 def read_file_part(block: Json, where: str, limits: Limits) -> list[Json]:
-    check_keys(block, where, PART_KEYS["file"], PASSED_OVER)
+    check_keys(block, where, PART_KEYS["file"], (*PASSED_OVER, *NOTE_KEYS))
+    _refuse_note(block, where)
     content_type = read_optional_text(block.get("content_type"), f"{where}.content_type")
     part = file_part(
         _source(block, where, content_type),
@@ -75,6 +78,13 @@ def read_file_part(block: Json, where: str, limits: Limits) -> list[Json]:
         metadata=check_metadata(block.get("metadata"), f"{where}.metadata", limits),
     )
     return [part]
+
+
+def _refuse_note(block: Json, where: str) -> None:
+    if block.get("part") is not None and block.get("data") is None:
+        raise InvalidInput(
+            f"{where}: this is a note of an image or file: give its `data`, too, as get_messages(part=...) gives it"
+        )
 
 
 def _source(block: Json, where: str, content_type: str | None) -> Source:

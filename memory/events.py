@@ -54,7 +54,7 @@ async def list_events(
             f"after: {after} is beyond the newest event, {page.last_seq}: the log was begun anew since (its "
             "conversation was deleted); read it from after=0"
         )
-    found = fitting([shown_event(event) for event in page.events])
+    found = fitting([shown_event(event) for event in page.events], engine.limits.answer_bytes)
     more = page.more or len(found) < len(page.events)
     return {
         "events": found,

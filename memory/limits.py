@@ -1,4 +1,4 @@
-"""How much a caller may send. Sizes are bytes of UTF-8, lengths are Unicode characters, counts are counts."""
+"""How much a caller may send, and be sent. Sizes are bytes of UTF-8, lengths are Unicode characters, counts are counts."""
 
 from dataclasses import dataclass
 
@@ -30,3 +30,5 @@ class Limits:
     run_pending_bytes: int = 256 * 1024
     run_data_bytes: int = 64 * 1024
     """What one resumer brings, and the output of a run."""
+    answer_bytes: int = 1024 * 1024
+    """Of what is sent: a structure counts as itself and as the text beside it."""

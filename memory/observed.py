@@ -2,30 +2,30 @@
 
 from layerlore.memory.ages import iso
 from layerlore.memory.engine import Engine
+from layerlore.memory.pages import fitting
 from layerlore.storage import observations, threads
 from layerlore.storage.errors import NotFound
 from layerlore.storage.observations import Observation
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.transaction import Tx
 
-MOST_SHOWN = 1000
-"""Of more, the newest."""
 
-
-async def observed(engine: Engine, scope: Scope, thread_id: str) -> Json:
-    """The active observations in their order: ``observations`` (with the trust of their sources, how many reflections
+async def observed(engine: Engine, scope: Scope, thread_id: str, before: int | None = None) -> Json:
+    """The newest active observations, as many as an answer holds, of the first ``before`` if that is given, in their order: ``observations`` (with the trust of their sources, how many reflections
     they went through, and which model wrote them), ``observed_seq`` (they tell the thread up to there) and, where they
-    are known, ``current_task`` and ``next_step``. Of an unknown thread nothing was observed yet."""
+    are known, ``current_task`` and ``next_step``. ``next`` goes on with the older ones. Of an unknown thread nothing was observed yet."""
     try:
         thread, rows = await engine.database.read(_read, scope, thread_id)
     except NotFound:
         thread, rows = Thread("", thread_id, None), []
-    shown = rows[-MOST_SHOWN:]
+    wanted = rows[: max(0, before)] if before is not None else rows
+    shown = fitting([_shown(row) for row in reversed(wanted)], engine.limits.answer_bytes)[::-1]
+    left = len(wanted) - len(shown)
     hints = {"current_task": thread.current_task, "next_step": thread.next_step}
     return {
         "thread_id": thread_id,
-        "observations": [_shown(row) for row in shown],
-        **({"left_out": len(rows) - len(shown)} if len(rows) > len(shown) else {}),
+        "observations": shown,
+        **({"left_out": left, "next": {"before": left}} if left else {}),
         "observed_seq": thread.observed_seq,
         "tokens": sum(row.tokens for row in rows),
         **{name: hint for name, hint in hints.items() if hint},

@@ -35,6 +35,10 @@ MEDIA = ("image", "file")
 RESULT_PARTS = ("text", "image", "file")
 """What a tool's result may hold besides plain JSON."""
 
+NOTE_KEYS = ("bytes", "sha256", "part")
+"""What a note of an image or a file has instead of its data: see ``memory.media``."""
+
+_PLACE = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
@@ -100,13 +104,21 @@ def _is_result_part(entry: Any) -> bool:
     if (
         not isinstance(entry, dict)
         or entry.get("type") not in RESULT_PARTS
-        or not entry.keys() <= set(PART_KEYS[entry["type"]])
+        or not entry.keys() <= {*PART_KEYS[entry["type"]], *(NOTE_KEYS if _is_note(entry) else ())}
     ):
         return False
     strings = ("text", "url", "data", "mime_type", "file_name", "content_type")
     if not all(isinstance(entry[key], str) for key in strings if key in entry):
         return False
-    return {"text": "text" in entry, "image": "url" in entry or "data" in entry, "file": len(entry) > 1}[entry["type"]]
+    return {
+        "text": "text" in entry,
+        "image": "url" in entry or "data" in entry or _is_note(entry),
+        "file": len(entry) > 1,
+    }[entry["type"]]
+
+
+def _is_note(entry: Json) -> bool:
+    return isinstance(entry.get("part"), str) and _PLACE.fullmatch(entry["part"]) is not None
 
 
 def media_bytes(part: Json) -> int:

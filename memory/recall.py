@@ -15,7 +15,7 @@ from layerlore.memory.engine import Engine
 from layerlore.memory.recall_rules import RecallRules
 from layerlore.memory.search_text import query_words
 from layerlore.memory.verdicts import Verdict, Winner, judged, winning
-from layerlore.storage import messages
+from layerlore.storage import windows
 from layerlore.storage.entries import PLACE
 from layerlore.storage.errors import InvalidInput, LimitExceeded
 from layerlore.storage.records import ROLES, Message, Role, Scope
@@ -218,7 +218,7 @@ async def _around(
     if len(before) == seq - first and len(after) == MESSAGES_AFTER:
         return before, after
     thread_id = read[place].thread_id
-    return await messages.neighbours(tx, scope, uid, thread_id, seq, before=MESSAGES_BEFORE, after=MESSAGES_AFTER)
+    return await windows.neighbours(tx, scope, uid, thread_id, seq, before=MESSAGES_BEFORE, after=MESSAGES_AFTER)
 
 
 def _parts(gathered: Gathered, verdicts: Sequence[Verdict], winner: Winner) -> Parts:

@@ -11,7 +11,7 @@ from layerlore.memory.evidence import LABELS, ROLES_OF, Label, Said, find
 from layerlore.memory.quoting import visible
 from layerlore.memory.said import said
 from layerlore.memory.trust import Trust, lowest, speaks, trust_of
-from layerlore.storage import entries, events, messages, resources, threads
+from layerlore.storage import entries, events, message_pages, resources, threads
 from layerlore.storage.entries import NewEntry, Source
 from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
@@ -139,7 +139,7 @@ async def _found(
     tx: Tx, engine: Engine, scope: Scope, thread: Thread, evidence: str, label: Label
 ) -> tuple[Source, Trust, int, int]:
     roles = list(ROLES_OF[label])
-    page = await messages.page(tx, scope, thread.thread_id, roles=roles, limit=SEARCHED)
+    page = await message_pages.page(tx, scope, thread.thread_id, roles=roles, limit=SEARCHED)
     texts = [Said(message.seq, message.revision, speaks(message), said(engine, message)) for message in page.messages]
     span = find(engine.masked(evidence)[0], label, texts)
     if span is None:

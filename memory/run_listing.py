@@ -5,12 +5,12 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from layerlore.memory.acceptance import check_id, check_metadata, check_text
+from layerlore.memory.acceptance import check_id, check_metadata, check_text, json_bytes
 from layerlore.memory.ages import iso
 from layerlore.memory.cursors import cursor_of, opened
 from layerlore.memory.engine import Engine
 from layerlore.memory.json_equality import equality_key
-from layerlore.memory.pages import fitting
+from layerlore.memory.pages import Entry, fitting, room
 from layerlore.memory.pending_calls import read_calls
 from layerlore.storage import run_listing, runs
 from layerlore.storage.damaged import list_of, value_of
@@ -95,7 +95,18 @@ async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
         **({"resumed": resumed} if resumed else {}),
         **({"output": value_of(content.output)} if content.output is not None else {}),
     }
-    return {"runs": [shown]}
+    return {"runs": [_within(shown, room(engine.limits.answer_bytes))]}
+
+
+def _within(shown: Json, most: int) -> Json:
+    """A run in so many bytes of an answer: without what is larger than that together."""
+    sizes: Json = {}
+    for name in ("resumed", "pending_tool_calls", "output"):
+        if name in shown and Entry(shown).bytes > most:
+            sizes[name] = json_bytes(shown[name])
+            shown = {key: value for key, value in shown.items() if key != name}
+    told = ", ".join(f"{name} ({size:,} bytes)" for name, size in sizes.items())
+    return {**shown, **({"cut": f"left out: {told}; resume_run gives all that a run waits for"} if told else {})}
 
 
 async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int, cursor: str) -> Json:
@@ -127,7 +138,7 @@ async def list_runs(engine: Engine, scope: Scope, asked: Listing, *, limit: int,
     except NotFound:
         found, next_place = [], None
     # What is pending may be large, and is read for its few names: the event loop must not wait for it.
-    shown = await asyncio.to_thread(lambda: fitting([shown_run(run) for run in found]))
+    shown = await asyncio.to_thread(lambda: fitting([shown_run(run) for run in found], engine.limits.answer_bytes))
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)

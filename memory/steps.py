@@ -157,7 +157,7 @@ async def list_steps(
         return {"thread_id": thread_id, "steps": []}
     if uid not in ("", page.thread.thread_uid):
         raise InvalidInput(_OF_ANOTHER)
-    shown = fitting([shown_step(step) for step in page.steps])
+    shown = fitting([shown_step(step) for step in page.steps], engine.limits.answer_bytes)
     more = page.more or len(shown) < len(page.steps)
     return {
         "thread_id": thread_id,

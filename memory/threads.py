@@ -10,6 +10,7 @@ from layerlore.memory.ages import iso
 from layerlore.memory.clock_mending import read_mended
 from layerlore.memory.cursors import cursor_of, opened
 from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.pages import fitting
 from layerlore.memory.quoting import visible
 from layerlore.memory.usage import shown_spent
 from layerlore.memory.window.setting import stored_policy
@@ -93,9 +94,13 @@ async def list_threads(
         return await _with_usage(tx, scope, found, after)
 
     listed = await read_mended(engine, scope, read, lambda listed: listed.threads)
+    shown, after = fitting(listed.shown, engine.limits.answer_bytes), listed.after
+    if len(shown) < len(listed.shown):
+        last = listed.threads[len(shown) - 1]
+        after = threads.order_value(last, order_by), last.thread_uid
     return {
-        "threads": listed.shown,
-        **({"next_cursor": cursor_of([order, *listed.after])} if listed.after else {}),
+        "threads": shown,
+        **({"next_cursor": cursor_of([order, *after])} if after else {}),
     }
 
 

@@ -31,13 +31,18 @@ Kind = Literal[
 
 _ALONE: Mapping[str, Kind] = {"profile": "profile", "threads": "threads", "status": "status", "recall": "recall"}
 OF_A_THREAD: tuple[Kind, ...] = ("messages", "observations", "session-memory", "plan", "runs", "events")
-# What may follow a question mark: whole numbers, but for one that is text.
+# What may follow a question mark: whole numbers, but for three that are text.
 _QUERIES: Mapping[Kind, tuple[str, ...]] = {
     "recall": ("query", "limit"),
-    "messages": ("limit", "before"),
+    "messages": ("limit", "before", "part"),
     "events": ("after",),
+    "threads": ("cursor",),
+    "observations": ("before",),
+    "runs": ("cursor",),
 }
-_TEXT = "query"
+# Listed as they are; their query only goes on with what they say.
+_LISTED: tuple[Kind, ...] = ("threads",)
+_TEXTS = ("query", "part", "cursor")
 # As many digits as the databases' integers have.
 _DIGITS = 19
 _LONGEST_SHOWN = 80
@@ -103,7 +108,7 @@ def _query(kind: Kind, raw: str) -> Mapping[str, str]:
             raise InvalidInput(f"unknown query {_shown(name)}; {takes}")
         if name in found:
             raise InvalidInput(f"{name}: comes twice; once is allowed")
-        if name != _TEXT and not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
+        if name not in _TEXTS and not (value.isascii() and value.isdigit() and len(value) <= _DIGITS):
             raise InvalidInput(
                 f"{name}: must be a whole number of at most {_DIGITS} digits, as in ?{name}=20, not {_shown(value)}"
             )
@@ -136,7 +141,8 @@ def template_of(kind: Kind) -> str:
     """The URI template (RFC 6570) of a kind; of one that belongs to no thread and is no run, the URI itself."""
     if kind == "run":
         return f"{SCHEME}runs/{{run_id}}"
-    query = f"{{?{','.join(_QUERIES[kind])}}}" if kind in _QUERIES else ""
+    listed = kind in _QUERIES and kind not in _LISTED
+    query = f"{{?{','.join(_QUERIES[kind])}}}" if listed else ""
     return _joined(kind, "" if kind in _ALONE else "{thread_id}") + query
 
 

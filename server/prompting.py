@@ -16,6 +16,7 @@ from mcp.types import (
 
 from layerlore.memory.acceptance import one_of
 from layerlore.server.acting import act_beside
+from layerlore.server.answering import bounded
 from layerlore.server.caller import Default, default_of, principal_of
 from layerlore.server.instructions import told_for
 from layerlore.server.process import Process
@@ -101,7 +102,9 @@ async def get_prompt(ctx: ServerRequestContext[Process, Any], params: GetPromptR
             takes = one_of(name, known) if known else "it takes no arguments"
             raise InvalidInput(f"{prompt.name} has no argument {name[:64]!r}; {takes}")
     texts = await act_beside(ctx, prompt.name, {name: given.get(name, "") for name in known})
+    most = ctx.lifespan_context.settings.limits.answer_bytes // len(texts)
+    told = [TextContent(type="text", text=bounded(text, most)) for text in texts]
     return GetPromptResult(
         description=prompt.description,
-        messages=[PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts],
+        messages=[PromptMessage(role="user", content=content) for content in told],
     )

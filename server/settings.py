@@ -85,7 +85,7 @@ class SqliteSettings(_Section):
     """FULL survives a power cut; NORMAL is faster and may then lose the last commits, never the file."""
 
     synchronous: Literal["FULL", "NORMAL"] = Field(default="FULL", description="FULL survives a power cut.")
-    readers: int = Field(default=2, ge=1, le=16, description="Reading connections, each with its thread.")
+    readers: int = Field(default=3, ge=1, le=16, description="Reading connections, each with its thread.")
 
 
 class PostgresSettings(_Section):
@@ -160,7 +160,7 @@ class EmbeddingSettings(_Section):
 
 
 class LimitSettings(_Section):
-    """How much a caller may send: bytes of UTF-8, characters, counts."""
+    """How much a caller may send, and be sent: bytes of UTF-8, characters, counts."""
 
     message_text_bytes: int = Field(default=256 * 1024, ge=1, description="Text of one message, in bytes.")
     message_media_bytes: int = Field(
@@ -179,6 +179,12 @@ class LimitSettings(_Section):
     )
     steps_per_call: int = Field(default=100, ge=1, le=10_000, description="Steps and events in one record_steps.")
     step_bytes: int = Field(default=64 * 1024, ge=2, description="One step or event, in bytes of JSON.")
+    answer_bytes: int = Field(
+        default=1024 * 1024,
+        ge=256 * 1024,
+        le=64 * 1024 * 1024,
+        description="One answer, in bytes; what is longer is cut and `next` goes on.",
+    )
 
 
 class Settings(BaseSettings):

@@ -1,7 +1,6 @@
 """The MCP server: the SDK's, with calls checked, sent to their actions, and answered in our own way."""
 
 import difflib
-import json
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -17,12 +16,12 @@ from mcp.types import (
     InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
 )
 from mcp.types import Tool as ListedTool
 from pydantic import ValidationError
 
 from layerlore.server.access.too_much import TooMuch, refused_call
+from layerlore.server.answering import tool_result
 from layerlore.server.caller import Default, default_of, principal_of
 from layerlore.server.instructions import told_for
 from layerlore.server.permitting import admitted
@@ -73,7 +72,7 @@ class ToolServer(MCPServer[Process]):
             near = _nearest(name, list(self._declared))
             raise MCPError(INVALID_PARAMS, process.masked(f"there is no tool {_quoted(name)}{near}"))
         try:
-            return _result(await self._act(process, name, arguments, context))
+            return tool_result(await self._act(process, name, arguments, context), process.settings.limits.answer_bytes)
         except TooMuch as refused:
             return refused_call(refused)
         except LayerloreError as error:
@@ -138,11 +137,3 @@ def _quoted(name: str) -> str:
 def _nearest(name: str, allowed: list[str]) -> str:
     near = difflib.get_close_matches(name[:_LONGEST_NAME], allowed, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _result(answer: Any) -> CallToolResult:
-    """Text as it is; a structure as compact JSON, and beside it as itself, each complete on its own."""
-    if isinstance(answer, str):
-        return CallToolResult(content=[TextContent(type="text", text=answer)])
-    text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)

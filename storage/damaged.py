@@ -4,6 +4,7 @@ Each function reads what our own code has written, so that what cannot be read w
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from layerlore.storage.errors import Conflict
@@ -25,13 +26,13 @@ _PART: dict[str, tuple[tuple[str, type], ...]] = {
 _BESIDE = {"tool_call": "arguments", "tool_result": "result"}
 
 
-def parts_of(stored: str) -> list[Json]:
-    """A message's parts; a note in their place if they are damaged."""
+def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:
+    """A message's parts, as ``loads`` reads them; a note in their place if they are damaged."""
     try:
-        parts: list[Json] = json.loads(stored)
+        parts = loads(stored)
         if all(_whole(part) for part in parts):
             return parts
-    except (*_UNREADABLE, AttributeError):
+    except (*_UNREADABLE, AttributeError, LookupError):
         pass
     return [{"type": "text", "text": NOTE}]
 

@@ -20,7 +20,7 @@ from layerlore.storage import (
 )
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.jobs import Kind
-from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.messages import COLUMNS, read
 from layerlore.storage.records import Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.statements import any_of
@@ -133,9 +133,9 @@ def raw_tokens(found: Sequence[Message], thread: Thread) -> int:
 
 async def _chosen(tx: Tx, of: dict[str, Any], thread_id: str, which: Which, ids: Collection[str]) -> list[Message]:
     if which == "all":
-        return [message_of(thread_id, row) for row in await tx.all(_ALL, **of)]
+        return await read(tx, _ALL, thread_id, **of)
     if which == "ids":
-        found = [message_of(thread_id, row) for row in await tx.all(_BY_IDS, **of, ids=list(ids))]
+        found = await read(tx, _BY_IDS, thread_id, **of, ids=list(ids))
         unknown = sorted(set(ids) - {message.id for message in found})
         if unknown:
             names = ", ".join(map(repr, unknown[:5]))
@@ -146,7 +146,7 @@ async def _chosen(tx: Tx, of: dict[str, Any], thread_id: str, which: Which, ids:
         raise InvalidInput(
             f"thread {thread_id!r} has no user message, so no last turn; which='ids' or which='all' delete without one"
         )
-    return [message_of(thread_id, row) for row in await tx.all(_FROM, **of, from_seq=latest[0])]
+    return await read(tx, _FROM, thread_id, **of, from_seq=latest[0])
 
 
 async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:

@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql
 
 from layerlore.storage import threads
 from layerlore.storage.damaged import object_of
+from layerlore.storage.paging import some
 from layerlore.storage.records import Json, Origin, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.statements import any_of, to_json
@@ -169,15 +170,15 @@ async def listed(tx: Tx, scope: Scope, thread_id: str, *, after: int, types: Seq
     """A thread's events with a seq above ``after``, of the types (none: all), in order. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     of = {**of_thread(scope, thread.thread_uid), **({"types": list(types)} if types else {})}
-    rows = await tx.all(_page(bool(types)), **of, after=after, page_size=limit + 1)
-    return _made_page(rows, limit, thread.next_event_seq - 1)
+    read = await some(tx, _page(bool(types)), **of, after=after, page_size=limit + 1)
+    return _made_page(*read, limit, thread.next_event_seq - 1)
 
 
 async def listed_of_resource(tx: Tx, scope: Scope, *, after: int, types: Sequence[str], limit: int) -> EventPage:
     """The same of the resource."""
     of = {**of_scope(scope), **({"types": list(types)} if types else {})}
-    rows = await tx.all(_page_of_resource(bool(types)), **of, after=after, page_size=limit + 1)
-    return _made_page(rows, limit, await last_of_resource(tx, scope))
+    read = await some(tx, _page_of_resource(bool(types)), **of, after=after, page_size=limit + 1)
+    return _made_page(*read, limit, await last_of_resource(tx, scope))
 
 
 async def last_of_resource(tx: Tx, scope: Scope) -> int:
@@ -186,6 +187,6 @@ async def last_of_resource(tx: Tx, scope: Scope) -> int:
     return int(row[0]) - 1 if row else 0
 
 
-def _made_page(rows: Sequence[Row], limit: int, last_seq: int) -> EventPage:
+def _made_page(rows: Sequence[Row], stopped: bool, limit: int, last_seq: int) -> EventPage:
     found = [Event(seq, type_, actor, tool, object_of(payload), at) for seq, type_, actor, tool, payload, at in rows]
-    return EventPage(found[:limit], len(found) > limit, last_seq)
+    return EventPage(found[:limit], stopped or len(found) > limit, last_seq)

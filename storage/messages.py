@@ -1,17 +1,17 @@
-"""Messages: appended under their thread's lock, replaced, read by page and by place."""
+"""Messages: appended under their thread's lock, replaced, read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Literal
 
-from sqlalchemy import Select, bindparam, func, insert, select, update
+from sqlalchemy import Executable, bindparam, func, insert, select, update
 
 from layerlore.storage import derivations, entry_endings, observation_sources, search, threads
 from layerlore.storage.clock_mending import mend
 from layerlore.storage.damaged import list_of, object_of, parts_of
 from layerlore.storage.errors import Conflict
-from layerlore.storage.records import ROLES, Draft, Message, Scope, SearchText, Thread
+from layerlore.storage.light_parts import loads, loads_light, without_data
+from layerlore.storage.records import Draft, Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.statements import any_of, to_json
 from layerlore.storage.tables import messages
@@ -20,7 +20,6 @@ from layerlore.storage.transaction import Row, Tx
 
 # created_at may run ahead of the clock by at most this, however late the caller says a message was.
 AHEAD_MS = 5 * 60 * 1000
-_LAST_SEQ = 2**62
 
 COLUMNS = (
     messages.c.seq,
@@ -108,12 +107,15 @@ class Appended:
     more_raw: int
 
 
-def message_of(thread_id: str, row: Row) -> Message:
-    """A message from a row of COLUMNS, less the parts whose other half was deleted."""
+def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
+    """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) without the bytes of
+    its images and files."""
     seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
-    shown = parts_of(parts)
+    shown = parts_of(parts, loads_light if light else loads)
     if hidden:
         shown = without(shown, list_of(hidden))
+    if light and '"data"' in parts:
+        shown = without_data(shown, seq)
     return Message(
         thread_id,
         seq,
@@ -128,6 +130,18 @@ def message_of(thread_id: str, row: Row) -> Message:
         said_at,
         revision,
     )
+
+
+async def read(tx: Tx, statement: Executable, thread_id: str, /, **values: Any) -> list[Message]:
+    """The light messages of a statement that selects COLUMNS of one thread, in its order."""
+    found: list[Message] = []
+
+    def take(row: Row) -> bool:
+        found.append(message_of(thread_id, row))
+        return True
+
+    await tx.each(statement, take, **values)
+    return found
 
 
 async def append(
@@ -286,95 +300,9 @@ async def _meet_again(tx: Tx, of: dict[str, Any], old: Row, draft: Draft, replac
     return Stored(id_, seq, "replaced"), draft.tokens - tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Messages in chronological order, and how many of the thread's match the roles asked for."""
-
-    thread: Thread
-    messages: list[Message]
-    total: int
-
-
-@cache
-def _page(newest_first: bool, by_offset: bool) -> Select[Any]:
-    query = (
-        select(*COLUMNS)
-        .where(
-            in_thread(messages),
-            _visible,
-            messages.c.seq > bindparam("after"),
-            messages.c.seq < bindparam("before"),
-            any_of(messages.c.role, "roles"),
-        )
-        .order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc())
-        .limit(bindparam("page_size"))
-    )
-    return query.offset(bindparam("skipped")) if by_offset else query
-
-
-_COUNT = (
-    select(func.count()).select_from(messages).where(in_thread(messages), _visible, any_of(messages.c.role, "roles"))
-)
-
-
-async def page(
-    tx: Tx,
-    scope: Scope,
-    thread_id: str,
-    *,
-    roles: Sequence[str],
-    limit: int,
-    offset: int | None = None,
-    before: int | None = None,
-    after: int | None = None,
-) -> Page:
-    """One page of a thread: from the oldest on with an offset or ``after``, else the newest before ``before``.
-
-    ``before`` and ``after`` are seqs and exclusive. Raises NotFound.
-    """
-    thread = await threads.find(tx, scope, thread_id)
-    of = {**of_thread(scope, thread.thread_uid), "roles": list(roles)}
-    newest_first = offset is None and (after is None or before is not None)
-    rows = await tx.all(
-        _page(newest_first, offset is not None),
-        **of,
-        page_size=limit,
-        after=after if after is not None else 0,
-        before=before if before is not None else _LAST_SEQ,
-        **({"skipped": offset} if offset is not None else {}),
-    )
-    total = None if len(roles) == len(ROLES) else await tx.one(_COUNT, **of)
-    ordered = reversed(rows) if newest_first else rows
-    return Page(thread, [message_of(thread_id, row) for row in ordered], total[0] if total else thread.message_count)
-
-
 _IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))
 
 
 async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
     """Which of these ids a thread has visible messages of."""
     return sorted(row[0] for row in await tx.all(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))
-
-
-_BEFORE = (
-    select(*COLUMNS)
-    .where(in_thread(messages), _visible, messages.c.seq < bindparam("at_seq"))
-    .order_by(messages.c.seq.desc())
-    .limit(bindparam("page_size"))
-)
-_AFTER = (
-    select(*COLUMNS)
-    .where(in_thread(messages), _visible, messages.c.seq > bindparam("at_seq"))
-    .order_by(messages.c.seq.asc())
-    .limit(bindparam("page_size"))
-)
-
-
-async def neighbours(
-    tx: Tx, scope: Scope, thread_uid: str, thread_id: str, seq: int, *, before: int, after: int
-) -> tuple[list[Message], list[Message]]:
-    """The messages that stand just before and just after one, each in chronological order."""
-    of = {**of_thread(scope, thread_uid), "at_seq": seq}
-    earlier = await tx.all(_BEFORE, **of, page_size=before)
-    later = await tx.all(_AFTER, **of, page_size=after)
-    return [message_of(thread_id, row) for row in reversed(earlier)], [message_of(thread_id, row) for row in later]

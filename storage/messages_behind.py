@@ -2,7 +2,7 @@
 
 from sqlalchemy import bindparam, or_, select
 
-from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.messages import COLUMNS, read
 from layerlore.storage.records import Message, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.tables import messages
@@ -23,18 +23,16 @@ _SPOKEN_BEFORE = _ALL.where(_spoken).order_by(messages.c.seq.desc())
 async def between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
     """The first ``most`` messages with a seq above ``after`` and not above ``upto``, in order."""
     of = of_thread(scope, thread.thread_uid)
-    rows = await tx.all(_BETWEEN, **of, after=after, upto=upto, most=most)
-    return [message_of(thread.thread_id, row) for row in rows]
+    return await read(tx, _BETWEEN, thread.thread_id, **of, after=after, upto=upto, most=most)
 
 
 async def spoken(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
     """The same of those of user and assistant."""
     of = of_thread(scope, thread.thread_uid)
-    rows = await tx.all(_SPOKEN, **of, after=after, upto=upto, most=most)
-    return [message_of(thread.thread_id, row) for row in rows]
+    return await read(tx, _SPOKEN, thread.thread_id, **of, after=after, upto=upto, most=most)
 
 
 async def spoken_before(tx: Tx, scope: Scope, thread: Thread, *, upto: int, most: int) -> list[Message]:
     """The last ``most`` of user and assistant with a seq not above ``upto``, in order."""
-    rows = await tx.all(_SPOKEN_BEFORE, **of_thread(scope, thread.thread_uid), upto=upto, most=most)
-    return [message_of(thread.thread_id, row) for row in reversed(rows)]
+    of = of_thread(scope, thread.thread_uid)
+    return (await read(tx, _SPOKEN_BEFORE, thread.thread_id, **of, upto=upto, most=most))[::-1]

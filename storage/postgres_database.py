@@ -40,6 +40,15 @@ R = TypeVar("R")
 PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 
 
+# A cursor asks for few rows first, then for as many as are about so long in all, in characters.
+_FIRST_ROWS = 8
+_READ_CHARS = 4 * 1024 * 1024
+
+
+def _size(row: Row) -> int:
+    return sum(len(value) for value in row if isinstance(value, str))
+
+
 class _ConnectionGone(ConnectionError):
     """asyncpg was asked for something on a connection that is no more."""
 
@@ -55,6 +64,19 @@ class PostgresTx:
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
         sql = compiled(statement, "postgres")
         return cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+
+    async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        sql = compiled(statement, "postgres")
+        cursor = await self._connection.cursor(sql.sql, *sql.arguments(values))
+        ask = _FIRST_ROWS
+        while rows := await cursor.fetch(ask):
+            for row in rows:
+                if not take(cast("Row", row)):
+                    return
+            if len(rows) < ask:
+                return
+            size = max(_size(cast("Row", row)) for row in rows)
+            ask = max(1, min(2 * ask, _READ_CHARS // max(1, size)))
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
         sql = compiled(statement, "postgres")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from layerlore.storage import entries, orphans, resources, threads
-from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.messages import COLUMNS, read
 from layerlore.storage.records import Scope, SearchText
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.statements import any_of
@@ -28,6 +28,7 @@ async def rebuild(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], se
     thread = await threads.lock_uid(tx, scope, thread_uid)
     if thread is None:
         return 0
-    rows = await tx.all(_BY_SEQS, **of_thread(scope, thread_uid), seqs=[int(seq) for seq in seqs])
-    await orphans.index_again(tx, scope, thread, [message_of(thread.thread_id, row) for row in rows], search_text)
-    return len(rows)
+    of = of_thread(scope, thread_uid)
+    found = await read(tx, _BY_SEQS, thread.thread_id, **of, seqs=[int(seq) for seq in seqs])
+    await orphans.index_again(tx, scope, thread, found, search_text)
+    return len(found)

@@ -20,7 +20,7 @@ from layerlore.storage import (
 )
 from layerlore.storage.deletions import CHANGE_COUNTS, ERASE_THREAD, raw_tokens
 from layerlore.storage.errors import Conflict, NotFound
-from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.messages import COLUMNS, read
 from layerlore.storage.records import Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.statements import any_of
@@ -87,7 +87,7 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
     of = of_thread(scope, deletion.thread_uid)
     if deletion.kind == "thread":
         thread = await _restore_thread(tx, scope, deletion, of)
-        shown = [message_of(thread.thread_id, row) for row in await tx.all(_ALL, **of)]
+        shown = await read(tx, _ALL, thread.thread_id, **of)
         await derivations.thread_came_back(tx, scope, thread, since=deletion.deleted_at, now=now)
     else:
         thread = await _thread_of(tx, scope, deletion)
@@ -144,7 +144,7 @@ async def _show(
         await tx.run(_MOVE, **of, seqs=[half.message.seq], new_deletion_uid=half.deletion_uid)
     hidden = [half.message for half in emptied if half.message.seq not in seqs]
     await search.remove(tx, scope, thread.thread_uid, [message.seq for message in hidden])
-    return [message_of(thread.thread_id, row) for row in await tx.all(_BY_SEQS, **of, seqs=seqs)], hidden
+    return await read(tx, _BY_SEQS, thread.thread_id, **of, seqs=seqs), hidden
 
 
 _EXPIRED = (

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Select, and_, bindparam, delete, not_, select, tuple_
 
 from layerlore.storage import threads
+from layerlore.storage.paging import some
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.runs import COLUMNS, LIVE, Run, Status, run_of
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
@@ -82,14 +83,16 @@ async def listed(
             continued=after is not None,
         )
         from_there = {"after_time": after[0], "after_id": after[1]} if after else {}
-        rows = await tx.all(page, **of, **from_there, page_size=page_size)
+        rows, stopped = await some(tx, page, **of, **from_there, page_size=page_size)
         for run in map(run_of, rows):
             if wanted.has is None or wanted.has(run.metadata):
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(run)
             after = (run.created_at, run.run_id)
-        if len(rows) < page_size:
+        if stopped and chosen:
+            return chosen, after
+        if not stopped and len(rows) < page_size:
             return chosen, None
 
 

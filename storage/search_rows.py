@@ -28,7 +28,7 @@ from layerlore.storage.row_ids import Packed, RowIdArray, listed, unpacked
 from layerlore.storage.scoping import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.statements import Dialect, any_of, to_json
 from layerlore.storage.tables import SCOPE, THREAD, entry_sources, messages, search_rows, threads
-from layerlore.storage.transaction import Tx
+from layerlore.storage.transaction import Row, Tx
 
 # How many messages before and after a row ``around`` brings.
 REACH = 3
@@ -180,10 +180,16 @@ def _messages(dialect: Dialect) -> Select[Any]:
 
 
 async def messages_of(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
-    """The visible messages at these places (thread uid, seq), by place; entries in the shape of messages."""
+    """The visible messages at these places (thread uid, seq), light, by place; entries in the shape of messages."""
     of_entries = {uid.removeprefix(entries.PLACE) for uid, _ in keys if uid.startswith(entries.PLACE)}
     kept = await entries.as_messages(tx, scope, of_entries) if of_entries else {}
     distinct = [[uid, int(seq)] for uid, seq in dict.fromkeys(keys) if not uid.startswith(entries.PLACE)]
-    rows = await tx.all(_messages(tx.dialect), **of_scope(scope), keys=to_json(distinct)) if distinct else ()
-    found = {(row[0], row[2]): message_of(row[1], row[2:]) for row in rows}
+    found: dict[tuple[str, int], Message] = {}
+
+    def take(row: Row) -> bool:
+        found[row[0], row[2]] = message_of(row[1], row[2:])
+        return True
+
+    if distinct:
+        await tx.each(_messages(tx.dialect), take, **of_scope(scope), keys=to_json(distinct))
     return found | {(entries.place_of(entry_id), entries.SEQ): message for entry_id, message in kept.items()}

@@ -1,6 +1,6 @@
 """A SQLite transaction as store functions see it, and the one hop that runs a whole function in it."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -43,13 +43,16 @@ class SqliteTx:
             rows: Sequence[Row] = self._execute(statement, values).fetchall()
             return rows
         except sqlite_driver.DatabaseError as error:
-            if not isinstance(statement, Select) or not sqlite_driver.is_damage(error):
-                raise
-            if not sqlite_driver.is_undecodable(error) and not self._leaves_out:
-                raise
             return self._fetch_damaged(statement, values, error)
 
-    def _fetch_damaged(self, statement: Select[Any], values: Mapping[str, Any], first: BaseException) -> Sequence[Row]:
+    def _fetch_damaged(
+        self, statement: Executable, values: Mapping[str, Any], first: BaseException
+    ) -> Sequence[Row]:
+        """What can be read around damage. Raises ``first`` if it is none, or if nothing can."""
+        if not isinstance(statement, Select) or not sqlite_driver.is_damage(first):
+            raise first
+        if not sqlite_driver.is_undecodable(first) and not self._leaves_out:
+            raise first
         with sqlite_driver.reading_any_bytes(self._connection):
             if sqlite_driver.is_undecodable(first):
                 self.damage.add(NOT_TEXT)
@@ -94,6 +97,23 @@ class SqliteTx:
 
     async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
         return self._fetch(statement, values)
+
+    async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        taken = 0
+        cursor = None
+        try:
+            cursor = self._execute(statement, values)
+            while (row := cursor.fetchone()) is not None:
+                taken += 1
+                if not take(row):
+                    return
+        except sqlite_driver.DatabaseError as error:
+            for row in self._fetch_damaged(statement, values, error)[taken:]:
+                if not take(row):
+                    return
+        finally:
+            if cursor is not None:
+                cursor.close()
 
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
         rows = self._fetch(statement, values)

@@ -10,6 +10,7 @@ from sqlalchemy import Select, bindparam, insert, select, update
 from layerlore.storage import threads
 from layerlore.storage.damaged import object_of
 from layerlore.storage.events import of_visible_message
+from layerlore.storage.paging import some
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
 from layerlore.storage.statements import any_of, to_json
@@ -105,6 +106,6 @@ async def listed(tx: Tx, scope: Scope, thread_id: str, *, operation_id: str, aft
     """A thread's steps with a seq above ``after``, of one operation (empty: of all), in order. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id)
     of = {**of_thread(scope, thread.thread_uid), **({"operation_id": operation_id} if operation_id else {})}
-    rows = await tx.all(_page(bool(operation_id)), **of, after=after, page_size=limit + 1)
+    rows, stopped = await some(tx, _page(bool(operation_id)), **of, after=after, page_size=limit + 1)
     found = [Step(seq, operation, type_, object_of(body), at) for seq, operation, type_, body, at in rows]
-    return StepPage(thread, found[:limit], len(found) > limit)
+    return StepPage(thread, found[:limit], stopped or len(found) > limit)

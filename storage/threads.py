@@ -182,6 +182,13 @@ _ORDER: dict[OrderBy, ColumnElement[Any]] = {
 }
 
 
+def order_value(thread: Thread, order_by: OrderBy) -> Any:
+    """By what a list in that order places the thread."""
+    if order_by == "title":
+        return thread.title or ""
+    return thread.created_at if order_by == "created_at" else thread.updated_at
+
+
 @cache
 def _page(order_by: OrderBy, descending: bool, continued: bool) -> Select[Any]:
     value = _ORDER[order_by]

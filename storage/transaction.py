@@ -44,6 +44,11 @@ class Tx(Protocol):
         """All rows of the answer."""
         ...
 
+    async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        """Give ``take`` the rows as they are read, until it returns False. What it lets go is not kept: for rows that
+        may be large."""
+        ...
+
     async def one(self, statement: Executable, /, **values: Any) -> Row | None:
         """The first row, or None."""
         ...

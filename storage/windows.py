@@ -1,17 +1,19 @@
-"""The messages that a window may show, each found through an index, however long the thread is.
+"""The messages that a window or a recall may show, each found through an index, however long the thread is.
 
-Every function takes a thread that was found in the same transaction, and gives visible messages only, less the halves
-of tool calls whose other half was deleted.
+Every function takes a thread that was found in the same transaction, and gives visible messages only, light, less the
+halves of tool calls whose other half was deleted.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from sqlalchemy import Select, bindparam, literal_column, select
 
-from layerlore.storage.messages import COLUMNS, message_of
+from layerlore.storage.messages import COLUMNS, message_of, read
 from layerlore.storage.records import Message, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import messages
 from layerlore.storage.transaction import Tx
 
@@ -66,11 +68,48 @@ async def latest_from_user(tx: Tx, scope: Scope, thread: Thread) -> Message | No
     return None if row is None else message_of(thread.thread_id, row)
 
 
+_BEFORE = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq < bindparam("at_seq"))
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("page_size"))
+)
+_AFTER = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq > bindparam("at_seq"))
+    .order_by(messages.c.seq.asc())
+    .limit(bindparam("page_size"))
+)
+
+
+async def neighbours(
+    tx: Tx, scope: Scope, thread_uid: str, thread_id: str, seq: int, *, before: int, after: int
+) -> tuple[list[Message], list[Message]]:
+    """The messages that stand just before and just after one, each in chronological order."""
+    of = {**of_thread(scope, thread_uid), "at_seq": seq}
+    earlier = await read(tx, _BEFORE, thread_id, **of, page_size=before)
+    return earlier[::-1], await read(tx, _AFTER, thread_id, **of, page_size=after)
+
+
+_WHOLE = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, any_of(messages.c.seq, "seqs"))
+    .order_by(messages.c.seq.desc())
+)
+
+
+async def whole(tx: Tx, scope: Scope, thread: Thread, seqs: Sequence[int], take: Callable[[Message], bool]) -> None:
+    """Give ``take`` these messages with the bytes of their images and files, one by one, the newest first, until it
+    returns False."""
+    of = of_thread(scope, thread.thread_uid)
+    await tx.each(_WHOLE, lambda row: take(message_of(thread.thread_id, row, light=False)), **of, seqs=list(seqs))
+
+
 async def _read(
     tx: Tx, scope: Scope, thread: Thread, *, newest_first: bool, after: int, before: int, most: int
 ) -> list[Message]:
     if most < 1 or before - after < 2:
         return []
     of = of_thread(scope, thread.thread_uid)
-    rows = await tx.all(_span(newest_first), **of, after=after, before=before, most=most)
-    return [message_of(thread.thread_id, row) for row in (reversed(rows) if newest_first else rows)]
+    found = await read(tx, _span(newest_first), thread.thread_id, **of, after=after, before=before, most=most)
+    return found[::-1] if newest_first else found

@@ -17,10 +17,12 @@ from layerlore.memory.context.placing import Gathered
 from layerlore.memory.context.report import report_of
 from layerlore.memory.digest import as_lines, digest, notes_of
 from layerlore.memory.engine import Engine
+from layerlore.memory.pages import room, sent_bytes
 from layerlore.memory.quoting import indented, quoted
 from layerlore.memory.search_text import query_words
 from layerlore.storage.errors import LimitExceeded
 from layerlore.storage.records import Json, Scope
+from layerlore.storage.statements import to_json
 
 Format = Literal["text", "openai", "anthropic", "json"]
 
@@ -29,6 +31,7 @@ VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "memo
 
 # Above this many tokens a context is put together in a thread: the event loop must not wait for it.
 _INLINE_TOKENS = 20_000
+FEWEST_TOKENS = 500
 
 
 async def get_context(
@@ -46,18 +49,35 @@ async def get_context(
     completions. ``anthropic``: ``system`` and ``messages``, with cache breakpoints before what changes. ``json``: the
     blocks and messages as they are kept. The last three have a ``report`` beside them.
 
-    In an unknown thread nothing was said yet. Raises LimitExceeded.
+    Of images and files the newest are there as they are, as far as an answer has room (``limits.answer_bytes``), and
+    notes for the others. In an unknown thread nothing was said yet. Raises LimitExceeded.
     """
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     words = tuple(query_words(query))
     vector = await _vector(engine, query) if words else None
-    asked = Asked(thread_id, max_tokens, engine.now(), words, vector)
-    gathered = await engine.database.read(gather, scope, engine, asked)
-    if max_tokens <= _INLINE_TOKENS:
-        return _shaped(gathered, engine, max_tokens, format)
-    return await asyncio.to_thread(_shaped, gathered, engine, max_tokens, format)
+    most = room(engine.limits.answer_bytes)
+    asked = Asked(thread_id, max_tokens, engine.now(), words, vector, 0 if format == "text" else most // 4)
+    while True:
+        gathered = await engine.database.read(gather, scope, engine, asked)
+        if asked.max_tokens <= _INLINE_TOKENS:
+            shaped, size = _measured(gathered, engine, asked.max_tokens, format)
+        else:
+            shaped, size = await asyncio.to_thread(_measured, gathered, engine, asked.max_tokens, format)
+        if size <= most or asked.max_tokens <= FEWEST_TOKENS:
+            return shaped
+        # Tokens of many bytes, or many small things beside them: less is asked for until it is an answer.
+        asked = replace(
+            asked, max_tokens=max(FEWEST_TOKENS, asked.max_tokens * most // size * 9 // 10), media=asked.media // 2
+        )
+
+
+def _measured(gathered: Gathered, engine: Engine, max_tokens: int, format: Format) -> tuple[str | Json, int]:
+    """The context in its shape, and how many bytes an answer has by it."""
+    shaped = _shaped(gathered, engine, max_tokens, format)
+    text = to_json(shaped)
+    return shaped, len(text.encode()) if isinstance(shaped, str) else sent_bytes(text)
 
 
 async def _vector(engine: Engine, query: str) -> Vector | None:

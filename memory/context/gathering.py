@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from layerlore.memory.candidates import Vector
+from layerlore.memory.context.filling import filled
 from layerlore.memory.context.loading import load
 from layerlore.memory.context.pieces import (
     Piece,
@@ -40,13 +41,15 @@ SUMMARISED_NEWEST = 50
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Which context: within so many tokens, with the entries that fit these words, and this vector if it is at hand;
-    without words, those of the user's newest message. ``now`` is milliseconds since 1970."""
+    without words, those of the user's newest message. ``now`` is milliseconds since 1970. ``media``: so many bytes of
+    images and files (base64)."""
 
     thread_id: str
     max_tokens: int
     now: int
     words: tuple[str, ...] = ()
     vector: Vector | None = None
+    media: int = 0
 
 
 async def gather(tx: Tx, scope: Scope, engine: Engine, asked: Asked) -> Gathered:
@@ -69,6 +72,8 @@ async def gather(tx: Tx, scope: Scope, engine: Engine, asked: Asked) -> Gathered
     pieces += [of_observations(noted, engine.tokens)] if noted else []
     said = Said(thread, loaded, window, cursor)
     made = placed(thread_id, policy, note, pieces, said, room, max_tokens, engine.tokens)
+    if asked.media:
+        made = replace(made, window=await filled(tx, scope, thread, made.window, asked.media))
     if not made.left_out.summary_tokens:
         return made
     told = await summaries.newest(tx, scope, thread.thread_uid, before=made.left_out.before)

@@ -92,7 +92,8 @@ def _image(part: Json) -> Json | None:
         kind = image_type(part)
         url = f"data:{kind};base64,{part['data']}" if kind else None
     else:
-        url = part["url"] if part["url"].lower().startswith(("https://", "http://")) else None
+        given = part.get("url", "")
+        url = given if given.lower().startswith(("https://", "http://")) else None
     return {"type": "image_url", "image_url": {"url": url}} if url else None
 
 

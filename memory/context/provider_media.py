@@ -59,7 +59,12 @@ def media_note(part: Json) -> str:
     """An image or a file as a line of text: what kind of thing it is, and its name or its URL."""
     named = quoted_line(part.get("file_name") or part.get("url", ""))
     shown = named if len(named) <= _NOTE_CHARS else f"{named[:_NOTE_CHARS]}…"
-    return f"[{part['type']}: {shown}]" if shown else f"[{part['type']}]"
+    told = [shown] if shown else []
+    if "part" in part:
+        told += [quoted_line(_stated(part, "mime_type") or _stated(part, "content_type"))[:_NOTE_CHARS]]
+        told += [f"{part['bytes']:,} bytes, sha256 {part['sha256']}"] if "sha256" in part else []
+        told += [f"get_messages(part='{part['part']}') gives it"]
+    return f"[{part['type']}: {', '.join(filter(None, told))}]" if told else f"[{part['type']}]"
 
 
 def _stated(part: Json, key: str) -> str:

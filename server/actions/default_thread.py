@@ -1,10 +1,12 @@
 """What an answer says of a thread that nothing named: which it is, how to choose another and, where nobody wrote to it
 yet, which conversation of the same client it may be meant to go on with."""
 
+from dataclasses import replace
 from typing import Any
 
 from layerlore.memory.ages import MINUTE_MS, minutes_ago
 from layerlore.memory.quoting import escaped
+from layerlore.server.actions.answers import Answer
 from layerlore.server.actions.call import Call
 from layerlore.server.caller import UNKNOWN_CLIENT
 from layerlore.storage import recent_threads
@@ -31,6 +33,8 @@ class DefaultThreads:
         if not thread:
             return answer
         hint = await self._hint(call, thread)
+        if isinstance(answer, Answer):
+            return replace(answer, structure=await self.told(call, answer.structure))
         if isinstance(answer, dict):
             told = f"default thread{', nothing is kept in it yet' if hint else ''}; {hint or _CHOOSE}"
             return {"thread_id": thread, **answer, "note": told}

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from layerlore.memory import adding, deleting, reading
 from layerlore.memory.reading import Detail, PageRequest, checked_roles
+from layerlore.server.actions.answers import Answer
 from layerlore.server.actions.call import Call
 from layerlore.storage.deletions import Which
 from layerlore.storage.errors import InvalidInput
@@ -30,7 +31,8 @@ async def get_messages(
     roles: Sequence[str],
     detail: Detail,
     max_tokens: int | None,
-) -> Json:
+    part: str,
+) -> Json | Answer:
     for name, value, least in (
         ("offset", offset, 0),
         ("before", before, 0),
@@ -39,6 +41,14 @@ async def get_messages(
     ):
         if value is not None and not least <= value <= _LARGEST:
             raise InvalidInput(f"{name}: {least} to {_LARGEST} are allowed")
+    if part:
+        if call.given & {"offset", "before", "after", "max_tokens"} or roles:
+            raise InvalidInput(
+                "part: names a place in one message; leave offset, before, after, roles and max_tokens out"
+            )
+        thread = call.thread(thread_id, reads=True)
+        shown, media = await reading.get_part(call.engine, call.scope, thread, part)
+        return Answer(shown, media, thread) if media else shown
     asked = PageRequest(limit, offset, before, after, checked_roles(roles), detail, max_tokens)
     return await reading.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
 

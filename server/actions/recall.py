@@ -7,11 +7,15 @@ from typing import Literal
 from layerlore.memory import recall, recall_text
 from layerlore.memory.acceptance import check_text, parse_time
 from layerlore.memory.ages import DAY_MS
+from layerlore.memory.pages import room, sent_bytes
 from layerlore.memory.reading import Detail, checked_roles
 from layerlore.memory.recall import RecallRequest
 from layerlore.server.actions.call import Call
 from layerlore.storage.records import Json
 from layerlore.storage.search import KINDS, Kind
+from layerlore.storage.statements import to_json
+
+_FEWEST_TOKENS = 100
 
 
 async def recall_memory(
@@ -44,9 +48,18 @@ async def recall_memory(
     found = await recall.recall(call.engine, call.scope, asked)
     now, counter = call.engine.now(), call.engine.tokens
     show = recall_text.as_json if format == "json" else recall_text.as_text
-    if detail == "low":
-        return show(found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
-    return await asyncio.to_thread(show, found, counter, now=now, detail=detail, max_tokens=max_tokens, explain=explain)
+    most = room(call.engine.limits.answer_bytes)
+
+    def told() -> str | Json:
+        tokens = max_tokens
+        while True:
+            shown: str | Json = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            size = sent_bytes(to_json(shown))
+            if size <= most or tokens <= _FEWEST_TOKENS:
+                return shown
+            tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
+
+    return told() if detail == "low" else await asyncio.to_thread(told)
 
 
 def last_moment(text: str) -> int:

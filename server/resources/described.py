@@ -45,7 +45,12 @@ KINDS: Mapping[Kind, Description] = {
         "profile", "User profile", "What this agent remembers about the user.", MARKDOWN, _BOTH, 0.9
     ),
     "threads": Description(
-        "threads", "Conversations", "The newest 100 conversations, with titles and counts.", JSON, _BOTH, 0.4
+        "threads",
+        "Conversations",
+        "The newest conversations, at most 100, with titles and counts; ?cursor= goes on.",
+        JSON,
+        _BOTH,
+        0.4,
     ),
     "status": Description(
         "status",
@@ -67,7 +72,7 @@ KINDS: Mapping[Kind, Description] = {
     "messages": Description(
         "messages",
         "Messages",
-        "The newest messages of a conversation: limit of them (50, at most 200), those before a seq.",
+        "The newest messages of a conversation: limit of them (50, at most 200), those before a seq; or one part of one.",
         JSON,
         _BOTH,
         0.5,
@@ -75,7 +80,7 @@ KINDS: Mapping[Kind, Description] = {
     "observations": Description(
         "observations",
         "Observations",
-        "Notes on the earlier part of a conversation, oldest first, and what it is at.",
+        "Notes on the earlier part of a conversation, oldest first, and what it is at; before goes on with older ones.",
         JSON,
         _BOTH,
         0.6,

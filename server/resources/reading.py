@@ -1,13 +1,14 @@
 """resources/read: runs the tool (or, where none serves, the action) that a resource is a view of."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
 from mcp.server.context import ServerRequestContext
-from mcp.types import ReadResourceRequestParams, ReadResourceResult, TextResourceContents
+from mcp.types import ReadResourceRequestParams, ReadResourceResult
 
 from layerlore.server.acting import act, act_beside
+from layerlore.server.actions.answers import Answer
+from layerlore.server.answering import resource_contents
 from layerlore.server.memory_uri import Address, Kind, address_of
 from layerlore.server.process import Process
 from layerlore.server.resources.described import KINDS
@@ -31,20 +32,19 @@ async def read_resource(
     if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
         raise InvalidInput("memory is switched off (memory = off); only memory://status can be read")
     answer = await _answer(ctx, address)
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-    content = TextResourceContents(uri=uri, mime_type=KINDS[address.kind].mime_type, text=text)
-    return ReadResourceResult(contents=[content])
+    most = ctx.lifespan_context.settings.limits.answer_bytes
+    return ReadResourceResult(contents=resource_contents(uri, KINDS[address.kind].mime_type, answer, most))
 
 
-async def _answer(ctx: ServerRequestContext[Process, Any], address: Address) -> str | Json:
+async def _answer(ctx: ServerRequestContext[Process, Any], address: Address) -> str | Json | Answer:
     if address.kind == "observations":
         # No tool gives them by themselves: a model finds them in its context.
-        observed: Json = await act_beside(ctx, "observations_of", {"thread_id": address.thread_id})
+        observed: Json = await act_beside(ctx, "observations_of", {"thread_id": address.thread_id, **address.query})
         return observed
     tool, arguments = _call(address)
-    answer: str | Json = await act(ctx, tool, arguments)
+    answer: str | Json | Answer = await act(ctx, tool, arguments)
     rows = _ROWS.get(address.kind)
-    if rows is None or isinstance(answer, str):
+    if rows is None or isinstance(answer, str | Answer):
         return answer
     nothing = {"thread_id": address.thread_id, "messages": 0, "tokens": 0}
     return cast(Json, next(iter(answer[rows]), nothing))
@@ -57,7 +57,7 @@ def _call(address: Address) -> tuple[str, Json]:
         case "profile":
             return "get_working_memory", {"scope": "resource"}
         case "threads":
-            return "list_threads", {"limit": _MOST_LISTED}
+            return "list_threads", {**address.query, "limit": _MOST_LISTED}
         case "status":
             return "memory_status", {}
         case "recall":
@@ -71,7 +71,7 @@ def _call(address: Address) -> tuple[str, Json]:
         case "plan":
             return "plan", {"action": "review", "format": "json", **thread}
         case "runs":
-            return "list_runs", {**thread, "limit": _MOST_LISTED}
+            return "list_runs", {**thread, **address.query, "limit": _MOST_LISTED}
         case "events":
             return "list_events", {**thread, **address.query}
         case "run":

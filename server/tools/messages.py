@@ -60,6 +60,7 @@ class Next(TypedDict):
     before: NotRequired[int]
     after: NotRequired[int]
     offset: NotRequired[int]
+    part: NotRequired[str]
 
 
 class MessagePage(TypedDict):
@@ -97,9 +98,10 @@ def get_messages(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     detail: Literal["high", "low"] = "high",
     max_tokens: int | None = None,
+    part: str = "",
 ) -> MessagePage:
-    """Read a conversation in chronological order: the newest messages; with offset, from the oldest on; with before
-    or after, relative to a seq. `next` continues. detail=low gives short lines."""
+    """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
+    `next` continues. Media are notes; part gives one."""
 
 
 def delete_messages(

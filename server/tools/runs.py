@@ -105,6 +105,7 @@ class RunRow(TypedDict):
     pending_tool_calls: NotRequired[Stored[Answered]]
     resumed: NotRequired[list[Resumption]]
     output: NotRequired[Stored[Answered]]
+    cut: NotRequired[str]
 
 
 class RunPage(TypedDict):

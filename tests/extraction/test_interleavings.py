@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from layerlore.memory.observing import ObservationRules
-from layerlore.storage import messages
+from layerlore.storage import message_pages
 from layerlore.storage.records import ROLES
 from layerlore.storage.sqlite_database import SqliteDatabase
 from layerlore.storage.transaction import Database
@@ -121,7 +121,7 @@ class Interleaving:
         await self.check()
         thread = await self.talk.found()
         there = await self.talk.engine.database.read(
-            messages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
+            message_pages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
         )
         for statuses, cursor in ((("active",), thread.observed_seq), (("active", "buffered"), thread.buffered_seq)):
             texts = " ".join(await self.talk.texts(*statuses))

@@ -20,7 +20,7 @@ from layerlore.memory.redacting import Redacted, redact
 from layerlore.memory.said import said
 from layerlore.memory.search_text import words
 from layerlore.memory.vector_writing import VectorWriter
-from layerlore.storage import entries, installation, jobs, journal, messages, places, redacting, search, threads
+from layerlore.storage import entries, installation, jobs, journal, message_pages, places, redacting, search, threads
 from layerlore.storage.journal import Wanted
 from layerlore.storage.records import ROLES, Json, Message, Origin, Scope, Tenant
 from layerlore.storage.redacting import Change
@@ -68,7 +68,7 @@ async def is_searched(memory: Memory, secret: str) -> bool:
 
 
 async def told(memory: Memory, thread: str = "main", scope: Scope = ANA) -> list[Message]:
-    page = await memory.engine.database.read(messages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
+    page = await memory.engine.database.read(message_pages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
     return page.messages
 
 

@@ -127,7 +127,7 @@ def test_an_unknown_resource_of_a_thread_is_told_the_nearest() -> None:
         ("memory://threads/a?limit=1", "unknown query 'limit'; this resource takes no query"),
         (
             "memory://threads/a/messages?limits=1",
-            "unknown query 'limits'; allowed: limit, before; did you mean 'limit'?",
+            "unknown query 'limits'; allowed: limit, before, part; did you mean 'limit'?",
         ),
         ("memory://threads/a/events?limit=1", "unknown query 'limit'; allowed: after"),
         ("memory://threads/a/messages?limit=1&limit=2", "limit: comes twice; once is allowed"),

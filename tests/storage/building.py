@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.storage import deletions, messages, search, search_rows
+from layerlore.storage import deletions, message_pages, messages, search, search_rows
 from layerlore.storage.deletions import Deleted, Which
 from layerlore.storage.messages import Appended
 from layerlore.storage.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
@@ -106,7 +106,7 @@ async def say(
 
 async def everything(database: Database, thread_id: str, scope: Scope = ANA) -> list[Message]:
     """All visible messages of a thread, oldest first."""
-    page = await database.read(messages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
+    page = await database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
     return page.messages
 
 

@@ -22,6 +22,7 @@ from layerlore.storage import (
     job_setbacks,
     jobs,
     journal,
+    message_pages,
     messages,
     orphans,
     plans,
@@ -175,7 +176,10 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "messages.page": lambda tx, who: messages.page(tx, who, "main", roles=ROLES, limit=9),
+        "message_pages.page": lambda tx, who: message_pages.page(tx, who, "main", roles=ROLES, limit=9),
+        "message_pages.fill": lambda tx, who: message_pages.fill(
+            tx, who, "main", message_pages.Light, roles=ROLES, limit=9
+        ),
         **derivation_calls(known.thread_uid, known.deletion_uid),
         **document_calls(known.thread_uid),
         **entry_calls(known.thread_uid),
@@ -183,7 +187,8 @@ def calls(known: Known) -> dict[str, Call]:
         **erasing_calls(known.thread_uid),
         **redacting_calls(known.thread_uid),
         "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
-        "messages.neighbours": lambda tx, who: messages.neighbours(
+        "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
+        "windows.neighbours": lambda tx, who: windows.neighbours(
             tx, who, known.thread_uid, "main", 2, before=9, after=9
         ),
         "plans.change": lambda tx, who: _plan(tx, who, known.thread_uid, {"goal": "new"}),
@@ -313,6 +318,13 @@ async def _queued(tx: Tx, scope: Scope, thread: Thread) -> None:
         assert claim is not None
         if kind == "title":
             await jobs.fail(tx, claim, error="no", retry_at=NOW, dead=True, now=NOW)
+
+
+async def _whole(tx: Tx, who: Scope, thread_uid: str) -> list[int]:
+    found: list[int] = []
+    thread = Thread(thread_uid, "main", None)
+    await windows.whole(tx, who, thread, [1, 2], lambda message: found.append(message.seq) is None)
+    return found
 
 
 def _plan(tx: Tx, who: Scope, new_uid: str, made: Json) -> Awaitable[Any]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import messages
+from layerlore.storage import message_pages, windows
 from layerlore.storage.errors import NotFound
-from layerlore.storage.messages import Page
+from layerlore.storage.message_pages import Page
 from layerlore.storage.records import ROLES, Role, Scope
 from layerlore.storage.transaction import Database
 
@@ -26,7 +26,7 @@ async def page(
     after: int | None = None,
 ) -> Page:
     return await database.read(
-        messages.page, scope, "main", roles=roles, limit=limit, offset=offset, before=before, after=after
+        message_pages.page, scope, "main", roles=roles, limit=limit, offset=offset, before=before, after=after
     )
 
 
@@ -109,7 +109,7 @@ async def test_pages_cover_a_thread_exactly_once_in_both_directions(
 
 async def test_neighbours_are_the_visible_ones_on_each_side(ten: Database) -> None:
     thread = (await page(ten)).thread
-    around = messages.neighbours
+    around = windows.neighbours
     earlier, later = await ten.read(around, ANA, thread.thread_uid, "main", 5, before=2, after=1)
     assert ([m.seq for m in earlier], [m.seq for m in later]) == ([2, 3], [6])
     earlier, later = await ten.read(around, ANA, thread.thread_uid, "main", 1, before=2, after=0)

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from layerlore.storage import messages, postgres_database, threads
+from layerlore.storage import message_pages, postgres_database, threads
 from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.postgres_database import PostgresDatabase
 from layerlore.storage.records import Scope
@@ -69,10 +69,10 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
     async def look(tx: Tx, scope: Scope) -> int:
         nonlocal runs
         runs += 1
-        before = len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        before = len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
         if runs == 1:
             await onlooker.fetch(TERMINATE, 100, 10_000)
-        return before + len((await messages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        return before + len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
 
     assert await postgres.read(look, ANA) == 2
     assert runs == 2

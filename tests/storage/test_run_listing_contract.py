@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.pages import PAGE_BYTES
+from layerlore.memory.limits import Limits
 from layerlore.storage import run_listing, runs
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.transaction import Database
@@ -141,14 +141,14 @@ async def test_pages_together_are_the_list_whatever_comes_meanwhile(
 
 async def test_a_page_ends_where_it_would_be_too_large_and_the_next_goes_on(database: Database) -> None:
     found = Runs(database)
-    for number in range(25):
+    for number in range(40):
         await found.suspend(f"r{number:02}", 0, reason="x" * 16_000)
         found.clock.now += 1
-    first = await found.page()
-    assert len(first["runs"]) == PAGE_BYTES // 16_200
-    rest = await found.page(cursor=first["next_cursor"])
+    first = await found.page(limit=100)
+    assert len(first["runs"]) == Limits().answer_bytes // (2 * 16_300)
+    rest = await found.page(limit=100, cursor=first["next_cursor"])
     names = [row["run_id"] for row in (*first["runs"], *rest["runs"])]
-    assert names == [f"r{number:02}" for number in reversed(range(25))]
+    assert names == [f"r{number:02}" for number in reversed(range(40))]
     assert "next_cursor" not in rest
 
 

@@ -6,7 +6,7 @@ import random
 import asyncpg
 import pytest
 
-from layerlore.storage import messages, threads
+from layerlore.storage import message_pages, messages, threads
 from layerlore.storage.errors import NotFound
 from layerlore.storage.postgres_database import PostgresDatabase
 from layerlore.storage.records import ROLES, Scope
@@ -94,13 +94,13 @@ async def test_a_read_sees_one_state_while_others_write(database: Database) -> N
     loop = asyncio.get_running_loop()
 
     async def look_twice(tx: Tx, scope: Scope) -> tuple[int, int, int]:
-        before = (await messages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        before = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         meanwhile = say(database, "main", draft())
         if tx.dialect == "sqlite":  # the function runs in a reader's thread
             stored = asyncio.run_coroutine_threadsafe(meanwhile, loop).result(timeout=20)
         else:
             stored = await meanwhile
-        after = (await messages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        after = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         return before, after, stored.thread.message_count
 
     assert await database.read(look_twice, ANA) == (1, 1, 2)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.storage import idempotency, messages, threads
+from layerlore.storage import idempotency, message_pages, threads
 from layerlore.storage.idempotency import Request
 from layerlore.storage.records import ROLES, Draft, Indexed, Json, Scope
 from layerlore.storage.threads import Description
@@ -74,5 +74,5 @@ async def test_titles_keys_and_answers_come_back_the_same(
 async def test_whole_numbers_of_time_keep_every_digit(database: Database, number: int) -> None:
     sent = Draft("a", "user", None, [], {}, number, 1, "o200k_base", Indexed((), 0))
     await say(database, "main", sent)
-    (kept,) = (await database.read(messages.page, ANA, "main", roles=ROLES, limit=1)).messages
+    (kept,) = (await database.read(message_pages.page, ANA, "main", roles=ROLES, limit=1)).messages
     assert kept.said_at == number

@@ -11,7 +11,7 @@ from mcp.client.session import DEFAULT_CLIENT_INFO
 from mcp.types import ToolAnnotations
 
 from layerlore.memory.events import SERVER_EVENTS
-from layerlore.memory.pages import PAGE_BYTES
+from layerlore.memory.limits import Limits
 from layerlore.memory.step_shapes import AGENT_EVENTS
 from layerlore.server.toolsets import DECLARATIONS
 
@@ -232,7 +232,7 @@ async def test_a_page_of_large_events_ends_early(tools: Tools) -> None:
     large = {"type": "TurnEnd", "payload": {"text": "x" * 60_000}}
     await tools("record_steps", steps=[large] * 9, thread_id="main")
     page = await log(tools, thread_id="main")
-    assert (len(page["events"]), page["next"], page["more"]) == (PAGE_BYTES // 60_200, 4, True)
+    assert (len(page["events"]), page["next"], page["more"]) == (Limits().answer_bytes // (2 * 60_200), 8, True)
     seqs = [event["seq"] for event in page["events"]]
     while page["more"]:
         page = await log(tools, thread_id="main", after=page["next"])

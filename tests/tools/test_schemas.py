@@ -103,6 +103,7 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
                 "thread_id": "",
                 "roles": [],
                 "detail": "high",
+                "part": "",
             },
         ),
         (

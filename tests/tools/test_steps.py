@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.pages import PAGE_BYTES
+from layerlore.memory.limits import Limits
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 from .test_limits import nested
@@ -249,12 +249,12 @@ async def test_a_page_goes_on_with_its_cursor_until_there_is_no_more(tools: Tool
 
 async def test_a_page_of_large_steps_ends_early(tools: Tools) -> None:
     content = "x" * (STEP - 100)
-    for _ in range(2):
+    for _ in range(3):
         await record(tools, *[said(content)] * 4)
     page = await tools("list_steps", thread_id="main", limit=200)
-    assert len(page["steps"]) == PAGE_BYTES // STEP
+    assert len(page["steps"]) == Limits().answer_bytes // (2 * STEP) - 1
     rest = await tools("list_steps", thread_id="main", limit=200, cursor=page["next_cursor"])
-    assert [step["seq"] for step in page["steps"] + rest["steps"]] == list(range(1, 9))
+    assert [step["seq"] for step in page["steps"] + rest["steps"]] == list(range(1, 13))
     assert "next_cursor" not in rest
 
 

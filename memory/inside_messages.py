@@ -1,0 +1,90 @@
+"""What stands inside a message that is too large for one answer: its parts from a place on, as much as fits."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layerlore.memory.acceptance import shown
+from layerlore.memory.pages import sent_bytes
+from layerlore.storage.errors import InvalidInput
+from layerlore.storage.records import Json
+from layerlore.storage.statements import to_json
+
+_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
+# Less than this is not begun at the end of an answer that holds something already.
+_LEAST_BYTES = 4 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``SEQ.PART`` or ``SEQ.PART.INNER``: one image or file. ``SEQ.PART~CHAR``: what is said from there on."""
+
+    seq: int
+    part: int
+    inner: int | None = None
+    char: int | None = None
+
+    @property
+    def named(self) -> str:
+        return f"{self.seq}.{self.part}" + ("" if self.inner is None else f".{self.inner}")
+
+
+def place_of(text: str) -> Place:
+    """Raises InvalidInput for a text that is no place."""
+    match = _PLACE.fullmatch(text)
+    if match is None:
+        raise unknown(text)
+    seq, part, inner, char = (None if group is None else int(group) for group in match.groups())
+    assert seq is not None
+    assert part is not None
+    return Place(seq, part, inner, char)
+
+
+def unknown(text: str) -> InvalidInput:
+    return InvalidInput(f"part: there is nothing at {shown(text)}; give a `part` as an answer of get_messages has it")
+
+
+def parts_from(parts: Sequence[Json], seq: int, part: int, char: int, most: int) -> tuple[list[Json], str]:
+    """The parts from a place on that have at most so many bytes in an answer, and the place where they go on, "" at the
+    end. The last one may be cut: a text in its text, any other part in its JSON, which then stands under ``json``.
+
+    Raises InvalidInput for a place that is beyond the end."""
+    found: list[Json] = []
+    left = most
+    for at in range(part, len(parts)):
+        begin = char if at == part else 0
+        if begin > len(_text(parts[at])):
+            break
+        rest = _piece(parts[at], begin) if begin else parts[at]
+        size = sent_bytes(to_json(rest))
+        if size <= left:
+            found.append(rest)
+            left -= size
+            continue
+        if found and left < _LEAST_BYTES:
+            return found, f"{seq}.{at}~{begin}"
+        end = _end(parts[at], begin, left)
+        return [*found, _piece(parts[at], begin, end)], f"{seq}.{at}~{end}"
+    if not found and (part or char):
+        raise unknown(f"{seq}.{part}~{char}")
+    return found, ""
+
+
+def _text(part: Json) -> str:
+    return str(part["text"]) if part["type"] == "text" else to_json(part)
+
+
+def _piece(part: Json, begin: int, end: int | None = None) -> Json:
+    return {"type": part["type"], "text" if part["type"] == "text" else "json": _text(part)[begin:end]}
+
+
+def _end(part: Json, begin: int, most: int) -> int:
+    """How far a piece of a part may go that has so many bytes in an answer; at least one character."""
+    fits, over = begin + 1, min(len(_text(part)), begin + most // 2) + 1
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if sent_bytes(to_json(_piece(part, begin, middle))) <= most:
+            fits = middle
+        else:
+            over = middle
+    return fits
