@@ -10,6 +10,7 @@ from layerlore.memory.deleting import delete_thread
 from layerlore.memory.observed import observed
 from layerlore.memory.observing import ObservationRules
 from layerlore.storage import events
+from layerlore.storage.records import Json
 from layerlore.storage.transaction import Database
 
 from .talking import KINDS, SENT, SMALL, Talk, given, note, noting, words
@@ -123,6 +124,18 @@ async def test_a_degenerate_answer_is_refused_and_nothing_is_stored(database: Da
     assert [each[:16] for each in await talk.work(most=1)] == ["observe refused:"]
     assert await talk.rows("buffered", "active") == []
     assert (await talk.found()).buffered_seq == 0
+
+
+@pytest.mark.parametrize("share", [0.8, 1.4])
+async def test_notes_may_be_as_long_as_what_they_tell_and_no_longer(database: Database, share: float) -> None:
+    talk = Talk.on(database, ObservationRules(message_tokens=5000, reflect_tokens=100_000))
+    await talk.say(*(words(f"m{n}", 250) for n in range(5)))
+    tokens, notes = talk.engine.tokens, list[Json]()
+    while sum(tokens.text(each["text"]) + 12 for each in notes) < share * (await talk.found()).token_count:
+        notes.append(note(" ".join(f"fact{len(notes)}x{each}" for each in range(20)), 1, 5))
+    talk.chat = ScriptedChat(observe=noting(*notes))
+    (done,) = await talk.work(most=1)
+    assert done == "observe" if share < 1 else "more than the messages have" in done, done
 
 
 async def test_a_message_longer_than_one_call_is_noted_in_pieces(database: Database) -> None:

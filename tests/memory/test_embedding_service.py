@@ -15,6 +15,7 @@ from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.embedding.service import CACHED_QUERIES, SLICE_CHARACTERS, Embedding
 from layerlore.memory.embedding.use import UseEmbedder
 from layerlore.memory.embedding.worker import Stopped, Worker
+from layerlore.storage.records import Scope
 
 pytestmark = pytest.mark.anyio
 PATIENCE = 20.0  # seconds for what happens at once on an idle machine
@@ -107,6 +108,19 @@ async def test_a_query_gets_its_vector_and_the_next_time_from_memory(service: Em
     assert model.seen == [["abcd"]]
     model.name = "another"
     assert (await service.query("abcd"))[0] is not found
+
+
+async def test_what_a_query_said_is_forgotten_with_any_scope(service: Embedding, model: Model) -> None:
+    """A query does not say whose it was: so all of them are forgotten when somebody is."""
+    ana, ben = Scope("acme", "bot", "ana"), Scope("acme", "bot", "ben")
+    service.refused = {ana: {1}, ben: {2}}
+    for _ in range(2):
+        await service.query("abcd")
+    assert model.seen == [["abcd"]]
+    service.forget(ana)
+    await service.query("abcd")
+    assert model.seen == [["abcd"], ["abcd"]]
+    assert service.refused == {ben: {2}}
 
 
 async def test_only_the_newest_queries_are_remembered(service: Embedding, model: Model) -> None:

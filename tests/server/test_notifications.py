@@ -306,6 +306,19 @@ async def test_the_same_news_waits_once_for_a_client(inbox: Inbox) -> None:
         tasks.cancel_scope.cancel()
 
 
+async def test_news_that_waits_is_not_told_to_who_has_unsubscribed_meanwhile(inbox: Inbox) -> None:
+    hub = NotificationHub()
+    mcp = build(hub, deliver=False)
+    async with Client(mcp, mode="legacy", message_handler=inbox) as client, anyio.create_task_group() as tasks:
+        await client.subscribe_resource(MINE)
+        await hub.bus.publish(ResourceUpdated(uri=MINE))
+        await client.unsubscribe_resource(MINE)
+        await hub.bus.publish(ToolsListChanged())
+        tasks.start_soon(hub.run)
+        assert await inbox.next() == ("notifications/tools/list_changed", "")
+        tasks.cancel_scope.cancel()
+
+
 class Mute:
     """A handshake client that sends and, after its subscription is confirmed, never reads again."""
 

@@ -11,9 +11,11 @@ import pytest
 from mcp import Client, MCPError
 
 from layerlore.server.access.amounts import bytes_of, rows_of
-from layerlore.server.access.throttle import MOST_WAITING
+from layerlore.server.access.throttle import MOST_WAITING, Throttle
 from layerlore.server.access.too_much import TOO_MUCH
+from layerlore.server.building import build_server
 from layerlore.server.rate_settings import RateSettings
+from layerlore.server.sdk_private import add_middleware
 
 from .gated_server import PATIENCE, answer, refused, settings_in
 from .limited_server import Callers, Held, Stopped, limited_in_memory, only
@@ -293,6 +295,20 @@ async def test_a_cancelled_call_gives_its_turn_back(tmp_path: Path) -> None:
                 result = await limited.client.call_tool("memory_status", {})
                 if not result.is_error:
                     break
+
+
+async def test_nothing_is_kept_of_whose_calls_have_ended(tmp_path: Path) -> None:
+    """Of each that comes, up to two others go that are idle: the accounts do not add up."""
+    callers, clock, server = Callers(), Stopped(), build_server(settings_in(tmp_path))
+    throttle = Throttle(only(principal_calls_per_second=9, tenant_calls_per_second=9), callers, (), clock=clock)
+    add_middleware(server, throttle)
+    async with Client(server) as client:
+        for number in range(20):
+            callers.become(name=f"key:{number}", tenant=f"tenant-{number}")
+            await answer(client, "memory_status")
+            clock.now += 10
+    for accounts in (throttle._principals, throttle._tenants):
+        assert len(accounts) <= 2
 
 
 async def test_connecting_counts_too(tmp_path: Path) -> None:

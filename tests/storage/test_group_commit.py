@@ -81,6 +81,14 @@ async def test_no_more_than_64_share_a_transaction(
     assert statements.count("COMMIT") == 3
 
 
+async def test_those_that_found_no_room_in_a_group_come_before_those_that_came_later(
+    sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 wait at once: more than one group takes, of which each time the first alone has the time to run."""
+    monkeypatch.setattr("layerlore.storage.group_commit.GROUP_SECONDS", 0.0)
+    assert await at_once(sqlite, *(appending("main") for _ in range(100))) == list(range(1, 101))
+
+
 async def test_nobody_is_answered_before_the_commit(sqlite: SqliteDatabase) -> None:
     """The committed messages are there for a connection that shares nothing with the writer."""
     for n in range(1, 20):

@@ -153,3 +153,18 @@ async def test_a_restored_result_waits_for_its_call_that_another_delete_hid(data
     await restore(database, caller.deletion_uid)
     assert await everything(database, "main") == before
     assert await having(database, "quokka") == before[2:]
+
+
+async def test_what_a_restore_hides_counts_no_more_among_what_waits_to_be_observed(database: Database) -> None:
+    """The result came after its call was deleted: the next look at halves, that of the restore, hides it."""
+    await say(database, "main", draft("hi", id="u"), draft(id="a", role="assistant", parts=[tool_call("c1")]))
+    first = await drop(database, "main", "ids", ["u"])
+    await drop(database, "main", "ids", ["a"])
+    await say(database, "main", draft(id="t", role="tool", parts=[tool_result("c1", "quokka")]))
+    assert [message.id for message in await everything(database, "main")] == ["t"]
+    await restore(database, first.deletion_uid)
+    shown = await everything(database, "main")
+    assert [message.id for message in shown] == ["u"]
+    thread = await database.read(threads.find, ANA, "main")
+    assert (thread.message_count, thread.token_count) == (1, shown[0].tokens)
+    assert thread.raw_tokens == shown[0].tokens
