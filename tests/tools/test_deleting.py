@@ -90,7 +90,9 @@ async def test_all_wants_the_thread_named_and_leaves_it_empty(connect: Connect) 
 async def test_which_has_no_default(tools: Tools) -> None:
     await tools.add("main", *TURNS)
     assert "which" in await tools.refused("delete_messages", thread_id="main")
-    assert "'last_turn', 'all' or 'ids'" in await tools.refused("delete_messages", which="some", thread_id="main")
+    assert "'last_turn', 'all', 'ids' or 'undo'" in await tools.refused(
+        "delete_messages", which="some", thread_id="main"
+    )
     assert "ids" in await tools.refused("delete_messages", which="ids", thread_id="main")
     assert "ids" in await tools.refused("delete_messages", which="last_turn", ids=["u1"], thread_id="main")
     assert len(await ids(tools)) == 6
@@ -131,7 +133,8 @@ async def test_a_restored_delete_is_there_and_found_as_before(
         assert await tools.messages("main") == before
         assert await tools.found("Miso", neighbours=False) == ["my cat is called Miso"]
         assert any("drizzle]" in text for text in await tools.found("drizzle", neighbours=False))
-    assert await tools("memory_status") == status
+    # Jobs come due meanwhile: how soon is the clock's.
+    assert {**await tools("memory_status"), "jobs": ...} == {**status, "jobs": ...}
 
 
 async def test_an_id_that_can_still_be_restored_cannot_be_used_again(
