@@ -133,7 +133,9 @@ def is_secret(value: str, named: Meaning, writing: Writing) -> bool:
         return False
     if strength == Strength.WORD:
         # A lone word: in what programs show to people a password is "Passwort", "required", "too short".
-        return value.isascii() and (writing == "setting" or (value.islower() and len(value) >= 8))
+        # Nor is it the name of another field.
+        shown = value.isascii() and value.islower() and len(value) >= 8 and meaning(value) is None
+        return shown or (writing == "setting" and value.isascii())
     return True
 
 
@@ -168,7 +170,7 @@ _ELSEWHERE = re.compile(
 )
 _MEASURED = re.compile(
     r"[-+]?[\d.,:/_ ]+(?:[a-zA-Z%]{1,4})?|v?\d+(?:\.\d+)+[\w.+-]*|\d{4}-\d\d-\d\d[T\d:.+Z-]*|0x[0-9a-fA-F]{1,8}"
-    r"|[a-z]{1,3}\d{1,3}"
+    r"|[a-z]{1,2}\d{1,3}"
 )
 # Words and small numbers, as names of things are made of: "tcp_v4_only.2", "velvet-maple-1234".
 _WORDY = re.compile(r"[A-Za-z]{2,15}\d{0,4}(?:[_./:-](?:[A-Za-z]{1,15}\d{0,4}|\d{1,4}))*")

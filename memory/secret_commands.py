@@ -4,7 +4,7 @@ and those that are written in a form of their own, such as a line of ``.pgpass``
 from layerlore.memory.named_secrets import Strength, strength_of
 from layerlore.memory.secret_contexts import ContextPattern, Match, context
 
-_VALUE = r"[\"']?(?P<secret>(?<=\")[^\"\n]{1,256}(?=\")|(?<=')[^'\n]{1,256}(?=')|[^\s\"'<>|;&-][^\s\"'|;&]{2,256})"
+_VALUE = r"[\"']?(?P<secret>(?<=\")[^\"\n]{1,256}(?=\")|(?<=')[^'\n]{1,256}(?=')|[^\s\"'`<>|;&-][^\s\"'`|;&]{2,256})"
 _REST = r"[^\n|;&]{0,200}?"
 
 
@@ -18,6 +18,11 @@ def _is_mixed(match: Match) -> bool:
 
 def _is_random(match: Match) -> bool:
     return strength_of(match["secret"]) == Strength.RANDOM
+
+
+def _is_of_a_user(match: Match) -> bool:
+    before = match.string[max(0, match.start() - 200) : match.start()].lower()
+    return _is_value(match) and ("user" in before or "grant" in before)
 
 
 def _command(names: str, flags: str, flag: str) -> ContextPattern:
@@ -61,7 +66,7 @@ COMMANDS: tuple[ContextPattern, ...] = (
         "assigned-secret",
         "identified",
         r"(?i:\bidentified\s+(?:with\s+[\w'\"]{1,64}\s+)?(?:by|as)(?:\s+password)?)\s+(?P<quote>[\"'])(?P<secret>[^\"'\n]{1,256})(?P=quote)",
-        _is_value,
+        _is_of_a_user,
     ),
     context(
         "assigned-secret",

@@ -40,7 +40,7 @@ _TIES: tuple[tuple[str, str], ...] = (
     (
         "told",
         r"[\"'`*]{0,2}(?: (?:for|of|to|von|für) [\w@.-]{1,24}(?: [\w@.-]{1,24})?)?"
-        r"(?: (?:is|was|ist|lautet|es|est|será)(?: now| set to)?:?|:) {1,3}|是",
+        r"(?: (?:is|was|to|ist|lautet|es|est|será)(?: now| set to)?:?|:) {1,3}|是",
     ),
     ("cell", r"[ \t]{0,9}\|[ \t]{0,9}"),
     ("spaced", r"(?:\\\\n)?[ \t]{1,4}(?:(?i:BY|WITH [\w]{4,40} BY) )?(?=\\{0,7}[\"'][^\s\"']|\S{0,40}?[0-9])"),
@@ -115,7 +115,8 @@ def _value_of(text: str, start: int, end: int) -> Found | None:
     for kind, tie in _ties():
         tied = tie.match(text, first + len(name))
         if tied is not None and not (text[first - 1 : first] == ":" and ":" in tied[0]):
-            found = _judged(text, first, tied.end(), kind, named)
+            is_verb = name.lower() == "pass" and kind in ("told", "spaced")
+            found = _judged(text, first, tied.end(), kind, "secret" if is_verb else named)
             if found is not None or kind == "assigned":
                 return found
     return None
