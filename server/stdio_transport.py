@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 
 from layerlore.server.framing import (
     MAX_LINE_BYTES,
@@ -38,6 +39,12 @@ CANCEL_SECONDS = 1.0
 EXIT_SECONDS = 1.7
 FLUSH_SECONDS = 0.4
 PARENT_POLL_SECONDS = 1.0
+ANSWER_SECONDS = 10.0
+"""How long requests that came before the end of the input may take, unless a signal comes: as long as a write may wait
+for the database. They may have been piped in, by somebody who waits for the answers."""
+
+# Has no answer before the connection ends.
+_LISTEN = "subscriptions/listen"
 
 
 def run_stdio(
@@ -46,6 +53,7 @@ def run_stdio(
     *,
     stop: StopRequest | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    answer_seconds: float = ANSWER_SECONDS,
 ) -> int:
     """Serve one client until it leaves, as `serve_stdio` says, or SIGTERM or SIGINT comes; for the main thread.
 
@@ -54,6 +62,7 @@ def run_stdio(
     Args:
         fds: what `claim_stdio` returned.
         stop: ends the server from inside, with an exit code.
+        answer_seconds: how long what was asked before the input ended may take to be answered.
 
     Returns:
         The exit code: 0, unless `stop` said another.
@@ -62,7 +71,9 @@ def run_stdio(
     deadline = ExitDeadline(stop, EXIT_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.ask())
-    serve = functools.partial(serve_stdio, mcp, *fds, stop=stop, max_line_bytes=max_line_bytes)
+    serve = functools.partial(
+        serve_stdio, mcp, *fds, stop=stop, max_line_bytes=max_line_bytes, answer_seconds=answer_seconds
+    )
     try:
         anyio.run(serve, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
         deadline.served = True
@@ -78,28 +89,39 @@ async def serve_stdio(
     *,
     stop: StopRequest | None = None,
     max_line_bytes: int = MAX_LINE_BYTES,
+    answer_seconds: float = ANSWER_SECONDS,
 ) -> None:
     """Serve one client of either protocol era on two descriptors, which are taken over.
 
-    Enters the server's lifespan, and leaves it when the input ends, nobody reads the output any more, the process
-    that launched this one has died, or `stop` is asked for. Calls in flight are cancelled then; what still runs after
-    a second, the lifespan's clean-up included, is cancelled too.
+    Enters the server's lifespan, and leaves it when the input has ended and what came before is answered, nobody reads
+    the output any more, the process that launched this one has died, or `stop` is asked for. Calls in flight are
+    cancelled then; what still runs after a second, the lifespan's clean-up included, is cancelled too.
 
     Args:
         max_line_bytes: a longer message is skipped and answered with an error.
+        answer_seconds: how long what was asked before the input ended may take to be answered.
 
     Raises:
         Exception: whatever the lifespan raises.
     """
     source, sink = await open_streams(read_fd, write_fd)
     try:
-        await _StdioConnection(mcp, source, sink, stop or StopRequest(), max_line_bytes).serve()
+        connection = _StdioConnection(mcp, source, sink, stop or StopRequest(), max_line_bytes, answer_seconds)
+        await connection.serve()
     finally:
         source.close()
 
 
 class _StdioConnection:
-    def __init__(self, mcp: MCPServer[Any], source: Source, sink: Sink, stop: StopRequest, max_line_bytes: int) -> None:
+    def __init__(
+        self,
+        mcp: MCPServer[Any],
+        source: Source,
+        sink: Sink,
+        stop: StopRequest,
+        max_line_bytes: int,
+        answer_seconds: float,
+    ) -> None:
         self._mcp = mcp
         self._source = source
         self._sink = sink
@@ -112,6 +134,8 @@ class _StdioConnection:
         self._writing = anyio.Lock()
         self._opening = True
         self._all_written = anyio.Event()
+        self._answer_seconds = answer_seconds
+        self._asked = _Asked()
 
     async def serve(self) -> None:
         failure: Exception | None = None
@@ -143,6 +167,8 @@ class _StdioConnection:
                         self._opening = False
                 for line in lines.flush():
                     await self._take(line)
+                with anyio.move_on_after(self._answer_seconds):
+                    await self._asked.answered()
         self._stop.ask()
 
     async def _take(self, line: bytes | TooLong) -> None:
@@ -150,6 +176,7 @@ class _StdioConnection:
         if isinstance(taken, bytes):
             await self._send(taken)
         else:
+            self._asked.came(taken)
             await self._to_server.send(SessionMessage(taken))
 
     async def _write(self) -> None:
@@ -161,6 +188,7 @@ class _StdioConnection:
                     logger.exception("dropped a message to the client that cannot be written as JSON")
                 else:
                     await self._send(line)
+                self._asked.went(reply.message)
         self._all_written.set()
 
     async def _send(self, line: bytes) -> None:
@@ -180,3 +208,34 @@ class _StdioConnection:
         self._reading.cancel()
         await anyio.sleep(CANCEL_SECONDS)
         self._serving.cancel()
+
+
+class _Asked:
+    """The requests that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._open: set[RequestId] = set()
+        self._waiting: anyio.Event | None = None
+
+    def came(self, message: JSONRPCMessage) -> None:
+        """From the client."""
+        if isinstance(message, JSONRPCRequest) and message.method != _LISTEN:
+            self._open.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._closed((message.params or {}).get("requestId"))
+
+    def went(self, message: JSONRPCMessage) -> None:
+        """To the client."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._closed(message.id)
+
+    async def answered(self) -> None:
+        """Return once none is left. For one task."""
+        while self._open:
+            self._waiting = anyio.Event()
+            await self._waiting.wait()
+
+    def _closed(self, request_id: Any) -> None:
+        self._open.discard(request_id)
+        if not self._open and self._waiting is not None:
+            self._waiting.set()

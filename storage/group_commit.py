@@ -25,6 +25,8 @@ class Call:
 
     start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]
     answer: asyncio.Future[Any]
+    give_up: float
+    """By the monotonic clock, when it has waited long enough."""
 
 
 @dataclass(slots=True)
@@ -95,9 +97,10 @@ def _unavailable(error: BaseException) -> StorageUnavailable:
 class Writer:
     """Feeds waiting calls to the writer connection, one group at a time.
 
-    ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a busy lock is waited
-    for before the callers get StorageUnavailable. ``committed`` is called after each commit, ``check_file`` in the
-    thread around it: it raises StorageUnavailable if the file is no longer where others look for it.
+    ``hop`` runs a function in the connection's thread; ``deadline`` is how long, in seconds, a call waits for a
+    busy lock, in the queue too, before it gets StorageUnavailable. ``committed`` is called after each commit,
+    ``check_file`` in the thread around it: it raises StorageUnavailable if the file is no longer where others look for
+    it.
     """
 
     hop: Callable[..., Awaitable[list[Outcome]]]
@@ -110,7 +113,7 @@ class Writer:
     async def submit(self, start: Callable[[SqliteTx], Coroutine[Any, Any, Any]]) -> Any:
         """Wait until the function's transaction is committed. Raises what it raised, or StorageUnavailable."""
         loop = asyncio.get_running_loop()
-        call = Call(start, loop.create_future())
+        call = Call(start, loop.create_future(), time.monotonic() + self.deadline)
         self._waiting.append(call)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._drain())
@@ -140,7 +143,8 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - every caller must be answered, whatever happened
             outcomes = [Outcome(error=error) for _ in group]
         else:
-            self.committed()
+            if outcomes:
+                self.committed()
         self._waiting.extendleft(reversed(group[len(outcomes) :]))
         for call, outcome in zip(group, outcomes, strict=False):
             if call.answer.done():
@@ -151,17 +155,27 @@ class Writer:
                 call.answer.set_result(outcome.value)
 
     async def _commit(self, group: list[Call]) -> list[Outcome]:
-        give_up = time.monotonic() + self.deadline
+        """The outcomes of the calls that are left in the group: those that have waited too long are answered and taken
+        out. Each waits from when it was made, wherever it stood meanwhile."""
         attempt = 0
-        while True:
+        while group:
             attempt += 1
             try:
                 return await self.hop(commit_group, group, self.check_file)
             except sqlite_driver.DatabaseError as error:
                 if not sqlite_driver.is_busy(error):
                     raise StorageUnavailable(f"the database could not commit: {sqlite_driver.told(error)}") from error
-                if time.monotonic() > give_up:
-                    raise StorageUnavailable(
-                        f"the database is busy: another process has held its write lock for {self.deadline:g} s; try again"
-                    ) from error
+                self._refuse_late(group, error)
             await asyncio.sleep(sqlite_driver.retry_delay(attempt))
+        return []
+
+    def _refuse_late(self, group: list[Call], cause: Exception) -> None:
+        now = time.monotonic()
+        while group and now > group[0].give_up:
+            late = group.pop(0)
+            if not late.answer.done():
+                busy = StorageUnavailable(
+                    f"the database is busy: another process has held its write lock for {self.deadline:g} s; try again"
+                )
+                busy.__cause__ = cause
+                late.answer.set_exception(busy)

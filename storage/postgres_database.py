@@ -34,6 +34,7 @@ from layerlore.storage.statements import Dialect, compiled
 from layerlore.storage.transaction import P, Placed, Row, ScopedFunction, StoreFunction, T, Whose
 
 RETRY_DEADLINE = 15.0
+_LAST_TRY = 0.05
 STATEMENT_SECONDS = 15.0
 
 R = TypeVar("R")
@@ -213,8 +214,8 @@ class PostgresDatabase:
     async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
         begin = beginning("READ ONLY", whose)
 
-        async def once() -> T:
-            async with self._connection() as connection:
+        async def once(give_up: float) -> T:
+            async with self._connection(give_up) as connection:
                 await connection.execute(begin)
                 try:
                     return await work(PostgresTx(connection))
@@ -228,8 +229,8 @@ class PostgresDatabase:
         begin = beginning("READ WRITE", whose)
         mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
 
-        async def once() -> T:
-            async with self._connection() as connection:
+        async def once(give_up: float) -> T:
+            async with self._connection(give_up) as connection:
                 await connection.execute(begin)
                 try:
                     value = await work(PostgresTx(connection))
@@ -260,9 +261,11 @@ class PostgresDatabase:
         return self._hints.listening(told)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[PooledConnection]:
-        """A connection of the pool. Whatever asyncpg makes of its loss, what is raised is among LOST."""
-        connection = await self._pool.acquire(timeout=RETRY_DEADLINE)
+    async def _connection(self, give_up: float | None = None) -> AsyncIterator[PooledConnection]:
+        """A connection of the pool, waited for until ``give_up`` by the monotonic clock. Whatever asyncpg makes of its
+        loss, what is raised is among LOST."""
+        left = RETRY_DEADLINE if give_up is None else max(give_up - time.monotonic(), _LAST_TRY)
+        connection = await self._pool.acquire(timeout=left)
         try:
             yield connection
         except asyncpg.InterfaceError as error:
@@ -286,16 +289,16 @@ class PostgresDatabase:
         if not unit.cancelled():
             unit.exception()
 
-    async def _until_done(self, once: Callable[[], Awaitable[R]], mark: _Mark | None = None) -> R:
+    async def _until_done(self, once: Callable[[float], Awaitable[R]], mark: _Mark | None = None) -> R:
         give_up = time.monotonic() + RETRY_DEADLINE
         delay = 0.02
         unknown: _OutcomeUnknown | None = None
         while True:
             try:
-                if unknown is not None and mark is not None and await self._was_committed(mark):
+                if unknown is not None and mark is not None and await self._was_committed(mark, give_up):
                     return cast("R", unknown.value)
                 unknown = None
-                return await once()
+                return await once(give_up)
             except _OutcomeUnknown as lost:
                 unknown, cause = lost, lost.__cause__
             except REFUSED as error:
@@ -324,9 +327,9 @@ class PostgresDatabase:
         await self._write(None, put_trial)
         await self._write(None, remove_trial)
 
-    async def _was_committed(self, mark: _Mark) -> bool:
+    async def _was_committed(self, mark: _Mark, give_up: float) -> bool:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
-        async with self._connection() as connection:
+        async with self._connection(give_up) as connection:
             return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
 
     async def check_quickly(self, seconds: float) -> None:

@@ -111,17 +111,18 @@ class SqliteDatabase:
     @classmethod
     async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
         connect = partial(sqlite_driver.connect, path, synchronous=synchronous)
+        give_up = time.monotonic() + BUSY_DEADLINE
         # Looked at before it is opened: what takes its place from then on is noticed.
         file = None if path == MEMORY else DatabaseFile(path)
-        writer = await _until_free(lambda: OwnThread.start(connect))
+        writer = await _until_free(lambda: OwnThread.start(connect), give_up)
         started: list[OwnThread] = []
         try:
-            await _until_free(lambda: writer.hop(sqlite_driver.use_write_ahead_log))
-            await _until_free(lambda: writer.hop(migrate_sqlite))
+            await _until_free(lambda: writer.hop(sqlite_driver.use_write_ahead_log), give_up)
+            await _until_free(lambda: writer.hop(migrate_sqlite), give_up)
             if file is not None:
                 file.find_log()
             for _ in range(readers if path != MEMORY else 0):
-                started.append(await _until_free(lambda: OwnThread.start(partial(connect, read_only=True))))
+                started.append(await _until_free(lambda: OwnThread.start(partial(connect, read_only=True)), give_up))
             if file is not None:
                 file.check()
         except BaseException:
@@ -254,9 +255,11 @@ def _retrieved(unit: asyncio.Task[Any]) -> None:
         unit.exception()
 
 
-async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Try until no other connection holds the lock, for at most BUSY_DEADLINE seconds; waits outside the threads."""
-    give_up = time.monotonic() + BUSY_DEADLINE
+async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]], give_up: float | None = None) -> R:
+    """Try until no other connection holds the lock, or until ``give_up`` by the monotonic clock (BUSY_DEADLINE seconds
+    from now); waits outside the threads."""
+    if give_up is None:
+        give_up = time.monotonic() + BUSY_DEADLINE
     attempt = 0
     while True:
         attempt += 1

@@ -113,7 +113,7 @@ def main() -> int:
     stop = StopRequest()
     mcp = build(options, stop)
     if options["transport"] == "stdio":
-        return run_stdio(mcp, FDS, stop=stop)
+        return run_stdio(mcp, FDS, stop=stop, answer_seconds=options.get("answer_seconds", 0.2))
     key = options.get("key")
     return serve_http(
         mcp,

@@ -22,11 +22,27 @@ from mcp.types import ResourceUpdatedNotification
 pytestmark = pytest.mark.anyio
 
 PATIENCE = 20.0
+OLDER = "2025-11-25"
 PING = b'{"jsonrpc":"2.0","id":"ping","method":"ping"}'
 INITIALIZE = (
     b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",'
     b'"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}\n'
 )
+
+
+def opening(mode: str) -> list[dict[str, Any]]:
+    """What a client of the mode says first: in the newer protocol nothing."""
+    return [json.loads(INITIALIZE), {"jsonrpc": "2.0", "method": "notifications/initialized"}] if mode == OLDER else []
+
+
+def called(mode: str, number: int, tool: str, **arguments: Any) -> dict[str, Any]:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": mode,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    }
+    params = {"name": tool, "arguments": arguments, **({} if mode == OLDER else {"_meta": meta})}
+    return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
 def text_of(result: Any) -> str:
@@ -104,6 +120,36 @@ async def test_the_end_of_stdin_ends_the_server_and_a_call_in_flight(sample: Any
         assert await lines.ended() == 0
     assert sample.marks == ["entered", "left"]
     assert "Traceback" not in sample.stderr
+
+
+@pytest.mark.parametrize("mode", [OLDER, "2026-07-28"])
+async def test_what_was_asked_before_the_end_of_stdin_is_answered(sample: Any, mode: str) -> None:
+    asked = [*opening(mode), *(called(mode, number, "echo", text=f"number {number}") for number in (2, 3, 4))]
+    asked.append(called(mode, 5, "slow", seconds=0.3))
+    (sample.folder / "in").write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in asked))
+    with (sample.folder / "in").open("rb") as stdin:
+        async with sample.lines(stdin=stdin, answer_seconds=PATIENCE) as lines:
+            answers = {
+                each["id"]: each for line in (await lines.rest()).splitlines() if "id" in (each := json.loads(line))
+            }
+            assert await lines.ended() == 0
+    assert all("result" in answer for answer in answers.values()), answers
+    assert [answers[number]["result"]["content"][0]["text"] for number in (2, 3, 4, 5)] == [
+        *("number 2", "number 3", "number 4"),
+        "done",
+    ]
+    assert sample.marks == ["entered", "left"]
+
+
+async def test_a_host_that_closes_both_ends_the_server_and_a_call_in_flight(sample: Any) -> None:
+    async with sample.lines() as lines:
+        await lines.initialize()
+        await lines.request("tools/call", {"name": "slow", "arguments": {"seconds": 60}, "_meta": {"progressToken": 1}})
+        await lines.receive()
+        await lines.process.stdout.aclose()
+        await lines.process.stdin.aclose()
+        assert await lines.ended(PATIENCE) == 0
+    assert sample.marks == ["entered", "left"]
 
 
 async def test_stdin_may_end_before_anything_was_said(sample: Any) -> None:

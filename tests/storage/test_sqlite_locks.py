@@ -53,6 +53,27 @@ async def test_a_lock_that_is_held_too_long_is_an_error_that_names_it(sqlite: Sq
     assert (await say(sqlite, "main", draft())).stored[0].seq == 2
 
 
+async def test_a_call_that_waits_behind_another_waits_no_longer_than_it_would_alone(
+    sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("layerlore.storage.sqlite_database.BUSY_DEADLINE", 1.0)
+    patient = await SqliteDatabase.open(sqlite.path)
+    try:
+        with locked(sqlite.path):
+            first = asyncio.create_task(say(patient, "main", draft()))
+            await asyncio.wait({first}, timeout=0.02)  # it is at work, and the next one waits behind it
+            second = asyncio.create_task(say(patient, "main", draft()))
+            await asyncio.wait({first})
+            # Its own second is nearly over. Begun anew, it would last longer than this.
+            refused, _ = await asyncio.wait({second}, timeout=0.8)
+            assert refused == {second}
+            for call in (first, second):
+                assert isinstance(call.exception(), StorageUnavailable)
+        assert (await say(patient, "main", draft())).stored[0].seq == 2
+    finally:
+        await patient.close()
+
+
 async def test_reads_do_not_wait_for_a_writer(sqlite: SqliteDatabase) -> None:
     with locked(sqlite.path) as other:
         other.execute("DELETE FROM messages")
