@@ -3,6 +3,8 @@
 import re
 from urllib.parse import parse_qs, urlsplit
 
+from layerlore.storage.postgres_url import read_url
+
 FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
 _SCHEMES = ("sqlite", "postgresql", "postgres")
 _HOST = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
@@ -13,6 +15,8 @@ def check(url: str) -> None:
     scheme, separator, rest = url.partition("://")
     if url and not (separator and scheme in _SCHEMES and rest):
         raise ValueError(f"the URL is of no known form; allowed: {FORMS}")
+    if url and scheme != "sqlite":
+        read_url(url)
     if url and scheme != "sqlite" and not _can_be_taken_apart(url):
         raise ValueError("the URL cannot be read: special characters in its user and password must be percent-encoded")
 

@@ -179,6 +179,7 @@ async def open_engine(settings: Settings) -> Engine:
         synchronous=settings.sqlite.synchronous,
         readers=settings.sqlite.readers,
         pool_size=settings.postgres.pool_size,
+        listen_url=settings.postgres.listen_url.get_secret_value(),
     )
     try:
         key = await database.read_installation(hmac_key)

@@ -92,6 +92,9 @@ class PostgresSettings(_Section):
     owner_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
         default=SecretStr(""), description="URL of the role that owns the tables: `migrate` and `journal` use it."
     )
+    listen_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
+        default=SecretStr(""), description="URL past a pooler, for the one connection that listens."
+    )
     pool_size: int = Field(default=10, ge=1, le=200, description="Connections at most.")
 
 

@@ -36,15 +36,23 @@ def sqlite_path(url: str, default: Path) -> str | None:
 
 
 async def open_database(
-    url: str, default: Path, *, synchronous: str = "FULL", readers: int = 2, pool_size: int = 10
+    url: str,
+    default: Path,
+    *,
+    synchronous: str = "FULL",
+    readers: int = 2,
+    pool_size: int = 10,
+    listen_url: str = "",
 ) -> Database:
     """Open the database that ``url`` names, its tables brought up to date.
+
+    ``listen_url``: of the same Postgres past a pooler, for the connection that listens for changes of others.
 
     Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
     """
     path = sqlite_path(url, default)
     if path is None:
         postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.postgres_database")
-        opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size)
+        opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size, listen_url=listen_url)
         return opened
     return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

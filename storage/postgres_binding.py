@@ -13,7 +13,8 @@ Access = Literal["READ WRITE", "READ ONLY"]
 
 # A read sees one snapshot; a write sees what others committed before each of its statements.
 _BEGIN: dict[Access, str] = {
-    "READ WRITE": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    # Set here and not for the connection: behind a pooler the next transaction may have another one.
+    "READ WRITE": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit TO on",
     "READ ONLY": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
 }
 

@@ -29,6 +29,7 @@ from layerlore.storage.postgres_errors import (
 )
 from layerlore.storage.postgres_hints import PostgresHints
 from layerlore.storage.postgres_roles import Standing, grant, standing
+from layerlore.storage.postgres_url import PostgresUrl, read_url
 from layerlore.storage.records import Scope, Tenant
 from layerlore.storage.statements import Dialect, compiled
 from layerlore.storage.transaction import P, Placed, Row, ScopedFunction, StoreFunction, T, Whose
@@ -153,23 +154,23 @@ class PostgresDatabase:
         return self.standing.unfit
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int = 10) -> "PostgresDatabase":
+    async def open(cls, url: str, *, pool_size: int = 10, listen_url: str = "") -> "PostgresDatabase":
         """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
+
+        ``listen_url``: past a pooler, for the connection that listens; "": the same.
 
         Raises StorageUnavailable or DatabaseTooNew.
         """
         logging.getLogger("asyncpg.pool").setLevel(
             logging.CRITICAL
         )  # it prints a traceback for each refused connection
-        settings = {"application_name": "layerlore", "synchronous_commit": "on", "timezone": "UTC"}
         try:
-            pool = await asyncpg.create_pool(
-                url, min_size=1, max_size=pool_size, command_timeout=STATEMENT_SECONDS, server_settings=settings
-            )
+            pool = await _pool(read_url(url), pool_size)
         except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
         try:
-            async with pool.acquire() as connection:
+            # In a transaction: elsewhere a pooler may give each step of a statement another connection.
+            async with pool.acquire() as connection, connection.transaction():
                 await migrate_postgres(connection)
                 await connection.execute(_FORGET_MARKS)
                 key = await hmac_key(PostgresTx(connection))
@@ -180,10 +181,13 @@ class PostgresDatabase:
                 f"Postgres: {error}. The role needs a schema in which it may create tables: its own database, or "
                 "GRANT CREATE ON SCHEMA ...; or tables that another role made for it: layerlore migrate --owner-url"
             ) from None
+        except UNABLE as error:
+            await pool.close()
+            raise StorageUnavailable(unable(error)) from error
         except BaseException:
             await pool.close()
             raise
-        return cls(pool, PostgresHints(url, key), own)
+        return cls(pool, PostgresHints(listen_url or url, key), own)
 
     async def grant(self, role: str) -> None:
         """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
@@ -329,7 +333,7 @@ class PostgresDatabase:
 
     async def _was_committed(self, mark: _Mark, give_up: float) -> bool:
         """Ask the server how a transaction ended whose COMMIT got no answer."""
-        async with self._connection(give_up) as connection:
+        async with self._connection(give_up) as connection, connection.transaction():
             return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
 
     async def check_quickly(self, seconds: float) -> None:
@@ -341,6 +345,21 @@ class PostgresDatabase:
             await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
         await self._hints.close()
         await self._pool.close()
+
+
+async def _pool(url: PostgresUrl, size: int) -> "asyncpg.Pool[asyncpg.Record]":
+    async def leave(_: Any) -> None:
+        """Nothing was set for the connection, and behind a pooler it is another by now."""
+
+    return await asyncpg.create_pool(
+        url.dsn,
+        min_size=1,
+        max_size=size,
+        command_timeout=STATEMENT_SECONDS,
+        server_settings={"application_name": "layerlore", "timezone": "UTC"},
+        reset=leave if url.is_pooled else None,
+        statement_cache_size=url.statements,
+    )
 
 
 async def _commit(connection: PooledConnection) -> None:

@@ -28,8 +28,14 @@ UNABLE = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.DataCorruptedError,
     asyncpg.IndexCorruptedError,
+    asyncpg.DuplicatePreparedStatementError,
+    asyncpg.InvalidSQLStatementNameError,
 )
 
+POOLED = (
+    "Postgres is behind a pooler that shares connections between transactions and does not follow prepared statements: "
+    "add ?statement_cache_size=0 to the database URL (docs/tenants.md)"
+)
 _DAMAGED = "Postgres says that its data is damaged: restore a backup of it, or mend it as its log says"
 
 
@@ -42,6 +48,8 @@ def unable(error: BaseException) -> str:
             return "Postgres takes no writes: it is a standby, or was made read-only"
         case asyncpg.DataCorruptedError() | asyncpg.IndexCorruptedError():
             return _DAMAGED
+        case asyncpg.DuplicatePreparedStatementError() | asyncpg.InvalidSQLStatementNameError():
+            return POOLED
         case asyncpg.InvalidAuthorizationSpecificationError() | asyncpg.InvalidCatalogNameError():
             return f"Postgres refused the connection ({type(error).__name__})"
         case asyncpg.InsufficientResourcesError() | asyncpg.PostgresSystemError():

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from layerlore.storage.hints import Listeners, Told, anybody
+from layerlore.storage.postgres_url import read_url
 from layerlore.storage.records import Scope
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class PostgresHints:
 
     def __init__(self, url: str, key: bytes) -> None:
         """``key``: the installation's own secret."""
-        self._url = url
+        self._url = read_url(url)
         self._digest = lru_cache(maxsize=4096)(lambda text: _hmac(key, text))
         self._channel = f"layerlore_{self._digest('hints')}"
         self._listeners = Listeners()
@@ -113,15 +114,16 @@ class PostgresHints:
     async def _connected(self) -> None:
         """Until the connection is lost, which raises."""
         connection: _Connection = await asyncpg.connect(
-            self._url,
+            self._url.dsn,
             timeout=CONNECT_SECONDS,
             command_timeout=STATEMENT_SECONDS,
-            # A hint need not outlive a crash: its commit waits for no disk.
-            server_settings={"application_name": "layerlore hints", "synchronous_commit": "off"},
+            server_settings={"application_name": "layerlore hints"},
+            statement_cache_size=self._url.statements,
         )
         try:
             connection.add_termination_listener(lambda *_: self._wake.set())
-            await connection.add_listener(self._channel, self._heard)
+            if not self._url.is_pooled:  # there it would listen for whoever has the server's connection next
+                await connection.add_listener(self._channel, self._heard)
             self._delay = FIRST_DELAY_SECONDS
             self._listeners.tell(anybody)
             while True:
@@ -150,7 +152,10 @@ class PostgresHints:
         of_all |= len(scopes) > MOST_SCOPES
         payload = "" if of_all else ",".join(map(self._digest_of, scopes))
         try:
-            await connection.execute("SELECT pg_notify($1, $2)", self._channel, payload)
+            # A hint need not outlive a crash: its commit waits for no disk. Both texts are digests.
+            await connection.execute(
+                f"BEGIN; SET LOCAL synchronous_commit TO off; SELECT pg_notify('{self._channel}', '{payload}'); COMMIT"
+            )
         except BaseException:
             self._untold |= scopes
             self._untold_of_all |= of_all

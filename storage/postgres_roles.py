@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 
 from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.postgres_url import read_url
 
 CONNECT_SECONDS = 10.0
 
@@ -61,11 +62,13 @@ async def standing(connection: Any) -> Standing:
 async def role_of(url: str) -> tuple[Standing, str]:
     """What a URL connects as, and who owns the tables there ("": there are none yet). Raises StorageUnavailable, whose text repeats nothing of the URL."""
     try:
-        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS)
+        where = read_url(url)
+        connection = await asyncpg.connect(where.dsn, timeout=CONNECT_SECONDS, statement_cache_size=where.statements)
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise StorageUnavailable(f"cannot connect to Postgres ({type(error).__name__})") from None
     try:
-        return await standing(connection), str(await connection.fetchval(_OWNER) or "")
+        async with connection.transaction():
+            return await standing(connection), str(await connection.fetchval(_OWNER) or "")
     finally:
         await connection.close()
 

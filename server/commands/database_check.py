@@ -15,6 +15,7 @@ from layerlore.storage.database import sqlite_path
 from layerlore.storage.database_file import refuse_what_is_no_file
 from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.migrations.runner import latest_version
+from layerlore.storage.postgres_url import read_url
 from layerlore.storage.sqlite_damage import WAY_OUT, whole_check
 from layerlore.storage.sqlite_database import MEMORY
 
@@ -93,7 +94,10 @@ def _open_read_only(path: Path) -> sqlite_driver.Connection:
 async def _look_at_postgres(url: str) -> DatabaseState:
     where = without_password(url)
     try:
-        connection = await asyncpg.connect(url, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS)
+        given = read_url(url)
+        connection = await asyncpg.connect(
+            given.dsn, timeout=CONNECT_SECONDS, command_timeout=CONNECT_SECONDS, statement_cache_size=given.statements
+        )
         try:
             async with connection.transaction(readonly=True):
                 return DatabaseState(
