@@ -13,7 +13,7 @@ from layerlore.memory.json_equality import equality_key
 from layerlore.memory.pages import Entry, fitting, room
 from layerlore.memory.pending_calls import read_calls
 from layerlore.storage import run_listing, runs
-from layerlore.storage.damaged import list_of, value_of
+from layerlore.storage.damaged import calls_of, list_of, value_of
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.run_listing import Place, Wanted
@@ -43,7 +43,7 @@ class Listing:
 
 def shown_run(run: Run) -> Json:
     """A run as a list has it: ``waiting`` are the tool calls that wait for data."""
-    calls = read_calls(list_of(run.pending)) if run.status == "suspended" else []
+    calls = read_calls(calls_of(run.pending)) if run.status == "suspended" else []
     waiting = [
         {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
         for call in calls
@@ -88,7 +88,7 @@ async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
         return run, await runs.content(tx, scope, run)
 
     run, content = await engine.database.read(read, scope)
-    pending, resumed = list_of(run.pending), shown_resumed(content.resumed)
+    pending, resumed = calls_of(run.pending), shown_resumed(content.resumed)
     shown = {
         **shown_run(run),
         **({"pending_tool_calls": pending} if pending else {}),

@@ -15,7 +15,7 @@ from layerlore.memory.engine import Engine, Sent
 from layerlore.memory.exact_json import exact_json
 from layerlore.memory.run_listing import shown_resumed
 from layerlore.storage import events, expiring, run_listing, runs, threads
-from layerlore.storage.damaged import intact, list_of
+from layerlore.storage.damaged import calls_of, intact, list_of
 from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
 from layerlore.storage.records import Json, Origin, Scope, Thread
@@ -260,7 +260,7 @@ def _resumed(run: Run, content: Content) -> Json:
         "claim": run.claim,
         "claimed_until": iso(run.claimed_until),
         "state": intact(content.state, f"the state of run {run.run_id!r}"),
-        "pending_tool_calls": list_of(run.pending),
+        "pending_tool_calls": calls_of(run.pending),
         "resumed": shown_resumed(content.resumed),
     }
 

@@ -57,6 +57,15 @@ def list_of(stored: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def calls_of(stored: str) -> Any:
+    """A JSON list or object of calls, as they were brought; an empty list if it is damaged."""
+    try:
+        value = json.loads(stored)
+    except _UNREADABLE:
+        return []
+    return value if isinstance(value, list | dict) else []
+
+
 def value_of(stored: str) -> Any:
     """Any JSON; an object that says so if it is damaged."""
     try:
