@@ -14,6 +14,7 @@ from argparse import Namespace
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx2
@@ -95,7 +96,7 @@ async def beside(
 
 async def run(options: Namespace, folder: Path) -> dict[str, Any]:
     await store(folder, options)
-    idle = Quiet()
+    idle: list[Quiet] = []
     rounds: dict[str, tuple[Quiet, float, dict[str, int]]] = {}
     settings = {name: value for name, _, value in (each.partition("=") for each in options.settings)}
     async with http_server(launch(folder, options, **settings)) as (url, server), AsyncExitStack() as opened:
@@ -105,18 +106,23 @@ async def run(options: Namespace, folder: Path) -> dict[str, Any]:
             await call(client, "add_messages", thread_id="thread 0", messages=hello)
         await measured(clients, Namespace(**{**vars(options), "seconds": min(3.0, options.seconds)}))
         for manner in options.manners:
-            idle.add(await measured(clients, options))
+            idle.append(await measured(clients, options))
             rounds[manner] = await beside(clients, server, url, manner, options)
     return report(idle, rounds)
 
 
-def report(idle: Quiet, rounds: dict[str, tuple[Quiet, float, dict[str, int]]]) -> dict[str, Any]:
+def report(idles: list[Quiet], rounds: dict[str, tuple[Quiet, float, dict[str, int]]]) -> dict[str, Any]:
     """Print the tables. Returns the figures."""
-    rows = [["nobody", str(len(idle.seconds)), str(idle.refused), figure(idle.ms(0.5)), figure(idle.ms(0.95)), "1"]]
+    idle = Quiet()
+    for each in idles:
+        idle.add(each)
+    # Of the rounds, so that one in which the machine was busy otherwise does not excuse the others.
+    usual = median(each.ms(0.95) for each in idles)
+    rows = [["nobody", str(len(idle.seconds)), str(idle.refused), figure(idle.ms(0.5)), figure(usual), "1"]]
     rows[0] += ["-", "-", "-"]
-    figures: dict[str, Any] = {"nobody": {"calls": len(idle.seconds), "p95_ms": idle.ms(0.95)}}
+    figures: dict[str, Any] = {"nobody": {"calls": len(idle.seconds), "p95_ms": usual}}
     for manner, (quiet, grown, counts) in rounds.items():
-        times = quiet.ms(0.95) / idle.ms(0.95)
+        times = quiet.ms(0.95) / usual
         rows.append(
             [
                 *(manner, str(len(quiet.seconds)), str(quiet.refused), figure(quiet.ms(0.5)), figure(quiet.ms(0.95))),

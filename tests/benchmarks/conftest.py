@@ -112,6 +112,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
         "noisy_tenant": start(
             folder, "noisy_tenant", "--rounds", "1", "--seconds", "5", "--lead", "1", "--rate", "6", "--allowed", "20"
         ),
+        "hostile": start(
+            folder, "hostile", "--images", "2", "--seconds", "1", "--lead", "1", "--rate", "6", "--quiet", "2"
+        ),
         "durability": start(
             folder, "durability", "--trials", "2", "--processes", "2", "--tasks", "2", "--seconds", "3"
         ),

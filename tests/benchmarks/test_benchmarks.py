@@ -78,6 +78,17 @@ def test_noisy_tenant_prints_what_quiet_ones_notice_and_that_the_noise_was_refus
 
 
 @pytest.mark.soak
+def test_hostile_prints_what_quiet_ones_notice_of_each_thing_that_it_does(runs: Runs) -> None:
+    _, figures = runs["hostile"].result()
+    manners = ["big answers", "unread answers", "sessions", "silent connections", "filling"]
+    assert [row[0] for row in runs["hostile"].rows() if row[0] in manners] == manners * 2
+    for manner in manners:
+        assert figures[manner]["calls"] == 12
+        assert figures[manner]["hostile"]["sent"] > 0
+        assert figures[manner]["hostile"].get("broken", 0) == 0
+
+
+@pytest.mark.soak
 def test_durability_counts_kills_and_finds_every_acknowledged_message_again(runs: Runs) -> None:
     printed, figures = runs["durability"].result()
     kills = figures["kill -9"]
