@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, func, insert, select
 
 from layerlore.storage import threads
-from layerlore.storage.damaged import NOTE, object_of
+from layerlore.storage.damaged import DAMAGED, NOTE, value_of
 from layerlore.storage.errors import Conflict
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
@@ -124,5 +124,5 @@ def _revision(row: Row | None) -> Revision | None:
 
 
 def _plan_of(stored: str) -> Json:
-    plan = object_of(stored)
-    return plan if {"goal", "steps"} <= plan.keys() else {"goal": NOTE, "phase": "", "steps": []}
+    plan = value_of(stored)
+    return plan if isinstance(plan, dict) and plan != DAMAGED else {"goal": NOTE, "phase": "", "steps": []}

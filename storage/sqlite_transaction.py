@@ -45,9 +45,7 @@ class SqliteTx:
         except sqlite_driver.DatabaseError as error:
             return self._fetch_damaged(statement, values, error)
 
-    def _fetch_damaged(
-        self, statement: Executable, values: Mapping[str, Any], first: BaseException
-    ) -> Sequence[Row]:
+    def _fetch_damaged(self, statement: Executable, values: Mapping[str, Any], first: BaseException) -> Sequence[Row]:
         """What can be read around damage. Raises ``first`` if it is none, or if nothing can."""
         if not isinstance(statement, Select) or not sqlite_driver.is_damage(first):
             raise first

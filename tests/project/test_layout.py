@@ -115,7 +115,7 @@ def test_tool_declarations_import_only_the_sdk_pydantic_and_the_standard_library
 
 def test_files_and_functions_are_short() -> None:
     lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in sources().items()}
-    assert {name: count for name, count in lines.items() if count > 400} == {}
+    assert {name: count for name, count in lines.items() if count > 500} == {}
     assert statistics.median(count for count in lines.values() if count > 5) <= 180
     long = {
         f"{name}.{function.name}": size

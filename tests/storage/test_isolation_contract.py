@@ -133,6 +133,7 @@ def calls(known: Known) -> dict[str, Call]:
         "changes.look": lambda tx, who: changes.look(
             tx, who, changes.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
+        "clock_mending.mend": lambda tx, who: clock_mending.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
         "completion.run_ids": lambda tx, who: completion.run_ids(tx, who, "", most=9),
         "completion.thread_ids": lambda tx, who: completion.thread_ids(tx, who, "", most=9),
         "counts.of_scope_now": counts.of_scope_now,
