@@ -15,8 +15,6 @@ from layerlore.server.stopping import ExitDeadline, StopRequest
 
 # An open stream says something every 15 seconds; an answer may take long.
 TIMEOUT = httpx2.Timeout(connect=10.0, write=30.0, read=300.0, pool=None)
-ANSWER_SECONDS = 10.0
-"""How long what came before the end of the input may take to be answered, unless a signal comes."""
 FLUSH_SECONDS = 0.3
 EXIT_SECONDS = 1.7
 """A host waits two seconds between closing stdin and killing."""
@@ -65,9 +63,6 @@ async def _bridge(remote: Remote, fds: tuple[int, int], stop: StopRequest) -> No
             tasks.start_soon(task)
         with reading:
             await _read(source, server, send)
-            # It may have been piped in, by somebody who waits for the answers.
-            with anyio.move_on_after(ANSWER_SECONDS):
-                await server.answered()
         stop.ask()
         await server.end()
         with anyio.move_on_after(FLUSH_SECONDS):

@@ -115,18 +115,14 @@ class RemoteServer:
                 self._tasks.start_soon(self._ask, asked)
         self._all_passed_on.set()
 
-    async def answered(self) -> None:
-        """Nothing more will be taken. Returns once what was asked for is answered."""
-        self._taken.close()
-        await self._all_passed_on.wait()
-        for asked in list(self._asked.values()):
-            if asked.message.method != "subscriptions/listen":
-                await asked.done.wait()
-
     async def end(self) -> None:
         """The host has left: for a moment, what it asked for may still be answered."""
+        self._taken.close()
         with anyio.move_on_after(LAST_ANSWERS_SECONDS):
-            await self.answered()
+            await self._all_passed_on.wait()
+            for asked in list(self._asked.values()):
+                if asked.message.method != "subscriptions/listen":
+                    await asked.done.wait()
         if self._session:
             with anyio.move_on_after(LEAVING_SECONDS), contextlib.suppress(httpx2.HTTPError):
                 await self._client.delete(self._url, headers=self._headers_of_session())
