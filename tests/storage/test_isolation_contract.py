@@ -14,6 +14,7 @@ from layerlore.storage import (
     adding,
     attempts,
     changes,
+    clock_mending,
     completion,
     counts,
     deletions,

@@ -7,6 +7,7 @@ import string
 from collections.abc import Callable
 
 import pytest
+from mcp.types import ImageContent
 
 from layerlore.memory import deleting
 from layerlore.server.runtime import open_engine
@@ -112,7 +113,11 @@ async def test_base64_and_signatures_stay_as_they_are(tools: Tools) -> None:
         {"type": "image", "data": encoded, "mime_type": "image/png"},
     ]
     assert "masked" not in await tools.add("main", {"role": "assistant", "parts": parts})
-    assert (await tools.messages("main"))[0]["parts"] == parts
+    reasoning, note = (await tools.messages("main"))[0]["parts"]
+    assert reasoning == parts[0]
+    content = (await tools.raw("get_messages", thread_id="main", part=note["part"])).content[1]
+    assert isinstance(content, ImageContent)
+    assert content.data == encoded
 
 
 async def test_no_error_repeats_a_secret(tools: Tools) -> None:
