@@ -18,8 +18,8 @@ from layerlore.storage import document_sources, events, working_memory
 from layerlore.storage.document_sources import DocumentSource
 from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded
 from layerlore.storage.events import NewEvent
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Origin, Thread
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 # What of a document a model may leave without a word, beside headings and its form.

@@ -25,9 +25,9 @@ from layerlore.memory.engine import Engine, Sent
 from layerlore.storage import jobs
 from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.jobs import MOST_FAILURES, Claim, Kind
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.spending import next_day
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 LEASE_MS = 600_000

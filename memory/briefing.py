@@ -22,8 +22,8 @@ from layerlore.memory.working_memory_text import rendered
 from layerlore.storage import message_pages
 from layerlore.storage.attempts import Attempt
 from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import ROLES, Json, Message, Scope
-from layerlore.storage.statements import to_json
 
 FEWEST_TOKENS = 300
 MOST_TOKENS = 20_000

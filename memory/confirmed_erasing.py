@@ -13,8 +13,8 @@ from layerlore.memory.ages import iso
 from layerlore.memory.engine import Engine, Sent
 from layerlore.memory.erasing import Receipt, erase, shown
 from layerlore.storage.errors import InvalidInput
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Origin, Scope, Tenant
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 TOKEN_MINUTES = 10

@@ -8,8 +8,8 @@ from typing import Any
 from layerlore.memory.engine import Engine
 from layerlore.storage.content_columns import Form
 from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 Found = tuple[Any, int]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from layerlore.memory.acceptance import load_json
 from layerlore.storage.errors import InvalidInput
-from layerlore.storage.statements import to_json
+from layerlore.storage.json_text import to_json
 
 
 def cursor_of(values: list[Any]) -> str:

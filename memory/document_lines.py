@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from layerlore.memory.acceptance import load_json
-from layerlore.storage.statements import to_json
+from layerlore.storage.json_text import to_json
 
 Gone = Callable[[str], bool]
 

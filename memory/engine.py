@@ -26,8 +26,8 @@ from layerlore.memory.window.choosing import WindowRules
 from layerlore.memory.written import Wake, Written
 from layerlore.storage import stored_bytes
 from layerlore.storage.idempotency import Request, keep, kept, once
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Indexed, Json, Message, Origin, Scope
-from layerlore.storage.statements import to_json
 from layerlore.storage.stored_bytes import Quota
 from layerlore.storage.transaction import Database, Tx
 

@@ -6,7 +6,7 @@ from typing import Any
 from layerlore.memory.acceptance import INT_DIGITS
 from layerlore.memory.limits import Limits
 from layerlore.storage.errors import InvalidInput, LimitExceeded
-from layerlore.storage.statements import to_json
+from layerlore.storage.json_text import to_json
 
 # The depth of more text than this, in characters, is measured in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000

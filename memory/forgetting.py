@@ -189,7 +189,7 @@ async def _confirmed(engine: Engine, scope: Scope, token: str, sent: Sent) -> st
         chosen = await forgetting.chosen_by(tx, scope, token.strip().lower())
         if chosen is None:
             raise NotFound(
-                f"no preview gave the token {token!r}, or it is older than a day; nothing was forgotten: call forget "
+                f"confirm: no preview gave {token!r}, or it is older than a day; nothing was forgotten: call forget "
                 "with the query again"
             )
         act = _Act(tx, engine, scope, sent, now)

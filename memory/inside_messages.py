@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from layerlore.memory.acceptance import shown
 from layerlore.memory.pages import sent_bytes
 from layerlore.storage.errors import InvalidInput
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 _PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
 # Less than this is not begun at the end of an answer that holds something already.

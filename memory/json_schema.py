@@ -24,8 +24,8 @@ from layerlore.memory.json_patterns import found
 from layerlore.memory.json_references import References
 from layerlore.memory.json_violations import told
 from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 SCHEMA_BYTES = 16 * 1024
 _DEPTH = 48

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 FRAME_BYTES = 8 * 1024
 """Set aside for what stands in an answer beside the entries of its list: ids, cursors, notes."""

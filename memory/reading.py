@@ -17,9 +17,9 @@ from layerlore.memory.quoting import hidden
 from layerlore.memory.tokens import TokenCounter
 from layerlore.storage import message_pages
 from layerlore.storage.errors import InvalidInput, NotFound
+from layerlore.storage.json_text import to_json
 from layerlore.storage.light_parts import without_data
 from layerlore.storage.records import ROLES, Json, Message, Role, Scope, Thread
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 Detail = Literal["low", "high"]

@@ -13,8 +13,8 @@ from layerlore.memory.reading import CUT_MARK, Detail, cut_to_fit
 from layerlore.memory.recall import Hit, Parts, Recalled
 from layerlore.memory.tokens import TokenCounter
 from layerlore.memory.trust import from_outside, speaker_of
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Message
-from layerlore.storage.statements import to_json
 
 # Longest text of a hit and of a neighbour with detail="low", in characters.
 HIT_CHARS = 500

@@ -18,9 +18,9 @@ from layerlore.storage import events, expiring, run_listing, runs, threads
 from layerlore.storage.damaged import calls_of, intact, list_of
 from layerlore.storage.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Origin, Scope, Thread
 from layerlore.storage.runs import Checkpoint, Claim, Content, Ending, Run
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 MOST_TTL_SECONDS = 3650 * DAY_MS // 1000

@@ -16,8 +16,8 @@ from layerlore.memory.usage import shown_spent, spent, total
 from layerlore.storage import events, steps, threads, usage
 from layerlore.storage.errors import InvalidInput, NotFound
 from layerlore.storage.events import NewEvent
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
-from layerlore.storage.statements import to_json
 from layerlore.storage.steps import NewStep, Step
 from layerlore.storage.transaction import Tx
 from layerlore.storage.usage import Line

@@ -19,8 +19,8 @@ from layerlore.memory.json_schema import check_against
 from layerlore.storage import events, working_memory
 from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.events import NewEvent
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 from layerlore.storage.working_memory import Change, Changed, Kept, Version
 

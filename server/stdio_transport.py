@@ -236,6 +236,7 @@ class _Asked:
             await self._waiting.wait()
 
     def _closed(self, request_id: Any) -> None:
-        self._open.discard(request_id)
+        if isinstance(request_id, str | int):  # anything may be sent as one
+            self._open.discard(request_id)
         if not self._open and self._waiting is not None:
             self._waiting.set()

@@ -10,8 +10,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from layerlore.storage.across import Look
 from layerlore.storage.errors import Conflict
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import ApiKey, Tenant
-from layerlore.storage.statements import to_json
 from layerlore.storage.tables import api_keys
 from layerlore.storage.transaction import Row, Tx
 

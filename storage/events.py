@@ -14,10 +14,11 @@ from sqlalchemy.dialects import postgresql
 
 from layerlore.storage import threads
 from layerlore.storage.damaged import object_of
+from layerlore.storage.json_text import to_json
 from layerlore.storage.paging import some
 from layerlore.storage.records import Json, Origin, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread, same_thread
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import events, messages, resource_events, resources
 from layerlore.storage.tables import threads as threads_table
 from layerlore.storage.transaction import Row, Tx

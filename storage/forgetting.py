@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, func, insert, select
 
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.scoping import in_scope, of_scope, same_thread
 from layerlore.storage.sources_there import version_there
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import SCOPE, idempotency, observations, session_memories, threads, user_profiles
 from layerlore.storage.transaction import Tx
 

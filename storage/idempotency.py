@@ -9,9 +9,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from layerlore.storage.damaged import intact
 from layerlore.storage.errors import Conflict
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
 from layerlore.storage.scoping import in_scope, of_scope
-from layerlore.storage.statements import to_json
 from layerlore.storage.tables import idempotency
 from layerlore.storage.transaction import Tx
 

@@ -9,8 +9,8 @@ from sqlalchemy import Select, bindparam, delete, func, insert, select, text
 
 from layerlore.storage.damaged import object_of
 from layerlore.storage.journal_table import journal
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Scope
-from layerlore.storage.statements import to_json
 from layerlore.storage.transaction import Tx
 
 Outcome = Literal["done", "repeated", "denied", "failed"]

@@ -10,10 +10,11 @@ from layerlore.storage import derivations, entry_endings, observation_sources, s
 from layerlore.storage.clock_mending import mend
 from layerlore.storage.damaged import list_of, object_of, parts_of
 from layerlore.storage.errors import Conflict
+from layerlore.storage.json_text import to_json
 from layerlore.storage.light_parts import loads, loads_light, without_data
 from layerlore.storage.records import Draft, Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import messages
 from layerlore.storage.tool_pairs import without
 from layerlore.storage.transaction import Row, Tx

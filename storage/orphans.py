@@ -7,10 +7,11 @@ from sqlalchemy import bindparam, delete, or_, select, update
 
 from layerlore.storage import observation_sources, search, sources_there
 from layerlore.storage.damaged import list_of, parts_of
+from layerlore.storage.json_text import to_json
 from layerlore.storage.messages import COLUMNS, HIDDEN_CALLS, message_of
 from layerlore.storage.records import Json, Message, Scope, SearchText, Thread
 from layerlore.storage.scoping import in_thread, of_thread
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import messages
 from layerlore.storage.tool_pairs import orphans, without
 from layerlore.storage.transaction import Row, Tx

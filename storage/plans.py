@@ -11,9 +11,10 @@ from sqlalchemy import bindparam, delete, func, insert, select
 from layerlore.storage import threads
 from layerlore.storage.damaged import DAMAGED, NOTE, value_of
 from layerlore.storage.errors import Conflict
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import plans
 from layerlore.storage.transaction import Row, Tx
 

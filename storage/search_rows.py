@@ -22,11 +22,12 @@ from sqlalchemy import (
 )
 
 from layerlore.storage import entries
+from layerlore.storage.json_text import to_json
 from layerlore.storage.messages import COLUMNS, message_of
 from layerlore.storage.records import Message, Scope
 from layerlore.storage.row_ids import Packed, RowIdArray, listed, unpacked
 from layerlore.storage.scoping import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
-from layerlore.storage.statements import Dialect, any_of, to_json
+from layerlore.storage.statements import Dialect, any_of
 from layerlore.storage.tables import SCOPE, THREAD, entry_sources, messages, search_rows, threads
 from layerlore.storage.transaction import Row, Tx
 

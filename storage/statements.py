@@ -80,11 +80,6 @@ def _any_of_postgres(element: IsAnyOf, compiler: SQLCompiler, **options: Any) ->
     return f"{column} = ANY({values})"
 
 
-def to_json(value: Any) -> str:
-    """The one JSON form that is stored and compared: compact, keys in the order given, no NaN."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
 def sqlite_arguments(values: Sequence[Any]) -> list[Any]:
     """Lists become JSON text for json_each; everything else goes as it is."""
     return [json.dumps(value) if isinstance(value, list) else value for value in values]

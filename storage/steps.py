@@ -10,10 +10,11 @@ from sqlalchemy import Select, bindparam, insert, select, update
 from layerlore.storage import threads
 from layerlore.storage.damaged import object_of
 from layerlore.storage.events import of_visible_message
+from layerlore.storage.json_text import to_json
 from layerlore.storage.paging import some
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_thread, of_thread
-from layerlore.storage.statements import any_of, to_json
+from layerlore.storage.statements import any_of
 from layerlore.storage.tables import messages, steps
 from layerlore.storage.tables import threads as threads_table
 from layerlore.storage.transaction import Tx

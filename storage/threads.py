@@ -10,9 +10,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from layerlore.storage.damaged import object_of
 from layerlore.storage.errors import Conflict, NotFound
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope, Thread
 from layerlore.storage.scoping import in_scope, in_thread, of_scope, of_thread
-from layerlore.storage.statements import to_json
 from layerlore.storage.tables import threads
 from layerlore.storage.transaction import Row, Tx
 

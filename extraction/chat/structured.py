@@ -8,8 +8,8 @@ from layerlore.extraction.chat.repair import Unreadable, read_object
 from layerlore.memory.json_schema import check_against
 from layerlore.prompts import render
 from layerlore.storage.errors import InvalidInput
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 ANSWER = "answer"
 

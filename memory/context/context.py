@@ -21,8 +21,8 @@ from layerlore.memory.pages import room, sent_bytes
 from layerlore.memory.quoting import indented, quoted
 from layerlore.memory.search_text import query_words
 from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Scope
-from layerlore.storage.statements import to_json
 
 Format = Literal["text", "openai", "anthropic", "json"]
 

@@ -6,8 +6,8 @@ from layerlore.memory.acceptance import check_metadata, check_text, json_bytes, 
 from layerlore.memory.engine import Engine
 from layerlore.memory.window.policy import WindowPolicy, as_json, policy_from
 from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
-from layerlore.storage.statements import to_json
 
 WHERE = "window"
 PROFILE = "profile"

@@ -11,9 +11,9 @@ from layerlore.memory.pages import room, sent_bytes
 from layerlore.memory.reading import Detail, checked_roles
 from layerlore.memory.recall import RecallRequest
 from layerlore.server.actions.call import Call
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json
 from layerlore.storage.search import KINDS, Kind
-from layerlore.storage.statements import to_json
 
 _FEWEST_TOKENS = 100
 

@@ -14,8 +14,8 @@ from layerlore.memory.tokens import TokenCounter, load_counter
 from layerlore.memory.working_memory import Document
 from layerlore.storage.attempts import Attempt
 from layerlore.storage.errors import LimitExceeded
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Message
-from layerlore.storage.statements import to_json
 from layerlore.storage.working_memory import Version
 
 COUNTER = load_counter()

@@ -75,7 +75,7 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
 async def test_a_token_that_no_preview_gave_is_refused(memory: Memory) -> None:
     await memory.say("main", "My gate code is 4711.")
     token = (await memory.forget(query="gate code")).partition('confirm="')[2].partition('"')[0]
-    with pytest.raises(NotFound, match="no preview gave the token 'nothing'"):
+    with pytest.raises(NotFound, match="no preview gave 'nothing'"):
         await memory.forget(confirm="nothing")
     elsewhere = forgetting.forget(memory.engine, BEN, ids=[], query="", confirm=token, sent=memory.sent("forget"))
     with pytest.raises(NotFound):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from layerlore.memory.reading import CUT_MARK, LOW_TEXT_CHARS, checked_roles, cut_to_fit, shown_message
 from layerlore.memory.tokens import load_counter
 from layerlore.storage.errors import InvalidInput
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Message
-from layerlore.storage.statements import to_json
 
 COUNTER = load_counter()
 

@@ -49,7 +49,7 @@ def under(memory: Memory, redaction: Redaction) -> Memory:
 
 
 async def masked(memory: Memory, tenant: Tenant | None = None, **given: Any) -> Redacted:
-    return await redact(memory.engine, tenant, origin=BY, **given)
+    return await redact(memory.engine, lambda scope: tenant in (None, Tenant(scope.tenant_id)), origin=BY, **given)
 
 
 async def rows(memory: Memory, query: str) -> list[Row]:

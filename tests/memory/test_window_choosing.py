@@ -12,8 +12,8 @@ from layerlore.memory.tokens import TokenCounter
 from layerlore.memory.window.choosing import WindowRules, policy_of
 from layerlore.memory.window.policy import WindowPolicy, as_json, policy_from
 from layerlore.storage.errors import InvalidInput
+from layerlore.storage.json_text import to_json
 from layerlore.storage.records import Json, Thread
-from layerlore.storage.statements import to_json
 
 COUNTER, LIMITS = TokenCounter(None), Limits()
 SHORT = WindowPolicy(limit="messages", max_messages=8)

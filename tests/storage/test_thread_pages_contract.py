@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.storage import threads
+from layerlore.storage.json_text import to_json as json_text
 from layerlore.storage.records import Json, Scope, Thread
-from layerlore.storage.statements import to_json as json_text
 from layerlore.storage.threads import Description, OrderBy
 from layerlore.storage.transaction import Database, Tx
 

@@ -138,7 +138,7 @@ async def spoil(settings: Settings) -> None:
 
     async def change(tx: Tx) -> None:
         await see_all(tx)
-        await tx.run(text("UPDATE threads SET metadata = 'no JSON'"))
+        await tx.run(text("ALTER TABLE threads RENAME COLUMN metadata TO gone"))
         await tx.run(text("DROP TABLE idempotency"))
         await tx.run(text("DROP TABLE runs"))
         await tx.run(text("DROP TABLE jobs"))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from layerlore.memory.reading import CUT_MARK, LOW_TEXT_CHARS
 from layerlore.memory.tokens import load_counter
-from layerlore.storage.statements import to_json
+from layerlore.storage.json_text import to_json
 
 from .calling import Tools, examples
 

@@ -181,7 +181,7 @@ async def test_a_writer_is_told_which_right_is_missing_and_gets_the_rest_of_an_a
         (text,) = (await forgetter.call("forget", {"query": "boat"}))["texts"]
         assert text == "forget needs the rights read and forget; this credential has forget and lacks read"
         (text,) = (await forgetter.call("forget", {"confirm": "no such"}))["texts"]
-        assert text.startswith("no preview gave the token")
+        assert text.startswith("confirm: no preview gave")
 
 
 async def test_an_error_about_a_stored_document_tells_those_who_may_not_read_nothing_of_it(tmp_path: Path) -> None:
