@@ -23,8 +23,8 @@ _GONE = (
     f"the database file is no longer in its place (deleted, or moved): put it back, or restart the server; {_REFUSED}"
 )
 _REPLACED = (
-    "another file has taken the place of the database file: put the former one back, or restart the server to use the "
-    f"new one; {_REFUSED}"
+    "another file has taken the place of the database file: put the former one back, or stop the server, move the new one "
+    f"elsewhere and put it in place with `layerlore restore --from FILE` (the former one's log would damage it); {_REFUSED}"
 )
 _LOG_GONE = (
     "the database's write-ahead log (its files -wal and -shm) was deleted, moved or replaced under the running server: "

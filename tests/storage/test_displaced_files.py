@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from layerlore.storage.backup import make_backup, put_in_place
 from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.sqlite_database import SqliteDatabase
 
@@ -82,6 +83,28 @@ async def test_what_the_deleted_log_held_is_in_the_file(sqlite: SqliteDatabase, 
     shutil.copy(sqlite.path, tmp_path / "copy.db")
     again = await SqliteDatabase.open(str(tmp_path / "copy.db"))
     assert await seqs(again, "main") == list(range(1, 21))
+    await again.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there an open file cannot be replaced")
+async def test_a_backup_that_took_the_files_place_is_used_as_the_error_says(
+    sqlite: SqliteDatabase, tmp_path: Path
+) -> None:
+    store = Path(sqlite.path)
+    await say(sqlite, "main", draft(id="first"))
+    make_backup(store, tmp_path / "backup.db")
+    await say(sqlite, "main", *(draft("x" * 3_000) for _ in range(20)))
+    shutil.copy(tmp_path / "backup.db", tmp_path / "copy.db")
+    (tmp_path / "copy.db").replace(store)
+    with pytest.raises(StorageUnavailable, match="layerlore restore --from FILE"):
+        await say(sqlite, "main", draft(id="refused"))
+    await sqlite.close()
+    assert store.with_name(f"{store.name}-wal").stat().st_size > 0
+    store.replace(tmp_path / "elsewhere.db")
+    put_in_place(tmp_path / "elsewhere.db", store, "20261122T190000Z")
+    again = await SqliteDatabase.open(str(store))
+    assert await seqs(again, "main") == [1]
+    assert await again.integrity_problems() == []
     await again.close()
 
 
