@@ -228,8 +228,9 @@ def restore(
 ) -> int:
     """Undo a delete, or list those that can be undone; with --from, put a backup of the whole file back."""
     if from_:
-        if deletion is not None or thread is not None:
-            return _failed("restore --from is for the whole memory: it takes no delete and no --thread", 2)
+        if deletion is not None or thread is not None or tenant != LOCAL_TENANT or {"agent", "resource"} & flags.keys():
+            told = "it takes no delete, and no --thread, --tenant, --agent or --resource"
+            return _failed(f"restore --from puts the whole memory back, everybody's: {told}", 2)
         put_back: int = _module("commands.backup").restore_backup(_settings(flags, looks_only=True), from_)
         return put_back
     if deletion is not None and thread is not None:

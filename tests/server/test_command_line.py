@@ -90,6 +90,8 @@ def test_the_help_shows_every_command_and_every_flag(cli: Cli) -> None:
         (["--thread", "--agent"], "Missing command"),
         (["serve", "--port", "x"], "Invalid value for '--port'"),
         (["restore", "id", "--thread", "x"], "not both"),
+        (["restore", "--from", "x", "--tenant", "acme"], "everybody's"),
+        (["restore", "--from", "x", "--agent", "a"], "everybody's"),
         (["doctor", "--memory", "of"], "memory (from flag --memory): Input should be 'on' or 'off'"),
         (["serve", "--port", "65536"], "http.port (from flag --port)"),
         (["migrate", "--config", "/nowhere.toml"], "cannot read the configuration file /nowhere.toml"),
