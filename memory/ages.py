@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+_LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 AHEAD = "dated in the future"
@@ -35,7 +37,7 @@ def minutes_ago(then: int, now: int) -> str:
 
 
 def iso(time: int) -> str:
-    """Milliseconds since 1970 as ISO 8601 in UTC."""
+    """Milliseconds since 1970 as ISO 8601 in UTC; beyond the years 1 to 9999, which only damage is, their end."""
     return _moment(time).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -45,4 +47,5 @@ def day(time: int) -> str:
 
 
 def _moment(time: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=time)  # exact, where fromtimestamp() rounds
+    # Exact, where fromtimestamp() rounds.
+    return _EPOCH + timedelta(milliseconds=min(max(time, _FIRST_MS), _LAST_MS))

@@ -37,7 +37,10 @@ class StoredContent:
             value = json.loads(stored)
         except (ValueError, RecursionError):  # damaged on the disk: what is left of it is text
             return self._entering.redactor.text(stored)
-        clean, count = self._of.get(form, self._json)(value)
+        try:
+            clean, count = self._of.get(form, self._json)(value)
+        except (AttributeError, LookupError, TypeError):  # damaged, too: JSON that is not of its form
+            clean, count = self._json(value)
         return (to_json(clean), count) if count else (stored, 0)
 
     def _json(self, value: Any) -> Found:

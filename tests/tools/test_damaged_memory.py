@@ -14,8 +14,11 @@ from sqlalchemy import text
 
 from layerlore.server.building import build_server
 from layerlore.server.commands.doctor import doctor
+from layerlore.server.commands.redact import redact
+from layerlore.server.commands.whose import Narrowed
 from layerlore.server.runtime import close_engine, open_engine
 from layerlore.server.settings import Settings, load_settings
+from layerlore.storage import sqlite_driver
 from layerlore.storage.damaged import NOTE
 from layerlore.storage.errors import StorageUnavailable
 from layerlore.storage.sqlite_damage import WAY_OUT
@@ -125,6 +128,26 @@ async def test_a_damaged_conversation_is_listed_and_written_to(folder: Path) -> 
         assert listed.keys() == {"main", "long", "named"}
         assert listed["named"]["metadata"] == {"damaged": NOTE}
         assert await tools.say("named", "hello")
+
+
+@pytest.mark.parametrize("time", [-(2**47), 2**62])
+async def test_a_date_that_no_calendar_has_hides_no_message(folder: Path, time: int) -> None:
+    with contextlib.closing(sqlite_driver.connect(str(folder / "memory.db"), synchronous="FULL")) as file:
+        file.execute("UPDATE messages SET said_at = ?, created_at = ? WHERE seq = ?", (time, time, BROKEN + 1))
+    async with opened(folder) as tools:
+        assert await tools.texts("main") == SAID
+        assert SAID[BROKEN] in await tools("get_context", thread_id="main")
+        assert SAID[BROKEN] in await tools("recall_memory", query=SAID[BROKEN])
+
+
+def test_secrets_beside_a_damaged_message_are_masked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A part whose type cannot be read is text: it is masked, too."""
+    overwrite(
+        folder, f'"type":"text","text":"{SAID[BROKEN]}'.encode(), f'"tyqe":"text","text":"{SAID[BROKEN]}'.encode()
+    )
+    overwrite(folder, SAID[BROKEN].encode(), b"password=Tr0ub4dor99x ".ljust(len(SAID[BROKEN]), b"."))
+    assert redact(settings_of(folder), Narrowed(), everything=True, dry_run=False, as_json=True) == 0
+    assert json.loads(capsys.readouterr().out)["secrets"]["messages"] == 1
 
 
 async def test_an_error_of_a_damaged_file_shows_no_stored_text(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
