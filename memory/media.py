@@ -25,14 +25,16 @@ class Media:
 
 
 def noted(parts: list[Json], seq: int) -> list[Json]:
-    """The parts with a note for each image and file that is stored here: ``bytes``, ``sha256``, and the ``part`` to ask
-    for."""
+    """The parts with a note for each image and file that is stored here in base64: ``bytes``, ``sha256``, and the ``part``
+    to ask for."""
     return [_noted(part, f"{seq}.{index}") for index, part in enumerate(parts)]
 
 
 def _noted(part: Json, place: str) -> Json:
     if part["type"] in MEDIA:
-        return note(part, place) if "data" in part else part
+        # What is no base64, as a tool may have answered, cannot be asked for by its place: it is shown, as other text.
+        read = _measured(part["data"]) if "data" in part else None
+        return _note(part, place, *read) if read else part
     inner = result_parts(part.get("result"))
     if not any("data" in each for each in inner):
         return part
@@ -41,13 +43,18 @@ def _noted(part: Json, place: str) -> Json:
 
 def note(part: Json, place: str) -> Json:
     """An image or a file without its bytes: how many those are, their hash, and where they stand."""
-    size, digest = _measured(part["data"])
+    content = part["data"].encode()
+    return _note(part, place, *(_measured(part["data"]) or (len(content), hashlib.sha256(content).hexdigest())))
+
+
+def _note(part: Json, place: str, size: int, digest: str) -> Json:
     rest = {name: value for name, value in part.items() if name != "data"}
     return {**rest, "bytes": size, "sha256": digest, "part": place}
 
 
-def _measured(data: str) -> tuple[int, str]:
-    """How many bytes base64 stands for, and their SHA-256. In pieces, since others wait while one is decoded."""
+def _measured(data: str) -> tuple[int, str] | None:
+    """How many bytes base64 stands for, and their SHA-256; None if it is none. In pieces, since others wait while one is
+    decoded."""
     size, digest = 0, hashlib.sha256()
     try:
         for begin in range(0, len(data), _PIECE):
@@ -55,8 +62,7 @@ def _measured(data: str) -> tuple[int, str]:
             size += len(content)
             digest.update(content)
     except ValueError:
-        content = data.encode()  # inside a tool's result nobody checked it
-        return len(content), hashlib.sha256(content).hexdigest()
+        return None
     return size, digest.hexdigest()
 
 

@@ -218,6 +218,18 @@ async def test_every_list_is_cut_at_the_end_of_an_item_and_goes_on(small: Tools)
     assert sorted(listed) == [f"t{number:02}" for number in range(12)]
 
 
+async def test_an_image_that_a_tool_gave_in_lines_is_read_as_it_is_stored(small: Tools) -> None:
+    """What is no base64 has no place that could be asked for."""
+    lines = base64.encodebytes(b"\x89PNG" * 60_000).decode()
+    result = [image(lines), image(IMAGES[0])]
+    await small.add(
+        "main", {"role": "tool", "content": [{"type": "tool_result", "tool_call_id": "x", "result": result}]}
+    )
+    (entry,) = [each async for page in pages(small, "main") for each in page["messages"]]
+    (part,) = await whole(small, "main", entry)
+    assert part["result"] == [image(lines), note(IMAGES[0], "1.0.1")]
+
+
 async def test_a_context_is_as_large_and_keeps_the_image_that_there_is_room_for(small: Tools) -> None:
     icon = base64.b64encode(b"\x89PNG" + b"i" * 3_000).decode()
     digest = hashlib.sha256(base64.b64decode(IMAGES[1])).hexdigest()
