@@ -152,6 +152,13 @@ class _TimedTx:
         finally:
             self.seconds += time.perf_counter() - began
 
+    async def each(self, *statement: Any, **values: Any) -> None:
+        began = time.perf_counter()
+        try:
+            await self._tx.each(*statement, **values)
+        finally:
+            self.seconds += time.perf_counter() - began
+
 
 async def _own(store: Store, resource: str, calls: int) -> tuple[float, float]:
     """Milliseconds of a context's statements, and of everything else of ours around them: medians, in this process."""
