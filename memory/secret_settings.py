@@ -113,6 +113,8 @@ def _value_of(text: str, start: int, end: int) -> Found | None:
     if text[first - 2 : first] == "${":
         return _default(text, first + len(name), named)
     for kind, tie in _ties():
+        if named == "key" and kind in ("told", "spaced"):
+            continue  # in a sentence, what follows is the name of a credential, and not its secret
         tied = tie.match(text, first + len(name))
         if tied is not None and not (text[first - 1 : first] == ":" and ":" in tied[0]):
             is_verb = name.lower() == "pass" and kind in ("told", "spaced")

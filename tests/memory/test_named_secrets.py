@@ -154,6 +154,11 @@ def test_what_nobody_sees_inside_of_a_secret_hides_it_from_nobody(redactor: Reda
     assert re.fullmatch(rf"DB_PASS{unseen}WORD=\[masked:[^\]]+\]\nnext{unseen} line", masked)
 
 
+def test_the_name_of_a_credential_in_a_sentence_stays(redactor: Redactor) -> None:
+    text = "The credential kQ7xW2mZ9pLrT4vB fits. Now I create the workflow."
+    assert redactor.text(text) == (text, 0)
+
+
 def test_what_nobody_sees_elsewhere_stays(redactor: Redactor) -> None:
     text = "می\u200cخواهم 👩\u200d💻 ❤\ufe0f \u200bhello"
     assert redactor.text(text) == (text, 0)
