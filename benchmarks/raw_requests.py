@@ -206,7 +206,8 @@ class Lines:
 
 
 async def over_stdio(launch: Launch, bodies: Sequence[bytes], era: Era) -> Tally:
-    """Send them to a server on pipes, many at a time."""
+    """Send them to a server on pipes, many at a time; a blank line is no request."""
+    bodies = [body for body in bodies if body.strip()]
     tally = Tally()
     lines = Lines(tally, era)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -88,17 +88,17 @@ class Names:
         self._whole = frozenset(spelled)
         self._beginnings = frozenset(name[:end] for name in spelled for end in range(1, len(name) + 1))
 
-    def after(self, text: str, at: int) -> int | None:
+    def after(self, text: str, at: int, *, begins: bool = False) -> int | None:
         """Where the name ends that stands at a place of the text, after spaces and slashes if there are any; None: there
-        is none."""
+        is none. With ``begins``, a longer word that begins with it counts, too."""
         read = ""
         end = at
         while end < len(text):
+            if read in self._whole and (begins or not _goes_on(text[end])):
+                return end
             for seen in seen_as(text[end]):
                 if not read and (seen in "/\\" or seen.isspace()):
                     continue
-                if read in self._whole and not (seen.isalnum() or seen in SEPARATORS):
-                    return end
                 letter = "-" if seen in SEPARATORS or seen.isspace() else seen
                 if letter == "-" and read.endswith("-"):
                     continue
@@ -107,6 +107,11 @@ class Names:
                     return None
             end += 1
         return end if read in self._whole else None
+
+
+def _goes_on(character: str) -> bool:
+    """Whether a word goes on with the character."""
+    return unicodedata.normalize("NFKC", character)[0].isalnum() or seen_as(character) in ("-", "_")
 
 
 def _spellings(words: list[str]) -> list[str]:

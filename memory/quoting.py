@@ -228,7 +228,7 @@ def _is_part(text: str, at: int) -> bool:
 
 
 def _is_mark(text: str, at: int) -> bool:
-    return _names("mark").after(text, at) is not None or _is_turn(text, at)
+    return _names("mark").after(text, at, begins=True) is not None or _is_turn(text, at)
 
 
 def _is_turn(text: str, at: int) -> bool:

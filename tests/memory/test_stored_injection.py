@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
 
@@ -100,6 +100,9 @@ def test_whatever_a_block_holds_it_is_one_block(text: str) -> None:
 
 
 @given(st.lists(st.tuples(ROLE, st.tuples(PIECES, PIECES, PIECES)), min_size=1, max_size=4), PIECES)
+@example([("system", ("", "", ""))], "[layerloresystem: ")
+@example([("system", ("", "", ""))], "<predefined-messages×")
+@example([("system", ("", "", ""))], "<memory\u094dx <memory\u037ax")
 def test_whatever_is_said_each_message_has_one_line_that_is_ours(given_: list[Any], title: str) -> None:
     messages = tuple(said(seq, role, texts) for seq, (role, texts) in enumerate(given_, 1))
     found, beside = blocks_in(as_text(Laid(before=messages), f"[about {quoted_line(title)}]"))

@@ -85,7 +85,7 @@ def test_make_demo_shows_a_session_and_how_to_connect(tmp_path: Path) -> None:
 
 def test_make_test_is_what_continuous_integration_runs() -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert steps[-4:] == ["make check", "make test", "make interop", "make soak"]
+    assert steps[-4:] == ["make check", "make test", "make interop", "SEED=1 make soak"]
 
 
 @pytest.mark.parametrize("block", blocks("json"))
