@@ -1,5 +1,9 @@
 # Each target sets up what it needs: a .venv in this folder, from locked versions.
-PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs
+PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs examples
+
+# Bytecode is kept wherever this runs: without it each process that the tests start compiles all modules again, and each
+# of pytest's workers rewrites the assertions of all tests.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test interop check fix lock docs clean
 
@@ -10,10 +14,11 @@ test: .venv/.ready
 	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
 
 # What is long: random trials by the thousand, whole matrices, kills, the image, the benchmarks on little input. SEED
-# gives the number that the trials begin with; each run takes another one and prints it.
+# gives the number that the trials begin with; each run takes another one and prints it. SOAK_MINUTES bounds it: each
+# test then draws its share of the trials, and none begins later.
 .PHONY: soak
 soak: .venv/.ready
-	LAYERLORE_SOAK=$${SEED:-$$(date +%s)} .venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
+	LAYERLORE_SOAK=$${SEED:-$$(date +%s)} LAYERLORE_SOAK_MINUTES=$${SOAK_MINUTES:-} .venv/bin/python -m pytest --timeout 3600 -rs -n auto --dist worksteal --ignore tests/interop
 
 # Clients and checkers that others wrote, each in its locked version; without a network once they are installed.
 interop: .venv/.ready
@@ -43,8 +48,13 @@ lock:
 
 docs: .venv/.ready
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
+	.venv/bin/python docs/generate_rights.py > docs/http.new && mv docs/http.new docs/http.md
 	.venv/bin/python docs/generate_windows.py > docs/windows.md
-	.venv/bin/python docs/generate_settings.py > docs/settings.md
+	.venv/bin/python docs/generate_settings.py table > docs/settings.md
+	.venv/bin/python docs/generate_settings.py sqlite > configs/sqlite.toml
+	.venv/bin/python docs/generate_settings.py postgres > configs/postgres.toml
+	.venv/bin/python docs/generate_settings.py readme > configs/README.new && mv configs/README.new configs/README.md
+	.venv/bin/python docs/generate_architecture.py > docs/architecture.svg
 
 clean:
 	rm -rf .venv .interop tests/interop/node/node_modules .mypy_cache .pytest_cache .ruff_cache dist

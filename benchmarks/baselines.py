@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.conversations import Conversation, Json
-from layerlore.memory.acceptance import parse_time
-from layerlore.memory.search_text import date_text, query_words
-from layerlore.storage.sqlite_driver import driver
+from layerlore.memory.parts.search_words import find_query_words, format_date
+from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.drivers.sqlite.driver import driver
 
 BM25 = "BM25"
 BM25_DATED = "BM25, date and speaker"
@@ -36,12 +36,12 @@ class Baselines:
         messages = [message for _, thread in conversation.threads for message in thread]
         self._ids = [message["id"] for message in messages]
         self._index = driver.connect(":memory:", check_same_thread=False)
-        for name, text_of in (("plain", _plain), ("dated", _dated)):
+        for name, text_of in (("plain", _plain), ("dated", dated_line)):
             self._index.execute(f'CREATE VIRTUAL TABLE {name} USING fts5(text, tokenize="porter unicode61")')
             rows = enumerate(map(text_of, messages))
             self._index.executemany(f"INSERT INTO {name} (rowid, text) VALUES (?, ?)", rows)
         self._embedder = embedder
-        pieces = [(at, piece) for at, message in enumerate(messages) for piece in _pieces(_dated(message))]
+        pieces = [(at, piece) for at, message in enumerate(messages) for piece in _pieces(dated_line(message))]
         self._owners = np.array([at for at, _ in pieces])
         self._vectors = embedded(embedder, [piece for _, piece in pieces]) if embedder else None
 
@@ -53,15 +53,19 @@ class Baselines:
             found[RRF] = fused(plain, self._nearest(question))
         return {system: [self._ids[at] for at in rows] for system, rows in found.items()}
 
+    def dated(self, question: str, most: int) -> list[str]:
+        """The ids of the first results of BM25 with day and speaker, best first."""
+        return [self._ids[at] for at in self._bm25("dated", question, most)]
+
     def close(self) -> None:
         self._index.close()
 
-    def _bm25(self, name: str, question: str) -> list[int]:
-        query = " OR ".join(f'"{word}"' for word in query_words(question))
+    def _bm25(self, name: str, question: str, most: int = DEPTH) -> list[int]:
+        query = " OR ".join(f'"{word}"' for word in find_query_words(question))
         if not query:
             return []
         ranked = f"SELECT rowid FROM {name} WHERE {name} MATCH ? ORDER BY bm25({name}), rowid LIMIT ?"
-        return [row[0] for row in self._index.execute(ranked, (query, DEPTH))]
+        return [row[0] for row in self._index.execute(ranked, (query, most))]
 
     def _nearest(self, question: str) -> list[int]:
         """A message counts with its nearest piece."""
@@ -92,9 +96,9 @@ def _plain(message: Json) -> str:
     return text
 
 
-def _dated(message: Json) -> str:
-    """With the day, as people write it, and the speaker before it."""
-    day = date_text(parse_time(message["created_at"], "created_at")) if "created_at" in message else ""
+def dated_line(message: Json) -> str:
+    """The message with the day, as people write it, and the speaker before it."""
+    day = format_date(parse_time(message["created_at"], "created_at")) if "created_at" in message else ""
     return f"[{day}] {message['name']}: {message['content']}"
 
 

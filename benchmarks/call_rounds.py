@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.metrics import percentile
 from benchmarks.servers import Server
-from layerlore.storage.sqlite_driver import driver
+from layerlore.storage.drivers.sqlite.driver import driver
 
 WARM_UP_CALLS = 10
 

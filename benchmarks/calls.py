@@ -16,7 +16,7 @@ from benchmarks.asking import Vectors, vectors_complete
 from benchmarks.call_rounds import Contender, RawCommits, Timed, alternate
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen
 from benchmarks.filling import SENTENCES, Pool, opened
-from benchmarks.mixed_calls import Crowd, in_turn
+from benchmarks.mixed_calls import Crowd, in_turn, mixing
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, Launch, noop, ours, over_http, over_stdio
 from benchmarks.starts import Start, starts
@@ -38,7 +38,7 @@ GET_RATIO = 2.0
 RECALL_MS = {1_000: 5.0, 10_000: 10.0, 100_000: 40.0}
 MIXED_PER_SECOND = 400.0
 # Without an embedder, and with the one that is built in.
-RESIDENT_MB, RESIDENT_MB_EMBEDDING = 170.0, 270.0
+RESIDENT_MB, RESIDENT_MB_EMBEDDING = 140.0, 230.0
 
 CALL_HEADER = (
     *("transport", "messages", "call", "p50 ms", "p95 ms", "CPU ms", "no-op p50", "no-op p95", "no-op CPU"),
@@ -322,7 +322,7 @@ async def _measure_mixed(bench: Bench) -> None:
     size = min(bench.options.sizes)
     async with over_http(bench.ours(size), CLIENTS) as our, over_http(bench.noop(), CLIENTS) as idle:
         crowds = {
-            "layerlore": Crowd([_mixing(bench, each, at) for at, each in enumerate(our)], our[0].server),
+            "layerlore": Crowd([mixing(each, bench.text, at, THREADS) for at, each in enumerate(our)], our[0].server),
             "no-op": Crowd([_idling(bench, each) for each in idle], idle[0].server),
         }
         await in_turn(list(crowds.values()), rounds=bench.options.mixed_rounds, calls=bench.options.mixed_calls)
@@ -332,19 +332,6 @@ async def _measure_mixed(bench: Bench) -> None:
     print(f"\n## Mixed calls over HTTP, {CLIENTS} clients at once, {size:,} messages\n\n{table(MIXED_HEADER, rows)}")
     print(f"\nOurs / no-op: {crowds['layerlore'].per_second / crowds['no-op'].per_second:.2f} calls a second")
     bench.report["mixed"] = {name: _mixed_figures(crowd) for name, crowd in crowds.items()}
-
-
-def _mixing(bench: Bench, connection: Connection, offset: int) -> Any:
-    async def act(number: int) -> None:
-        thread = _thread(number + offset)
-        if (number + offset) % 3 == 0:
-            await connection.call("add_messages", thread_id=thread, messages=[bench.text.message()])
-        elif (number + offset) % 3 == 1:
-            await connection.call("get_messages", thread_id=thread, limit=PAGE)
-        else:
-            await connection.call("recall_memory", query=bench.text.question())
-
-    return act
 
 
 def _idling(bench: Bench, connection: Connection) -> Any:

@@ -7,25 +7,28 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.chat.port import Answer, Chat
-from layerlore.extraction.digesting import Digest
-from layerlore.extraction.endings import Endings
-from layerlore.extraction.kind import EXTRACTIVE, JobKind, Kind, Material
-from layerlore.extraction.observer import Observer
-from layerlore.extraction.reflector import Reflector
-from layerlore.memory.adding import add_messages
-from layerlore.memory.engine import Engine, Sent
-from layerlore.memory.observations_text import block_of
-from layerlore.memory.observing import activate
-from layerlore.memory.parts import part_texts
+from layerlore.extraction.chat.port import Chat, ChatAnswer
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.endings import Endings
+from layerlore.extraction.kinds.digester import Digester
+from layerlore.extraction.kinds.kind import EXTRACTIVE, JobKind, Kind, Material
+from layerlore.extraction.kinds.observer import Observer
+from layerlore.extraction.kinds.reflector import Reflector
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages.addition import add_messages
+from layerlore.memory.observations.observation_text import render_observations
+from layerlore.memory.observations.schedule import activate_observations
+from layerlore.memory.parts.parts import part_texts
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import load_settings
-from layerlore.storage import jobs, messages_behind, observations, threads
-from layerlore.storage.observations import Observation
-from layerlore.storage.records import Json, Message, Origin, Scope
-from layerlore.storage.transaction import Tx
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Json, Message, Origin, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Observation
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import threads
 
 THREAD = "main"
 CLOSING: Json = {"role": "user", "content": "Thanks, see you!"}
@@ -37,7 +40,7 @@ _BETWEEN_MS = 60_000
 _LEASE_MS = 600_000
 # Longer than any message of the sets.
 _LONGEST = 1024 * 1024
-_KINDS: dict[Kind, JobKind] = {"observe": Observer(), "reflect": Reflector(), "digest": Digest()}
+_KINDS: dict[Kind, JobKind] = {"observe": Observer(), "reflect": Reflector(), "digest": Digester()}
 # A reflection is due by this much, as much as lets the extractive one stand in.
 _DUE = 1.2
 
@@ -91,7 +94,7 @@ class _Listening:
     def model(self, kind: str) -> str:
         return self.chat.model(kind)
 
-    async def answer(self, kind: str, material: Material) -> Answer:
+    async def answer(self, kind: str, material: Material) -> ChatAnswer:
         if kind == "observe":
             self.shown += [each["text"] for each in json.loads(material.content)["messages"]]
         return await self.chat.answer(kind, material)
@@ -139,7 +142,7 @@ class _Thread:
 
     def rule(self, **rules: Any) -> None:
         """As a server that is started again with other settings."""
-        self.engine = replace(self.engine, observation=replace(self.engine.observation, **rules))
+        self.engine = replace(self.engine, observation=self.engine.observation.model_copy(update=rules))
 
     async def say(self, batch: list[Json]) -> None:
         self._now += _BETWEEN_MS
@@ -153,7 +156,7 @@ class _Thread:
         await self.say([CLOSING])
         found = await self._found()
         rules = self.engine.observation
-        await self.engine.database.write(activate, self._scope, found, rules, now=self._now)
+        await self.engine.database.write(activate_observations, self._scope, found, rules, now=self._now)
 
     async def reflect(self) -> None:
         """Reflect once, with a threshold that has just been passed."""
@@ -169,7 +172,7 @@ class _Thread:
 
     async def told(self) -> Told:
         rows = await self._rows()
-        text = block_of(rows, self.engine.tokens)
+        text = render_observations(rows, self.engine.tokens)
         return Told(text, self.engine.tokens.text(text), len(rows), sum(row.model == EXTRACTIVE for row in rows))
 
     async def messages(self) -> list[Message]:
@@ -181,7 +184,9 @@ class _Thread:
         """Do what is due, and what will be, until nothing is. A model's work comes first, as it does in time."""
         wanted = kinds or (("digest",) if self._chat is None else ("observe", "reflect", "digest"))
         for kind in wanted:
-            while (at := await self.engine.database.read_installation(jobs.soonest, [kind], now=self._now)) is not None:
+            while (
+                at := await self.engine.database.read_installation(jobs.find_soonest, [kind], now=self._now)
+            ) is not None:
                 self._now = max(self._now, at)
                 await self._do_one(kind)
 
@@ -195,20 +200,20 @@ class _Thread:
             await attempt(self.engine, _KINDS[kind], claim, None if kind == "digest" else self._chat)
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends the claim, as in the worker
             self.failures += 1
-            await self._endings.after(claim, error)
+            await self._endings.end_failed(claim, error)
         else:
-            self._endings.done(claim)
+            self._endings.note_success(claim)
 
     async def _found(self) -> Any:
         return await self.engine.database.read(threads.find, self._scope, THREAD)
 
     async def _rows(self) -> list[Observation]:
         thread = await self._found()
-        return await self.engine.database.read(observations.listed, self._scope, thread.thread_uid, "active")
+        return await self.engine.database.read(observations.read, self._scope, thread.thread_uid, "active")
 
     async def _all(self, tx: Tx, scope: Scope) -> list[Message]:
         thread = await threads.find(tx, scope, THREAD)
-        return await messages_behind.between(tx, scope, thread, after=0, upto=thread.next_seq, most=100_000)
+        return await pages.read_between(tx, scope, thread, after=0, upto=thread.next_seq, most=100_000)
 
 
 def _read(engine: Engine, message: Message) -> tuple[str, int]:

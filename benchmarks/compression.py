@@ -16,8 +16,8 @@ from benchmarks.kept_values import kept, values_of
 from benchmarks.standing_in import NAME, StandIn
 from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.tool_run import KINDS, STEPS, Planted, tool_run
-from layerlore.extraction.chat.automatic import models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
+from layerlore.extraction.chat.models import choose_models
 from layerlore.extraction.chat.port import Chat
 
 MESSAGE_TOKENS = 6_000
@@ -106,7 +106,7 @@ def _thinkers(options: argparse.Namespace) -> dict[str, Chat | None]:
     """Who notes, by name: nobody but our own extracts, and a model."""
     if not options.model:
         return {"extractive": None, NAME: StandIn()}
-    chosen = models(options.model, {}, {})
+    chosen = choose_models(options.model, {}, {})
     return {
         "extractive": None,
         options.model: LitellmChat(chosen, api_base=options.base_url, api_key=options.key, timeout_seconds=600),

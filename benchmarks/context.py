@@ -5,6 +5,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,17 @@ from benchmarks.servers import Launch, noop, ours, over_stdio
 from benchmarks.tables import figure, table, verdict, write_json
 from benchmarks.turns import converse
 from layerlore.memory.context.context import get_context
-from layerlore.memory.context.gathering import Asked, gather
+from layerlore.memory.context.material import ContextRequest, gather_context
+from layerlore.memory.settings.context import ContextRules
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Row, Tx
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Row, Tx
 
 THREAD = "thread"
 OWN_MS = 2.0
-# A store that is filled at once would be observed for minutes while calls are timed.
-_PUT_OFF = {"OBSERVATION__MESSAGE_TOKENS": "2000000", "OBSERVATION__STAND_IN": "10"}
+# A store that is filled at once would be observed for minutes while calls are timed. Memories cost a recall more, and
+# are others every turn.
+_PUT_OFF = {"OBSERVATION__MESSAGE_TOKENS": "2000000", "OBSERVATION__STAND_IN": "10", "CONTEXT__MEMORY": "false"}
 GROWTH = 1.5
 HEADER = (
     *("messages", "p50 ms", "p95 ms", "CPU ms", "no-op p50", "ratio p50", "page of 20 p50"),
@@ -135,13 +138,27 @@ class _TimedTx:
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self.dialect = tx.dialect
+        self.backend = tx.backend
         self.seconds = 0.0
 
     async def one(self, *statement: Any, **values: Any) -> Row | None:
         began = time.perf_counter()
         try:
             return await self._tx.one(*statement, **values)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    async def scalar(self, *statement: Any, **values: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return await self._tx.scalar(*statement, **values)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    async def scalars(self, *statement: Any, **values: Any) -> list[Any]:
+        began = time.perf_counter()
+        try:
+            return await self._tx.scalars(*statement, **values)
         finally:
             self.seconds += time.perf_counter() - began
 
@@ -162,12 +179,13 @@ class _TimedTx:
 
 async def _own(store: Store, resource: str, calls: int) -> tuple[float, float]:
     """Milliseconds of a context's statements, and of everything else of ours around them: medians, in this process."""
-    scope, engine = Scope(LOCAL_TENANT, "default", resource), store.engine
+    scope = Scope(LOCAL_TENANT, "default", resource)
+    engine = replace(store.engine, context=ContextRules(memory=False))
     statements, whole = [], []
 
     async def read(tx: Any, scope: Scope) -> float:
         timed = _TimedTx(tx)
-        await gather(timed, scope, engine, Asked(THREAD, 8000, False, engine.now()))  # type: ignore[arg-type]
+        await gather_context(timed, scope, engine, ContextRequest(THREAD, 8000, engine.now()))  # type: ignore[arg-type]
         return timed.seconds
 
     for _ in range(calls):

@@ -18,11 +18,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``evidence`` are the ids of the messages that hold the answer; there is at least one."""
+    """``evidence`` are the ids of the messages that hold the answer; there is at least one. ``answer`` is the set's own
+    ("" where it has none)."""
 
     text: str
     category: str
     evidence: frozenset[str]
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,10 @@ def _conversation(raw: Json) -> Conversation:
     ]
     questions = [
         Question(
-            question["question"], str(question["category"]), frozenset(_id(name, turn) for turn in question["evidence"])
+            question["question"],
+            str(question["category"]),
+            frozenset(_id(name, turn) for turn in question["evidence"]),
+            str(question.get("answer") or ""),
         )
         for question in raw["questions"]
         if question["evidence"]

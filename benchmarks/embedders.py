@@ -1,9 +1,9 @@
 """The embedder that a benchmark names, in the benchmark's own process, and the floor that goes with it."""
 
-from layerlore.memory.embedding import choosing
+from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.recall_rules import RecallRules
-from layerlore.server.settings import EmbeddingSettings
+from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.settings.recall import RecallRules
 
 # What --embedder takes, and the setting that tells the server, as a variable has it.
 EMBEDDERS = "none, use (built in), english (MiniLM), or a model's name as litellm has it"
@@ -12,7 +12,7 @@ EMBEDDER_SETTING = "EMBEDDING__EMBEDDER"
 
 def chosen(name: str) -> Embedder | None:
     """``none``, ``use``, ``english`` or a model's name, with the settings' defaults."""
-    return choosing.embedder(EmbeddingSettings(embedder=name))
+    return choice.make_embedder(EmbeddingSettings(embedder=name))
 
 
 def default_floor(embedder: Embedder | None) -> float:

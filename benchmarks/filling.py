@@ -16,22 +16,22 @@ from benchmarks.baselines import Embeds, embedded
 from benchmarks.conversations import Json
 from benchmarks.embedders import EMBEDDER_SETTING
 from benchmarks.sample_text import SPEAKERS, SampleText
-from layerlore.memory.adding import add_messages
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.engine import Engine, Sent
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages.addition import add_messages
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.runtime import open_engine
-from layerlore.server.settings import load_settings
-from layerlore.storage import vectors
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.vectors import NewVector
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.index import vectors
+from layerlore.storage.index.vectors import NewVector
 
 AGENT = "default"
 MESSAGES_PER_TRANSACTION = 1000
 SENTENCES = 2000
 # Words of a sentence that mean something; two sentences make a message.
 _SENTENCE_WORDS = (2, 10)
-_SENT = Sent(Origin("benchmark", "fill"))
+SENT = Sent(Origin("benchmark", "fill"))
 
 
 class NotFilled(Exception):
@@ -87,7 +87,7 @@ class Store:
         for at in range(0, len(filled), MESSAGES_PER_TRANSACTION):
             part = filled[at : at + MESSAGES_PER_TRANSACTION]
             raw = [each.message for each in part]
-            answer = await add_messages(self.engine, scope, thread, raw, replace=False, sent=_SENT)
+            answer = await add_messages(self.engine, scope, thread, raw, replace=False, sent=SENT)
             if self._embedder is not None:
                 seqs = [stored["seq"] for stored in answer["messages"]]
                 await self._put(scope, dict(zip(seqs, part, strict=True)))
@@ -112,20 +112,26 @@ def new_vector(row_id: int, vector: NDArray[np.float32] | None) -> NewVector:
 
 
 @contextlib.asynccontextmanager
+async def opened_engine(folder: Path, **variables: str) -> AsyncIterator[Engine]:
+    """An engine that a server with its data in ``folder`` and these settings (by their variables' names) has. One that
+    is filled at once need not be safe from a power cut."""
+    names = {"DATA_DIR": str(folder), "REDACTION": "off", "SQLITE__SYNCHRONOUS": "NORMAL", **variables}
+    engine = await open_engine(load_settings(environ={f"LAYERLORE_{name}": value for name, value in names.items()}))
+    try:
+        yield engine
+    finally:
+        if engine.embedding is not None:
+            await engine.embedding.close()
+        await engine.database.close()
+
+
+@contextlib.asynccontextmanager
 async def opened(folder: Path, database: str, embedder: Embedder | None) -> AsyncIterator[Store]:
-    """The store that a server with its data in ``folder`` (or with ``database``) has. One that is filled at once need
-    not be safe from a power cut."""
+    """The store that a server with its data in ``folder`` (or with ``database``) has."""
     variables = {
-        "DATA_DIR": str(folder),
         "DATABASE": database,
         EMBEDDER_SETTING: "none",
-        "REDACTION": "off",
-        "SQLITE__SYNCHRONOUS": "NORMAL",
         "LIMITS__MESSAGES_PER_CALL": str(MESSAGES_PER_TRANSACTION),
     }
-    settings = load_settings(environ={f"LAYERLORE_{name}": value for name, value in variables.items()})
-    engine = await open_engine(settings)
-    try:
+    async with opened_engine(folder, **variables) as engine:
         yield Store(engine, embedder, await engine.database.read_installation(vectors.last_row))
-    finally:
-        await engine.database.close()

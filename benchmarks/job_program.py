@@ -9,21 +9,22 @@ from pathlib import Path
 import anyio
 from sqlalchemy import bindparam, text, update
 
-from layerlore.extraction.chat.port import Answer
-from layerlore.extraction.kind import Material, Thinker
-from layerlore.extraction.worker import JobWorker, Pace
-from layerlore.memory.engine import Engine
-from layerlore.memory.limits import Limits
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.tokens import TokenCounter
-from layerlore.server.runtime import close_engine
-from layerlore.storage import jobs, tables
-from layerlore.storage.database import open_database
-from layerlore.storage.jobs import Claim
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.scoping import in_thread, of_thread
-from layerlore.storage.transaction import Database, Tx
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.jobs.worker import JobWorker, Pace
+from layerlore.extraction.kinds.kind import Author, Material
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.server.runtime.runtime import close_engine
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core import tables
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim
 
 PACE = Pace(lease_ms=400, beat_seconds=0.13, poll_seconds=0.1, gather_seconds=0.01)
 THREADS_OF_A_RESOURCE = 5
@@ -53,7 +54,6 @@ class Counting:
     fence keeps an effect from being written twice: nothing else is looked at."""
 
     name: jobs.Kind = "observe"
-    source: str = "observe"
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material:
         row = await tx.one(text("SELECT upto FROM effect_limit"))
@@ -63,16 +63,13 @@ class Counting:
     def read(self, answer: Json, material: Material) -> Json:
         return answer
 
-    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Thinker) -> None:
-        first, last, upto, now = material.basis
+    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Author) -> None:
+        first, last, upto, now = material.inputs
         rows = [{"thread": _name(claim.scope, claim.thread_uid), "seq": seq} for seq in range(first, last + 1)]
         await tx.many(text("INSERT INTO effects (thread, seq) VALUES (:thread, :seq)"), rows)
         if last < upto:
             wanted = min(last + STEP, upto)
             await jobs.request(tx, claim.scope, claim.thread_uid, self.name, wanted, due_at=now, now=now)
-
-    def digested(self, material: Material) -> None:
-        return None
 
 
 class SlowChat:
@@ -81,9 +78,9 @@ class SlowChat:
     def model(self, kind: str) -> str:
         return "slow/one"
 
-    async def answer(self, kind: str, material: Material) -> Answer:
+    async def answer(self, kind: str, material: Material) -> ChatAnswer:
         await anyio.sleep(random.uniform(*THINKING_SECONDS))
-        return Answer({}, self.model(kind), SPENT)
+        return ChatAnswer({}, self.model(kind), SPENT)
 
 
 def _name(scope: Scope, thread_uid: str) -> str:
@@ -138,7 +135,7 @@ async def tally(url: str, threads: int, upto: int) -> Tally:
 
 
 async def _tally(tx: Tx, threads: int, upto: int) -> Tally:
-    if tx.dialect == "postgres":  # whose role owns the tables
+    if tx.backend.name == "postgres":  # whose role owns the tables
         await tx.all(text("SELECT set_config('layerlore.across', 'yes', true)"))
     counts = [
         (await tx.all(text(sql)))[0][0] or 0
@@ -189,7 +186,7 @@ def _take_the_fence_down() -> None:
     async def prolong(tx: Tx, claim: Claim, *, now: int, lease_ms: int) -> bool:
         return True
 
-    jobs.finish, jobs.held, jobs.prolong = finish, held, prolong
+    jobs.finish, jobs.find_held, jobs.prolong = finish, held, prolong
 
 
 _END = (

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import job_program
 from benchmarks.job_program import PACE, Tally
 from benchmarks.tables import table, write_json
-from layerlore.storage import sqlite_driver
+from layerlore.storage.drivers.sqlite import driver
 
 FAULT_SECONDS = (0.03, 0.15)
 STOPPED_SECONDS = (PACE.lease_ms / 1000 * 1.1, PACE.lease_ms / 1000 * 2.2)
@@ -220,9 +220,9 @@ def _forked(work: Callable[[], Coroutine[Any, Any, Any]], answer: int | None = N
 
 
 def _integrity_problems(file: Path) -> int:
-    connection = sqlite_driver.connect(str(file), synchronous="OFF")
+    connection = driver.connect(str(file), synchronous="OFF")
     try:
-        return len(sqlite_driver.integrity_problems(connection))
+        return len(driver.integrity_problems(connection))
     finally:
         connection.close()
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 import anyio
 
 from benchmarks.metrics import percentile
-from benchmarks.servers import Server
+from benchmarks.sample_text import SampleText
+from benchmarks.servers import Connection, Server
+
+_PAGE = 20
 
 
 @dataclass(slots=True)
@@ -54,3 +57,18 @@ async def in_turn(crowds: Sequence[Crowd], *, rounds: int, calls: int) -> None:
     for number in range(rounds):
         for crowd in crowds[:: -1 if number % 2 else 1]:
             await crowd.run(calls, number * calls)
+
+
+def mixing(connection: Connection, text: SampleText, offset: int, threads: int) -> Callable[[int], Awaitable[object]]:
+    """What a client does by turns: an add, a page and a recall. ``offset``: with which it begins."""
+
+    async def act(number: int) -> None:
+        thread = f"thread-{(number + offset) % threads}"
+        if (number + offset) % 3 == 0:
+            await connection.call("add_messages", thread_id=thread, messages=[text.message()])
+        elif (number + offset) % 3 == 1:
+            await connection.call("get_messages", thread_id=thread, limit=_PAGE)
+        else:
+            await connection.call("recall_memory", query=text.question())
+
+    return act

@@ -24,11 +24,11 @@ from benchmarks.filling import AGENT, Filled, Store, opened
 from benchmarks.metrics import mean, percentile
 from benchmarks.tables import figure, table, verdict, write_json
 from layerlore.memory.embedding.port import Embedder
-from layerlore.memory.recall_rules import RecallRules
+from layerlore.memory.settings.recall import RecallRules
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.storage import vectors
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Tx
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.index import vectors
 
 CONTRACT = 0.99
 DEPTH = 10
@@ -136,7 +136,7 @@ async def _compared(store: Store, material: Material, size: int, model: str) -> 
         seconds.append(time.perf_counter() - began)
         shares.append(share_found(found, exact[:, number]))
     return {
-        "database": store.engine.database.dialect,
+        "database": store.engine.database.backend.name,
         "chunks": size,
         "questions": len(shares),
         f"recall@{DEPTH}": mean(shares),

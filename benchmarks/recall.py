@@ -26,6 +26,8 @@ from layerlore.memory.embedding.port import Embedder
 OURS = "layerlore"
 # Long enough for every turn of the sets: what is measured is recall, not the limit of a message's length.
 LONGEST_TEXT_BYTES = 1024 * 1024
+# On a busy machine, too, every question is to be embedded.
+PATIENCE_MS = 10_000
 
 
 @dataclass(slots=True)
@@ -90,6 +92,7 @@ async def _run_set(
             resource=f"{conversation.id}-{run}",
             database=options.database,
             LIMITS__MESSAGE_TEXT_BYTES=str(LONGEST_TEXT_BYTES),
+            EMBEDDING__QUERY_PATIENCE_MS=str(PATIENCE_MS),
             **{EMBEDDER_SETTING: options.embedder},
             **FLOOR_OFF,
         )

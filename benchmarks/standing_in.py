@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from layerlore.extraction.chat.port import Answer
-from layerlore.extraction.kind import Material
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.kinds.kind import Material
+from layerlore.storage.audit.usage import Spent
 
 Json = dict[str, Any]
 
@@ -36,10 +36,10 @@ class StandIn:
     def model(self, kind: str) -> str:
         return NAME if kind in ("observe", "reflect") else ""
 
-    async def answer(self, kind: str, material: Material) -> Answer:
+    async def answer(self, kind: str, material: Material) -> ChatAnswer:
         content = json.loads(material.content)
-        answer = _observed(content) if kind == "observe" else _reflected(content, _KEPT_BY_LEVEL[material.basis.level])
-        return Answer(answer, NAME, Spent())
+        answer = _observed(content) if kind == "observe" else _reflected(content, _KEPT_BY_LEVEL[material.inputs.level])
+        return ChatAnswer(answer, NAME, Spent())
 
 
 def _observed(content: Json) -> Json:

@@ -115,7 +115,7 @@ async def _together(launch: Launch, tool: str, at_once: int) -> list[float]:
     took: list[float] = []
 
     async def one() -> None:
-        took.append(await _to_first_answer(launch, tool))
+        took.append((await first_answers(launch, tool))[1])
 
     async with anyio.create_task_group() as tasks:
         for _ in range(at_once):
@@ -123,12 +123,13 @@ async def _together(launch: Launch, tool: str, at_once: int) -> list[float]:
     return took
 
 
-async def _to_first_answer(launch: Launch, tool: str) -> float:
-    """Seconds from the spawn to the answer of the first call, asked in plain lines: what a client computes would be
-    counted as well."""
+async def first_answers(launch: Launch, tool: str) -> tuple[float, float]:
+    """Seconds from the spawn to the list of tools and to the answer of the first call, asked in plain lines: what a client
+    computes would be counted as well."""
     client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "starts", "version": "1"}}
     call = {"name": tool, "arguments": FIRST_CALLS[tool]}
     spawned = time.perf_counter()
+    took: list[float] = []
     with launch.log.open("a", encoding="utf-8") as log:
         process = await anyio.open_process(
             launch.stdio, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=launch.environment
@@ -142,14 +143,14 @@ async def _to_first_answer(launch: Launch, tool: str) -> float:
                 asked = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
                 await process.stdin.send(json.dumps(asked).encode() + b"\n")
                 answer = json.loads(await lines.receive_until(b"\n", _LONGEST_ANSWER))
+                took.append(time.perf_counter() - spawned)
                 if id_ == 1:
                     await process.stdin.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-        took = time.perf_counter() - spawned
         if answer["result"].get("isError"):
             raise RuntimeError(f"{launch.name}: {answer}")
         await process.stdin.aclose()
         await process.wait()
-    return took
+    return took[1], took[2]
 
 
 def _row(found: dict[str, Any]) -> list[str]:

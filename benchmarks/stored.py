@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.metrics import gaps
 from benchmarks.servers import Connection, Launch, over_stdio
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 _PAGE = 200
 

@@ -6,13 +6,13 @@ tenant ``x`` with all rights, ``tenant-x.2`` another.
 
 import sys
 
+from layerlore.server.access.exposure import allowed
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.server.building import build_server
-from layerlore.server.exposure import allowed
-from layerlore.server.http_transport import serve_http
-from layerlore.server.limiting import limited
-from layerlore.server.logs import configure_logging
-from layerlore.server.settings import load_settings
+from layerlore.server.http.transport import serve_http
+from layerlore.server.limits.limiter import make_gate
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 PREFIX = "tenant-"
 
@@ -30,7 +30,7 @@ def main() -> None:
     settings = load_settings()
     configure_logging(settings.log_level)
     server = build_server(settings)
-    gate = limited(server, settings.rates_to_hold, TenantTokens())
+    gate = make_gate(server, settings.rates_to_hold, TenantTokens())
     sys.exit(serve_http(server, "127.0.0.1", int(sys.argv[1]), allowed(settings), gate))
 
 

@@ -11,9 +11,11 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Tool
 
-from layerlore.server.permitting import told
-from layerlore.server.tools.declaring import Declaration
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.server.access.permissions import join_rights
+from layerlore.server.settings.settings import TOOLSETS, load_settings
+from layerlore.server.tools.declaration import UNLISTED_META, Declaration
+from layerlore.server.tools.toolsets import DECLARATIONS, choose_tools
 
 HEAD = """\
 # Tools
@@ -25,7 +27,28 @@ stdio; on other connections `thread_id` says what it is there if it is left out
 ([which conversation](messages.md#which-conversation)). Every write takes an idempotency key in `_meta` as
 `layerlore/idempotency-key`: the same request sent again with the same key does nothing and gets the first answer again,
 for 24 hours.
+
+An argument that is marked as *not listed* is taken like the others. No model needs it, so that it costs none: its schema
+stands in the tool's `_meta`, under `layerlore/unlisted-arguments`.
+
+## Which tools are listed
+
+`--toolsets` (`LAYERLORE_TOOLSETS`, `toolsets` in the file) takes any of these names, with commas between them.
+
 """
+
+CHOICES = {
+    "chat": "a host whose model keeps its own memory, such as Claude Desktop",
+    "agent": "programs that call models: agents with runs, steps and sub-agents",
+    "core,threads,curation": "the default: either, and background work by the model of a host",
+    "core": "messages, recall, working memory, the plan",
+    "threads": "conversations",
+    "runs": "runs that wait, steps, events, attempts, briefings",
+    "curation": "background work by the model of a host",
+    "admin": "erasing for good",
+    "all": "everything",
+}
+"""What ``--toolsets`` may say, and for whom that is."""
 
 
 async def listed() -> list[Tool]:
@@ -35,6 +58,33 @@ async def listed() -> list[Tool]:
         )
         async with Client(stdio_client(server)) as client:
             return (await client.list_tools()).tools
+
+
+NOT_LISTED = "*Not listed.*"
+
+
+def choices(tools: list[Tool]) -> str:
+    """What each choice lists, for whom, and what that costs a conversation."""
+    counter = load_counter()
+    rows = ["| `--toolsets` | for | tools | tokens |", "|---|---|---|---|"]
+    for choice, purpose in CHOICES.items():
+        chosen = choose_tools(load_settings({"toolsets": choice}, environ={}))
+        names = {each.name for each in chosen}
+        shown = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+            for tool in tools
+            if tool.name in names
+        ]
+        cost = round(counter.text(json.dumps(shown)), -1)
+        rows.append(f"| `{choice}` | {purpose} | {', '.join(grouped(chosen, choice))} | {cost:,} |")
+    return "\n".join([*rows, ""])
+
+
+def grouped(chosen: list[Declaration], choice: str) -> list[str]:
+    """The toolsets of which every tool is among them, but the one that the choice is, and the other tools' names."""
+    left = [each for each in DECLARATIONS if each not in chosen]
+    whole = [name for name in TOOLSETS if name != choice and not any(each.toolset == name for each in left)]
+    return [*whole, *(f"`{each.name}`" for each in chosen if each.toolset not in whole)]
 
 
 def described(tool: Tool) -> str:
@@ -52,13 +102,15 @@ def described(tool: Tool) -> str:
     lines = [f"## `{tool.name}`", "", f"*{tool.title}*" + (f" ({', '.join(marks)})" if marks else ""), ""]
     lines += [" ".join((tool.description or "").split()), ""]
     properties: dict[str, Any] = tool.input_schema.get("properties", {})
+    unlisted: dict[str, Any] = (tool.meta or {}).get(UNLISTED_META, {})
     if properties:
         lines += ["| argument | type | default | |", "|---|---|---|---|"]
         lines += [argument(name, schema, checked(tool.name)[name]) for name, schema in properties.items()]
+        lines += [argument(name, schema, checked(tool.name)[name], NOT_LISTED) for name, schema in unlisted.items()]
         lines.append("")
     answer = "text" if tool.output_schema is None else ", ".join(f"`{key}`" for key in tool.output_schema["properties"])
     declared = declaration(tool.name)
-    ways = " or ".join(dict.fromkeys(f"`{told(declared.needs(way))}`" for way in declared.ways))
+    ways = " or ".join(dict.fromkeys(f"`{join_rights(declared.needs(way))}`" for way in declared.ways))
     lines += [f"Answers with {answer}. Needs the right {ways}.", ""]
     if declared.reduced:
         lines += [f"Without the right `read` it answers with: {declared.reduced}.", ""]
@@ -66,7 +118,7 @@ def described(tool: Tool) -> str:
 
 
 def declaration(tool: str) -> Declaration:
-    (declared,) = (each for each in DECLARATIONS if each.signature.__name__ == tool)
+    (declared,) = (each for each in DECLARATIONS if each.name == tool)
     return declared
 
 
@@ -77,11 +129,11 @@ def checked(tool: str) -> dict[str, Any]:
     return properties
 
 
-def argument(name: str, listed: dict[str, Any], checked: dict[str, Any]) -> str:
+def argument(name: str, listed: dict[str, Any], checked: dict[str, Any], mark: str = "") -> str:
     default = f"`{json.dumps(checked['default'])}`" if checked.get("default") is not None else ""
     shown = default if "default" in checked else "**required**"
     told = listed.get("description") or listed.get("anyOf", [{}])[0].get("description", "")
-    return f"| `{name}` | {kind({**bounds(checked), **listed})} | {shown} | {told} |"
+    return f"| `{name}` | {kind({**bounds(checked), **listed})} | {shown} | {' '.join(filter(None, (mark, told)))} |"
 
 
 def bounds(checked: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +159,7 @@ def kind(schema: dict[str, Any]) -> str:
 
 def main() -> None:
     tools = anyio.run(listed)
-    sys.stdout.write(HEAD + "\n" + "\n".join(described(tool) for tool in tools))
+    sys.stdout.write("\n".join([HEAD + choices(tools), *(described(tool) for tool in tools)]))
 
 
 if __name__ == "__main__":

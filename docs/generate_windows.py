@@ -5,13 +5,14 @@ from typing import Any
 
 from sample_thread import sample_thread
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.parts import plain_text
-from layerlore.memory.tokens import load_counter
-from layerlore.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, policy_from
-from layerlore.memory.window.view import Window, window_of
-from layerlore.storage.errors import InvalidInput
-from layerlore.storage.records import Message
+from layerlore.memory.parts.parts import plain_text
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.settings.window import SUMMARY_PROMPT, WindowSettings
+from layerlore.memory.window.policy import NAMES, WindowPolicy, read_policy
+from layerlore.memory.window.view import Window, build_window
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Message
 
 COUNTER = load_counter()
 
@@ -30,39 +31,18 @@ Whatever the policy:
 - The newest message of the user is in. Where the limit is a number of messages, it takes the place of another.
 - A tool call and its result are in together or not at all; a window never starts with a result. What else is in a
   message stays.
+- Predefined messages stand before the conversation's and count as its first: toward the limit, and when the oldest are
+  dropped. Keep them few. They are not among the messages that a count of trimmed ones tells of.
 - What stands on the two sides of a gap is no pair, even if a model has used the same id twice.
-- A message that is larger than the whole budget is cut, with the mark `… [cut]`, and so is one that does not fit while
-  half of the budget is free. Texts are cut, the longest first; reasoning goes as a whole before that; ids, names and
-  roles stay.
+- Where a budget has no room for all that must be in, messages of the user go first: they get up to three quarters of
+  it, and all others share the rest.
+- The newest message that does not fit as a whole is cut to the room that is left, with the mark `… [cut]`, and is the
+  oldest in the window. Texts are cut, the longest first; before that, reasoning goes as a whole and images become
+  notes; ids, names and roles stay.
+- A larger budget never loses a message, nor shows less of one.
 
 ## Options
 """
-
-MEANS = {
-    "limit": "`observed`: everything that is not yet observed, and never fewer than `last_messages`. `messages`: a "
-    "number of messages. `tokens`: a budget.",
-    "last_messages": "`observed`: how many of the newest are in whatever is observed.",
-    "trim": "`messages`: `continuous` keeps the newest `max_messages`. `threshold` lets the window grow until it would "
-    "hold `threshold` messages, cuts it to `target`, and lets it grow again: between two cuts it starts at the same "
-    "message.",
-    "max_messages": "`continuous`.",
-    "threshold": "`threshold`: how many the window never holds.",
-    "target": "`threshold`: what a cut leaves.",
-    "max_tokens": "`tokens`: the budget.",
-    "min_messages": "`tokens`: so many of the newest are in, and whole, even beyond the budget.",
-    "drop": "`oldest`: the newest stay. `middle`: the first `keep_first`, too.",
-    "keep_first": "`middle`: how many of the first stay. With `tokens` each gets at most its share of half the room that "
-    "the newest message leaves, more only where all others fit.",
-    "blank_tool_results": "Results become empty before anything is counted; calls, arguments and errors stay.",
-    "spare_tool_results": "The newest so many keep their content.",
-    "max_images": "The newest so many stay, those in tool results included; the others become a note with the URL. 0: "
-    "none stays.",
-    "predefined": "Messages in front of the thread's, as add_messages takes them, at most 50. They are counted and "
-    "trimmed like the thread's first; `observed` never trims them.",
-    "summarise": "What was trimmed is replaced by a summary.",
-    "summary_prompt": f"What the summary is asked for with: “{SUMMARY_PROMPT}”",
-    "summary_tokens": "How long it may be. With `tokens` it is a part of `max_tokens`.",
-}
 
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"limit": "messages", "trim": "threshold", "threshold": 100, "target": 100},
@@ -87,34 +67,32 @@ what changes inside: with `max_images` and `spare_tool_results` a message change
 |---|---|---|---|
 """
 
-ROWS: list[tuple[dict[str, Any], int, int]] = [
-    ({"limit": "messages", "max_messages": 20}, 15, 0),
-    ({"limit": "messages", "max_messages": 7}, 15, 0),
-    ({"limit": "messages", "max_messages": 3}, 14, 0),
-    ({"limit": "messages", "max_messages": 11}, 15, 0),
-    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 11, 0),
-    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 13, 0),
-    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 15, 0),
-    ({"limit": "messages", "max_messages": 6, "drop": "middle"}, 15, 0),
-    ({"limit": "messages", "max_messages": 8, "drop": "middle", "keep_first": 4}, 15, 0),
-    ({"limit": "tokens", "max_tokens": 90}, 15, 0),
-    ({"limit": "tokens", "max_tokens": 90, "drop": "middle", "keep_first": 1}, 15, 0),
-    ({"limit": "tokens", "max_tokens": 60, "min_messages": 5}, 15, 0),
-    ({"limit": "tokens", "max_tokens": 250}, 7, 0),
-    ({"limit": "tokens", "max_tokens": 1300, "max_images": 1}, 15, 0),
-    ({"limit": "tokens", "max_tokens": 1300, "max_images": 0}, 15, 0),
-    ({"limit": "messages", "blank_tool_results": True}, 15, 0),
-    ({"limit": "messages", "blank_tool_results": True, "spare_tool_results": 1}, 15, 0),
-    ({"limit": "messages", "max_images": 2}, 15, 0),
-    ({"limit": "messages", "max_images": 1}, 15, 0),
-    ({"limit": "messages", "max_images": 0}, 15, 0),
-    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 7, 0),
-    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 8, 0),
-    ({"limit": "messages", "max_messages": 6, "drop": "middle", "predefined": "EXAMPLES"}, 15, 0),
-    ({"limit": "observed", "last_messages": 5}, 15, 0),
-    ({"limit": "observed", "last_messages": 5}, 15, 8),
-    ({"limit": "observed", "last_messages": 5}, 15, 14),
-    ({"limit": "observed", "last_messages": 5, "predefined": "EXAMPLES"}, 15, 14),
+ROWS: list[tuple[dict[str, Any], int]] = [
+    ({"limit": "messages", "max_messages": 20}, 15),
+    ({"limit": "messages", "max_messages": 7}, 15),
+    ({"limit": "messages", "max_messages": 3}, 14),
+    ({"limit": "messages", "max_messages": 11}, 15),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 11),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 13),
+    ({"limit": "messages", "trim": "threshold", "threshold": 13, "target": 6}, 15),
+    ({"limit": "messages", "max_messages": 6, "drop": "middle"}, 15),
+    ({"limit": "messages", "max_messages": 8, "drop": "middle", "keep_first": 4}, 15),
+    ({"limit": "tokens", "max_tokens": 90}, 15),
+    ({"limit": "tokens", "max_tokens": 90, "drop": "middle", "keep_first": 1}, 15),
+    ({"limit": "tokens", "max_tokens": 60, "min_messages": 5}, 15),
+    ({"limit": "tokens", "max_tokens": 250}, 7),
+    ({"limit": "tokens", "max_tokens": 1300, "max_images": 1}, 15),
+    ({"limit": "tokens", "max_tokens": 1300, "max_images": 0}, 15),
+    ({"limit": "messages", "blank_tool_results": True}, 15),
+    ({"limit": "messages", "blank_tool_results": True, "spare_tool_results": 1}, 15),
+    ({"limit": "messages", "max_images": 2}, 15),
+    ({"limit": "messages", "max_images": 1}, 15),
+    ({"limit": "messages", "max_images": 0}, 15),
+    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 7),
+    ({"limit": "messages", "max_messages": 9, "predefined": "EXAMPLES"}, 8),
+    ({"limit": "messages", "max_messages": 6, "drop": "middle", "predefined": "EXAMPLES"}, 15),
+    ({"limit": "observed", "last_messages": 5}, 15),
+    ({"limit": "observed", "last_messages": 5, "predefined": "EXAMPLES"}, 15),
 ]
 
 EXAMPLES = [
@@ -125,16 +103,15 @@ EXAMPLES = [
 
 def policy(given: dict[str, Any]) -> WindowPolicy:
     whole = {**given, "predefined": EXAMPLES} if "predefined" in given else given
-    return policy_from(whole, "window", WindowPolicy(), COUNTER, Limits(), lambda parts: (parts, 0))
+    return read_policy(whole, "window", WindowPolicy(), COUNTER, Limits(), lambda parts: (parts, 0))
 
 
 def options() -> str:
-    assert set(MEANS) == set(NAMES)
     lines = ["| option | default | |", "|---|---|---|"]
     for name in NAMES:
         default = getattr(WindowPolicy(), name)
-        spelled = {"predefined": "none", "summary_prompt": "this"}.get(name, str(default).lower())
-        lines.append(f"| `{name}` | {spelled} | {MEANS[name]} |")
+        spelled = {"predefined": "none", "summary_prompt": f"“{SUMMARY_PROMPT}”"}.get(name, str(default).lower())
+        lines.append(f"| `{name}` | {spelled} | {WindowSettings.model_fields[name].description} |")
     return "\n".join(lines)
 
 
@@ -167,10 +144,10 @@ def sample_row(message: Message) -> str:
     )
 
 
-def result_row(given: dict[str, Any], length: int, cursor: int) -> str:
+def result_row(given: dict[str, Any], length: int) -> str:
     thread = sample_thread(COUNTER)[:length]
-    window = window_of(thread, policy(given), COUNTER, cursor=cursor)
-    when = f"#{length}" + (f", cursor at #{cursor}" if cursor else "")
+    window = build_window(thread, policy(given), COUNTER)
+    when = f"#{length}"
     done = "; ".join(changes(thread, window)) or "–"
     tokens = sum(message.tokens for message in window.messages)
     return f"| {spelled(given)} | {when} | {' '.join(map(called, window.messages))} | {tokens} | {done} |"

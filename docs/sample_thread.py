@@ -2,10 +2,10 @@
 
 import json
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import parse_messages
-from layerlore.memory.tokens import TokenCounter
-from layerlore.storage.records import Json, Message
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.records import Json, Message
 
 FORECAST = {"city": "Lisbon", "days": [{"day": day, "high": 24 + day % 4, "rain": day == 3} for day in range(1, 11)]}
 ROUTE = "Day by day: " + " ".join(

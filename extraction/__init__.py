@@ -1,1 +1,1 @@
-"""What a model does in the background."""
+"""Background work that a model does: jobs, their kinds, and the chat with a model."""

@@ -1,1 +1,1 @@
-"""What memory means: message shapes, tokens, masking, recall and ranking."""
+"""What memory means: everything between the stored rows and the tools, in rooms of which each imports only lower ones."""

@@ -1,1 +1,1 @@
-"""SQLite and Postgres: records, tables, migrations, transactions, one module a store."""
+"""Where the memory is kept, on SQLite or Postgres: a room for each kind of thing, and in it a module of functions a store."""

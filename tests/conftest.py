@@ -5,10 +5,17 @@ temporary folder, never in a home folder. Tests connect as a role that is no sup
 a server to use instead.
 """
 
+import asyncio
+import contextlib
+import functools
 import gc
+import json
 import os
+import random
+import shutil
 import sys
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -16,13 +23,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
+import psutil
 import pytest
 from hypothesis import settings
+from jsonschema import Draft202012Validator
 
-from layerlore.memory.embedding.use import UseEmbedder
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # platformdirs warns where no session manager has set XDG_RUNTIME_DIR
@@ -37,12 +46,38 @@ settings.register_profile("layerlore", deadline=None)
 settings.load_profile("layerlore")
 
 
+# Files in memory cost no wait for a disk. What is tested are ends of processes, never the loss of power.
+IN_MEMORY = Path("/dev/shm")
+if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 4 * 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+
+# A server that hosts share would outlive the test that launched it; those of the thin client share one.
+os.environ.setdefault("LAYERLORE_LOCAL__SHARE", "false")
+
 SOAKING = "LAYERLORE_SOAK"
 """Set by ``make soak`` to the number that its random trials begin with."""
+
+SOAK_MINUTES = "LAYERLORE_SOAK_MINUTES"
+"""Set where a soak must end: after so many minutes it begins no further test. Empty: it runs whole."""
+
+BEGUN = pytest.StashKey[float]()
+"""When this process began its tests, in seconds of the monotonic clock."""
+
+WHOLE_SOAK_MINUTES = 30
+"""About what a whole soak takes on two cores. In fewer minutes each test draws that share of its trials."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "soak: long: only `make soak` runs it")
+    config.addinivalue_line("markers", "databases: a test of a tool that runs on both databases")
+    config.addinivalue_line("markers", "eras: a test of a tool that runs in both eras of the protocol")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many workers again as there are processors, since a third of a worker's time is waiting; for a soak, whose
+    tests use several processes each, as many as there are processors."""
+    processors = os.cpu_count() or 1
+    return processors if SOAKING in os.environ else processors * 3 // 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -59,21 +94,50 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if not wanted(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if wanted(item)]
+    if _soak_minutes():
+        _order_by_seed(items, long)
+
+
+def _order_by_seed(items: list[pytest.Item], long: Callable[[pytest.Item], bool]) -> None:
+    """Put those first whose number of trials fits the time, then the others by module, in another order each time."""
+    modules = sorted({item.nodeid.partition("::")[0] for item in items})
+    random.Random(os.environ[SOAKING]).shuffle(modules)
+    items.sort(key=lambda item: (long(item), modules.index(item.nodeid.partition("::")[0])))
+
+
+def _soak_minutes() -> float:
+    """The minutes that a soak is given; 0 where it runs whole, and where nothing soaks."""
+    return float(os.environ.get(SOAK_MINUTES) or 0) if SOAKING in os.environ else 0
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    session.config.stash[BEGUN] = time.monotonic()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    minutes = _soak_minutes()
+    if minutes and time.monotonic() - item.config.stash[BEGUN] > minutes * 60:
+        pytest.skip(f"the {minutes:g} minutes of this soak are over")
 
 
 def pytest_report_header() -> str | None:
-    return f"trials begin with {os.environ[SOAKING]}" if SOAKING in os.environ else None
+    if SOAKING not in os.environ:
+        return None
+    minutes = _soak_minutes()
+    return f"trials begin with {os.environ[SOAKING]}, in " + (f"{minutes:g} minutes" if minutes else "a whole soak")
 
 
 @pytest.fixture
 def trials() -> Callable[..., range]:
-    """The seeds of random trials: the same few in every run of the tests, many others in each soak."""
+    """The seeds of random trials: the same few in every run of the tests, many others in each soak, or its share
+    of them where the minutes of the soak are given."""
 
     def drawn(few: int, *, soak: int) -> range:
         if SOAKING not in os.environ:
             return range(few)
         begin = int(os.environ[SOAKING])
-        return range(begin, begin + soak)
+        share = min(1.0, (_soak_minutes() or WHOLE_SOAK_MINUTES) / WHOLE_SOAK_MINUTES)
+        return range(begin, begin + max(few, round(soak * share)))
 
     return drawn
 
@@ -81,6 +145,34 @@ def trials() -> Callable[..., range]:
 def pytest_collection_finish() -> None:
     """What was imported and collected stays: looked at again and again, it takes a twentieth of the time."""
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _check_each_schema_once() -> Iterator[None]:
+    """Clients check the schema of a tool's result at its first call: 23 ms, each time of the same few schemas."""
+    check = Draft202012Validator.check_schema
+
+    @functools.cache
+    def check_once(schema: str) -> None:
+        check(json.loads(schema))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Draft202012Validator, "check_schema", lambda schema: check_once(json.dumps(schema)))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_process_is_left() -> Iterator[None]:
+    """What the tests of a module launched ends with them, also where one of them failed."""
+    before = set(psutil.Process().children())
+    yield
+    # Postgres, multiprocessing's helper, and what a fixture of the session began serve until the session's end.
+    for child in set(psutil.Process().children()) - before:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if not child.name().startswith("postgres") and "multiprocessing." not in " ".join(child.cmdline()):
+                for process in [*child.children(recursive=True), child]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
 
 
 @pytest.fixture
@@ -109,8 +201,6 @@ def postgres_admin_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_server_url(postgres_admin_url: str) -> str:
     """A database owned by a role that is no superuser, as that role."""
-    import asyncio
-
     name = f"app_{uuid.uuid4().hex[:8]}"
 
     async def make() -> None:
@@ -176,11 +266,29 @@ async def serving_url(postgres_admin_url: str, postgres_url: str) -> AsyncIterat
         await admin.close()
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with every table and no row but the installation's key, to be copied."""
+
+    async def make(path: Path) -> None:
+        database = await SqliteDatabase.open(str(path))
+        await database.close()
+
+    path = tmp_path_factory.mktemp("migrated") / "memory.db"
+    asyncio.run(make(path))
+    return path
+
+
+@pytest.fixture
+def sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
+    """A migrated SQLite file without rows, for each test."""
+    return f"sqlite:///{shutil.copy(migrated_file, tmp_path / 'memory.db')}"
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/memory.db"
-    url: str = request.getfixturevalue("postgres_url")
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated, empty database of each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 

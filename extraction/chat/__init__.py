@@ -1,1 +1,1 @@
-"""Asking a model: which one, how it is reached, and what becomes of what it answers."""
+"""The chat with a model: which model is asked, how a provider is reached, and how its answer is read."""

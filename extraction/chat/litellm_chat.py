@@ -1,59 +1,74 @@
-"""Any chat model that litellm can reach. Conversations leave this machine: only models that were named are asked."""
+"""The chat with any model that litellm can reach. Conversations leave this machine: only named models are asked."""
 
 import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from layerlore.extraction.chat.automatic import Models
-from layerlore.extraction.chat.failures import SETUP_PAUSE_MS, RequestRefused, failed
-from layerlore.extraction.chat.port import Answer, ThinkingFailed
+from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
+from layerlore.extraction.chat.failures import SETUP_PAUSE_MS, RequestRefused, convert_error
+from layerlore.extraction.chat.models import Models, choose_models
+from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
 from layerlore.extraction.chat.replies import Reply, read_reply
-from layerlore.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
-from layerlore.memory.embedding.fitting import fit
+from layerlore.memory.embedding.litellm_module import lacks_address, load_litellm
+from layerlore.memory.embedding.port import clip_text
 from layerlore.memory.embedding.worker import Worker
-from layerlore.memory.json_schema import check_schema
-from layerlore.memory.litellm_loading import lacks_address, load_litellm
+from layerlore.memory.rules.json_schema import check_schema
+from layerlore.memory.settings.llm import LlmSettings
 from layerlore.prompts import render
-from layerlore.storage.records import Json
+from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.extraction.kind import Material
+    from layerlore.extraction.kinds.kind import Material
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 CHARACTERS_A_TOKEN = 16
-"""An answer of more characters than so many for each token that it may have is not looked at."""
+"""An answer with more characters than this for each token that it may have is not read."""
 
-# Of an answer that could not be used, as it is shown to the model that wrote it.
+# Characters of an unusable answer that its model is shown when it is asked to correct it.
 _MOST_SHOWN = 20_000
-# Seconds beyond the timeout: that is meant for a silence, and a server may send a byte now and then.
+# Seconds beyond the timeout, which litellm restarts with every byte that a server sends.
 _GRACE = 5.0
-# Requests that were given up and have not ended.
+# The most requests that may still run after they were given up.
 _MOST_LEFT = 8
 _BLANK = "-"
-# What OpenAI's library insists on and a server of one's own does not look at.
+# OpenAI's library insists on a key that a private server does not check.
 _NO_KEY = "none"
+
+
+def open_chat(settings: LlmSettings, environ: Mapping[str, str]) -> "LitellmChat | None":
+    """The chat that the settings ask for, with nothing loaded yet; None if no kind of job has a model."""
+    chosen = choose_models(settings.model, settings.by_kind, environ)
+    if not chosen.distinct:
+        return None
+    return LitellmChat(
+        chosen,
+        api_base=settings.api_base,
+        api_key=settings.api_key.get_secret_value(),
+        timeout_seconds=settings.timeout_seconds,
+        max_answer_tokens=settings.max_answer_tokens,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request, answered: what was said, and the answer in it (None: it is wrong)."""
+    """One request and its reply. ``json``: the answer in it, None if it is wrong."""
 
     reply: Reply
     json: Json | None
-    wrong: Wrong | None
+    wrong: WrongAnswer | None
 
 
 class LitellmChat:
-    """Models by litellm's names, with the keys in litellm's own variables, or one key for all of them."""
+    """Models by litellm's names, with the keys in litellm's own variables, or with one key for all of them."""
 
     def __init__(
         self,
@@ -65,8 +80,8 @@ class LitellmChat:
         max_answer_tokens: int = 16_384,
         grace: float = _GRACE,
     ) -> None:
-        """``timeout_seconds``: of one request, of which an answer takes three at most. ``max_answer_tokens``: of one
-        answer, or as many as the model can."""
+        """``timeout_seconds``: for one request; an answer takes up to three. ``max_answer_tokens``: the most tokens of one
+        answer, or the model's own limit if that is lower."""
         self._models = models
         self._timeout = timeout_seconds
         self._deadline = timeout_seconds + grace
@@ -80,37 +95,37 @@ class LitellmChat:
         if api_base:
             self._options["api_base"] = api_base
         self._api_key = api_key
-        # Models that refused a schema: they are asked in words from then on.
+        # Models that refused a schema: from then on the prompt describes it in words.
         self._in_words: set[str] = set()
         self._left: set[Worker] = set()
 
     def model(self, kind: str) -> str:
         return self._models.by_kind.get(kind, "")
 
-    async def answer(self, kind: str, material: "Material") -> Answer:
-        """As the port says. An answer that is wrong is asked for once more, with what is wrong about it."""
+    async def answer(self, kind: str, material: "Material") -> ChatAnswer:
+        """Ask for one answer; ask once more, saying what is wrong, if the first one is wrong. Raises ChatFailed."""
         model = self.model(kind)
         if not model:
-            raise ThinkingFailed(
+            raise ChatFailed(
                 f"no model is set for {kind}", retryable=True, retry_after_ms=SETUP_PAUSE_MS, of_setup=True
             )
         check_schema(material.schema, f"the schema of {kind}")
         litellm = await self._litellm()
         first = await self._first(litellm, model, material)
         if first.json is not None:
-            return Answer(first.json, model, first.reply.spent)
+            return ChatAnswer(first.json, model, first.reply.spent)
         second = await self._repaired(litellm, model, material, first)
         spent = first.reply.spent + second.reply.spent
         if second.json is None:
-            raise ThinkingFailed(f"{model}: its answer cannot be used: {second.wrong}", retryable=True, spent=spent)
-        return Answer(second.json, model, spent)
+            raise ChatFailed(f"{model}: its answer cannot be used: {second.wrong}", retryable=True, spent=spent)
+        return ChatAnswer(second.json, model, spent)
 
     async def _litellm(self) -> Any:
         try:
-            return await _done_by(Worker("chat-load"), load_litellm)
+            return await _run_in(Worker("chat-load"), load_litellm)
         except Exception as error:
             log.exception("litellm cannot be loaded")
-            raise ThinkingFailed(
+            raise ChatFailed(
                 f"litellm cannot be loaded ({type(error).__name__})",
                 retryable=True,
                 retry_after_ms=SETUP_PAUSE_MS,
@@ -124,7 +139,7 @@ class LitellmChat:
         except RequestRefused:
             if form.response_format is None:
                 raise
-        turn = await self._turn(litellm, model, material, in_words(material.schema))
+        turn = await self._turn(litellm, model, material, describe_schema(material.schema))
         log.info("%s takes no schema: it is asked in words", model)
         self._in_words.add(model)
         return turn
@@ -132,35 +147,33 @@ class LitellmChat:
     async def _repaired(self, litellm: Any, model: str, material: "Material", first: Turn) -> Turn:
         assert first.wrong is not None
         form = await self._form(litellm, model, material.schema)
-        asked = render("repair", wrong=first.wrong.told, schema=material.schema).text
+        asked = render("repair", wrong=first.wrong.for_model, schema=material.schema).text
         try:
             return await self._turn(
                 litellm,
                 model,
                 material,
                 form,
-                {"role": "assistant", "content": fit(first.reply.text, _MOST_SHOWN)},
-                {"role": "user", "content": fit(asked, len(asked))},
+                {"role": "assistant", "content": clip_text(first.reply.text, _MOST_SHOWN)},
+                {"role": "user", "content": clip_text(asked, len(asked))},
             )
-        except ThinkingFailed as error:
+        except ChatFailed as error:
             error.spent = first.reply.spent + error.spent
             raise
 
-    async def _form(self, litellm: Any, model: str, schema: Json) -> Form:
+    async def _form(self, litellm: Any, model: str, schema: Json) -> AnswerForm:
         if model in self._in_words:
-            return in_words(schema)
+            return describe_schema(schema)
         try:
-            return await _done_by(Worker("chat-form"), functools.partial(form_for, litellm, model, schema))
-        except Exception as error:  # noqa: BLE001 - litellm may look for what is not there
-            raise failed(model, error) from None
+            return await _run_in(Worker("chat-form"), functools.partial(choose_form, litellm, model, schema))
+        except Exception as error:  # noqa: BLE001 - litellm may raise anything
+            raise convert_error(model, error) from None
 
-    async def _turn(self, litellm: Any, model: str, material: "Material", form: Form, *more: Json) -> Turn:
-        """One request. Raises ThinkingFailed for what is no answer at all."""
+    async def _turn(self, litellm: Any, model: str, material: "Material", form: AnswerForm, *more: Json) -> Turn:
+        """Send one request. Raises ChatFailed if there is no answer to read."""
         self._left = {worker for worker in self._left if not worker.join(0)}
         if len(self._left) >= _MOST_LEFT:
-            raise ThinkingFailed(
-                f"{model}: {len(self._left)} requests were given up and have not ended", retryable=True
-            )
+            raise ChatFailed(f"{model}: {len(self._left)} requests were given up and have not ended", retryable=True)
         instructions = material.instructions + form.words
         talk = [
             {"role": "system", "content": instructions},
@@ -170,15 +183,15 @@ class LitellmChat:
         worker = Worker("chat")
         try:
             with anyio.fail_after(self._deadline):
-                return await _done_by(
+                return await _run_in(
                     worker, functools.partial(self._exchange, litellm, model, talk, form, material.schema)
                 )
         except TimeoutError:
             self._left.add(worker)
-            raise ThinkingFailed(f"{model}: no answer in {self._timeout:g} s", retryable=True) from None
+            raise ChatFailed(f"{model}: no answer in {self._timeout:g} s", retryable=True) from None
 
-    def _exchange(self, litellm: Any, model: str, talk: list[Json], form: Form, schema: Json) -> Turn:
-        """In a thread: ask, count what it cost before anything else, read."""
+    def _exchange(self, litellm: Any, model: str, talk: list[Json], form: AnswerForm, schema: Json) -> Turn:
+        """In a thread: ask, count the cost first, then read the answer."""
         options = {**self._options, "max_tokens": self._tokens_for(litellm, model)}
         if form.response_format is not None:
             options["response_format"] = form.response_format
@@ -187,20 +200,20 @@ class LitellmChat:
         try:
             self._check_address(litellm, model)
             answered = litellm.completion(model=model, messages=talk, **options)
-        except ThinkingFailed:
+        except ChatFailed:
             raise
-        except Exception as error:  # noqa: BLE001 - litellm passes on what its providers' libraries raise
-            raise failed(model, error) from None
+        except Exception as error:  # noqa: BLE001 - litellm passes on errors of its providers' libraries
+            raise convert_error(model, error) from None
         reply = read_reply(model, talk, answered, self._most_tokens * CHARACTERS_A_TOKEN)
         try:
             return Turn(reply, read_answer(reply.text, schema), None)
-        except Wrong as wrong:
+        except WrongAnswer as wrong:
             return Turn(reply, None, wrong)
 
     def _check_address(self, litellm: Any, model: str) -> None:
-        """Raises ThinkingFailed where litellm would choose an address that nobody named."""
+        """Raises ChatFailed if litellm would choose an address that no setting names."""
         if "api_base" not in self._options and lacks_address(litellm, model):
-            raise ThinkingFailed(
+            raise ChatFailed(
                 f"{model}: it has no address: set llm.api_base",
                 retryable=True,
                 retry_after_ms=SETUP_PAUSE_MS,
@@ -217,8 +230,9 @@ class LitellmChat:
         return self._api_key or (_NO_KEY if own_server and not os.environ.get("OPENAI_API_KEY") else "")
 
 
-async def _done_by(worker: Worker, work: Callable[[], T]) -> T:
-    """Do it in the worker's thread, which ends with it. Who is cancelled leaves it behind: the process can end."""
+async def _run_in(worker: Worker, work: Callable[[], T]) -> T:
+    """Run work in the worker's thread, which ends with it. On cancellation the thread is abandoned, so that the process
+    can end."""
     future = worker.submit(work)
     future.add_done_callback(lambda _: worker.stop())
     return await asyncio.wrap_future(future)

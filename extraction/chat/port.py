@@ -1,33 +1,33 @@
-"""What answers a job: instructions and material in, one JSON object out, or a failure that says what to do next."""
+"""The interface of a chat: it answers a job's material with one JSON object, or fails and says what to do next."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from layerlore.storage.errors import LayerloreError
-from layerlore.storage.records import Json
-from layerlore.storage.usage import Spent
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.extraction.kind import Material
+    from layerlore.extraction.kinds.kind import Material
 
 NOTHING = Spent()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """``json`` fits the material's schema; ``usage`` is all that it took, with the requests that went before it."""
+class ChatAnswer:
+    """``json`` fits the material's schema; ``usage`` includes the requests that failed before it."""
 
     json: Json
     model: str
     usage: Spent
 
 
-class ThinkingFailed(LayerloreError):
-    """No answer, and why: fit to be kept and shown, since it repeats no texts and no keys.
+class ChatFailed(LayerloreError):
+    """There is no answer. The text says why; it can be stored and shown, since it repeats no texts and no keys.
 
-    ``retryable``: a later try of the same may succeed, not before ``retry_after_ms`` where that is given.
-    ``spent``: what it cost all the same.
-    ``of_setup``: not this job failed: no job can succeed until a key, a name or an account is put right.
+    ``retryable``: a later attempt may succeed, not before ``retry_after_ms`` if that is given.
+    ``spent``: what the failed requests cost.
+    ``of_setup``: no job can succeed until a key, a name or an account is corrected.
     """
 
     def __init__(
@@ -47,10 +47,10 @@ class ThinkingFailed(LayerloreError):
 
 
 class Chat(Protocol):
-    """Used by one event loop; any number of answers at a time, which whoever asks has to bound."""
+    """A chat is used by one event loop. It answers any number of jobs at a time; the caller limits them."""
 
     def model(self, kind: str) -> str:
-        """The model that jobs of a kind are given to; empty: none."""
+        """The model for a kind of job; empty: none."""
 
-    async def answer(self, kind: str, material: "Material") -> Answer:
-        """Ask for one answer. Raises ThinkingFailed, and InvalidInput for a schema that is none."""
+    async def answer(self, kind: str, material: "Material") -> ChatAnswer:
+        """Ask for one answer. Raises ChatFailed, and InvalidInput for an invalid schema."""

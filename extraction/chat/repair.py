@@ -1,7 +1,7 @@
-"""The JSON object in what a model wrote: around it there may be a fence, prose or its thoughts.
+"""The repair of a model's text: find the JSON object in it, which a fence, prose or thoughts may surround.
 
-Only wrapping and needless commas are taken away, and only brackets are added at the end. A text that ends within a
-value or after a comma was cut off: what is missing is not made up, and what is there does not pass for the whole.
+Only wrapping and needless commas are removed, and only closing brackets are added. A text that ends within a value or
+after a comma was cut off: nothing is made up for it, and it does not count as an answer.
 """
 
 import json
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from layerlore.memory.acceptance import check_json
-from layerlore.storage.errors import InvalidInput
-from layerlore.storage.records import Json
+from layerlore.memory.rules.validation import check_json
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
 
 DEPTH = 64
 _MOST_TRIES = 50
@@ -22,18 +22,18 @@ _STRING = r'"[^"\\]*(?:\\.?[^"\\]*)*(?P<shut>")?'
 _TOKEN = re.compile(_STRING + r"|[{}\[\]]", re.DOTALL)
 _NEEDLESS_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
-# Values that cannot go on; of a number more digits may be missing.
+# Ends of values that are complete; a number may lack digits.
 _ENDED = ('"', "null", "true", "false")
-# It takes line breaks inside of strings, which small models do not escape.
+# Not strict: small models do not escape line breaks in strings.
 _decoder = json.JSONDecoder(strict=False)
 
 
 class Unreadable(Exception):
-    """A text holds no JSON object that can be used. Why, in words that repeat nothing of it."""
+    """A text holds no usable JSON object. The error says why, without quoting the text."""
 
 
 def read_object(text: str) -> Json:
-    """The object. Raises Unreadable."""
+    """The object in a text. Raises Unreadable."""
     bare = _THOUGHTS.sub("", text.lstrip("\ufeff")).strip()
     found = next((value for value in _readings(bare) if isinstance(value, dict)), None)
     if found is None:
@@ -48,7 +48,7 @@ def read_object(text: str) -> Json:
 
 
 def _readings(text: str) -> Iterator[Any]:
-    """What the text may mean, the plainest reading first."""
+    """The possible readings of a text, the simplest first."""
     yield _decoded(text)
     for fenced in _FENCE.findall(text):
         yield _decoded(fenced)
@@ -57,7 +57,7 @@ def _readings(text: str) -> Iterator[Any]:
 
 
 def _decoded(text: str) -> Any:
-    """The value of a whole text; None where it is no JSON."""
+    """The value of a whole text; None if it is not JSON."""
     for each in (text, _NEEDLESS_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)):
         try:
             return _decoder.decode(each)
@@ -67,7 +67,7 @@ def _decoded(text: str) -> Any:
 
 
 def _longest_within(text: str) -> Any:
-    """The longest of the objects that lie one after the other in a text."""
+    """The longest of the objects in a text."""
     best: Any = None
     length = 0
     start = text.find("{")
@@ -83,7 +83,7 @@ def _longest_within(text: str) -> Any:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the bracket at ``start`` is closed; -1: nowhere."""
+    """The index after the bracket that closes the one at ``start``; -1 if none does."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
@@ -93,7 +93,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _closed(text: str) -> str:
-    """The text with the brackets that it lacks at its end; as it is, where more than brackets may be missing."""
+    """Add the closing brackets that a text lacks at its end; return it unchanged if more than brackets may be missing."""
     awaited: list[str] = []
     for token in _TOKEN.finditer(text):
         if token[0] in _CLOSING:
@@ -111,5 +111,5 @@ def _closed(text: str) -> str:
 def _why_none(text: str) -> str:
     start = text.find("{")
     if start < 0:
-        return "it is no JSON object"
-    return "its JSON is not valid" if _end(text, start) >= 0 else "its JSON ends before it is complete"
+        return "it is not a JSON object"
+    return "its JSON is invalid" if _end(text, start) >= 0 else "its JSON ends before it is complete"

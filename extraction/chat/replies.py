@@ -1,16 +1,16 @@
-"""What a model said, taken out of litellm's answer, and what it cost."""
+"""The reply of a model, read from litellm's response, and its cost."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.extraction.chat.port import ThinkingFailed
-from layerlore.memory.limits import Limits
-from layerlore.memory.prices import load_prices
-from layerlore.memory.usage import spent
-from layerlore.memory.usage_shapes import Usage, read_usage
-from layerlore.storage.errors import InvalidInput
-from layerlore.storage.records import Json
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatFailed
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.usage.model_usage import ModelUsage, read_usage
+from layerlore.memory.usage.prices import load_prices
+from layerlore.memory.usage.sums import price_call
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
 
 _LIMITS = Limits()
 _CHARACTERS_A_TOKEN = 4
@@ -18,22 +18,22 @@ _CHARACTERS_A_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A text that a model wrote to its end, and what the request cost."""
+    """A complete text of a model, and the cost of the request."""
 
     text: str
     spent: Spent
 
 
 def read_reply(model: str, talk: list[Json], answered: Any, most: int) -> Reply:
-    """Raises ThinkingFailed for a refusal, and for an answer that is empty, was cut off, or has more characters than
-    ``most``."""
+    """Read the text and its cost. Raises ChatFailed for a refusal, and for an answer that is empty, was cut off, or has
+    more characters than ``most``."""
     choice = next(iter(_field(answered, "choices") or ()), None)
     message = _field(choice, "message")
     text = _text_of(_field(message, "content"))
     cost = _cost(model, talk, text, _field(answered, "usage"))
     problem = _problem(text, message, _field(choice, "finish_reason"), most)
     if problem:
-        raise ThinkingFailed(f"{model}: {problem}", retryable=True, spent=cost)
+        raise ChatFailed(f"{model}: {problem}", retryable=True, spent=cost)
     return Reply(text, cost)
 
 
@@ -43,7 +43,7 @@ def _problem(text: str, message: Any, finish: Any, most: int) -> str:
     if _refusal(message):
         return "it refused to answer"
     if len(text) > most:
-        return f"its answer has {len(text):,} characters; {most:,} are allowed (llm.max_answer_tokens)"
+        return f"its answer has {len(text):,} characters; at most {most:,} are allowed (llm.max_answer_tokens)"
     if finish == "length":
         return "its answer was cut off: it needs more tokens than llm.max_answer_tokens, or than the model has"
     return "" if text.strip() else "its answer is empty"
@@ -54,7 +54,7 @@ def _refusal(message: Any) -> bool:
 
 
 def _text_of(content: Any) -> str:
-    """The text of a message, which some give in parts."""
+    """The text of a message, which some providers return in parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -63,7 +63,7 @@ def _text_of(content: Any) -> str:
 
 
 def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
-    """As the provider counted it, else four characters a token: nothing is free because nobody counted."""
+    """The cost as the provider counted it, else an estimate at four characters a token."""
     raw = used.model_dump(exclude_none=True) if hasattr(used, "model_dump") else used
     try:
         usage = read_usage(raw, "usage", _LIMITS) if raw else None
@@ -71,8 +71,8 @@ def _cost(model: str, talk: list[Json], text: str, used: Any) -> Spent:
         usage = None
     if usage is None or not (usage.input or usage.output):
         sent = sum(len(each["content"]) for each in talk)
-        usage = Usage(input=-(-sent // _CHARACTERS_A_TOKEN), output=-(-len(text) // _CHARACTERS_A_TOKEN))
-    return spent(usage, model, load_prices()).spent
+        usage = ModelUsage(input=-(-sent // _CHARACTERS_A_TOKEN), output=-(-len(text) // _CHARACTERS_A_TOKEN))
+    return price_call(usage, model, load_prices()).spent
 
 
 def _field(value: Any, name: str) -> Any:

@@ -1,1 +1,1 @@
-"""What the next model call should see: blocks and messages within a budget, in the shape that is wanted."""
+"""The context for the next model call: blocks and messages within a budget, in the shape of a provider."""

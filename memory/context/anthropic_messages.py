@@ -1,5 +1,5 @@
 """A context as the system blocks and the messages that Anthropic's API takes: the opposite of
-``memory.anthropic_shape``.
+``memory.parts.anthropic_shape``.
 
 What the API asks for (its reference, the request models in the `anthropic` package, and its refusals): the first
 message is a user's; the results of a message's calls begin the next one, all together; no id of a call twice; no text
@@ -11,13 +11,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from layerlore.memory.context.exchanges import Step, told
-from layerlore.memory.context.layout import Laid
-from layerlore.memory.context.provider_media import PDF, image_type, is_base64, is_pdf, media_note
-from layerlore.memory.context.provider_names import CallIds, tool_name
-from layerlore.memory.context.tool_answers import answer_texts
-from layerlore.memory.parts import result_parts
-from layerlore.storage.records import Json
+from layerlore.memory.context.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
+from layerlore.memory.context.layout import ContextLayout
+from layerlore.memory.context.provider_parts import (
+    PDF,
+    describe_media,
+    find_image_type,
+    is_base64,
+    is_pdf,
+    list_answer_texts,
+)
+from layerlore.memory.parts.parts import result_parts
+from layerlore.storage.core.records import Json
 
 BEGAN_EARLIER = "[the conversation began earlier]"
 
@@ -27,14 +32,14 @@ _TITLE_CHARS = 500
 _THINKING = ("thinking", "redacted_thinking")
 
 
-class _Said(NamedTuple):
+class _SpokenBlock(NamedTuple):
     """A content block and whose it is."""
 
     role: str
     block: Json
 
 
-def as_anthropic(laid: Laid) -> Json:
+def render_anthropic(laid: ContextLayout) -> Json:
     """{"system": [text blocks], "messages": [...]}; `system` is left out where nothing is in it.
 
     Predefined messages of the role system and the stable blocks are `system`, everything else is `messages`. The
@@ -42,28 +47,28 @@ def as_anthropic(laid: Laid) -> Json:
     very end. A cache breakpoint is on the last system block, on the last block before the turn, and, where messages
     follow the newest user message, on the last one before the volatile blocks.
     """
-    tale = told(laid, CallIds(_CALL_IDS))
-    spoken = (_text(_spoken(step)) for step in tale.predefined if step.role == "system")
+    tale = make_exchanges(laid, CallIds(_CALL_IDS))
+    spoken = (_text(_join_spoken(step)) for step in tale.predefined if step.role == "system")
     system = [block for block in (*spoken, *map(_text, laid.stable)) if _is_visible(block)]
     examples = (step for step in tale.predefined if step.role != "system")
-    before = [said for step in (*examples, *tale.before) for said in _of_step(step)]
-    turn = [said for step in tale.turn for said in _of_step(step)]
+    before = [said for step in (*examples, *tale.before) for said in _speak_exchange(step)]
+    turn = [said for step in tale.turn for said in _speak_exchange(step)]
     recalled = _text("\n\n".join(filter(None, laid.volatile)))
-    volatile = [_Said("user", recalled)] if _is_visible(recalled) else []
-    _mark(system)
-    _mark([said.block for said in before])
+    volatile = [_SpokenBlock("user", recalled)] if _is_visible(recalled) else []
+    _mark_last(system)
+    _mark_last([said.block for said in before])
     if tale.ends_with_question:
         thread = [*before, *volatile, *turn]
     else:
-        _mark([said.block for said in turn])
+        _mark_last([said.block for said in turn])
         thread = [*before, *turn, *volatile]
-    messages = _merged(_without_last_thoughts(thread))
+    messages = _merge(_drop_last_thoughts(thread))
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [_text(BEGAN_EARLIER)]})
     return {**({"system": system} if system else {}), "messages": messages}
 
 
-def _mark(blocks: Sequence[Json]) -> None:
+def _mark_last(blocks: Sequence[Json]) -> None:
     """A breakpoint on the last block that may carry one."""
     for block in reversed(blocks):
         if block["type"] not in _THINKING:
@@ -71,9 +76,9 @@ def _mark(blocks: Sequence[Json]) -> None:
             return
 
 
-def _without_last_thoughts(thread: Sequence[_Said]) -> list[_Said]:
-    """Less the thinking at the end of what an assistant says at once: a message cannot end with it."""
-    kept: list[_Said] = []
+def _drop_last_thoughts(thread: Sequence[_SpokenBlock]) -> list[_SpokenBlock]:
+    """Drop the thinking at the end of what an assistant says at once: a message cannot end with it."""
+    kept: list[_SpokenBlock] = []
     for said in reversed(thread):
         if said.block["type"] in _THINKING and (not kept or kept[-1].role == "user"):
             continue
@@ -81,7 +86,7 @@ def _without_last_thoughts(thread: Sequence[_Said]) -> list[_Said]:
     return kept[::-1]
 
 
-def _merged(thread: Iterable[_Said]) -> list[Json]:
+def _merge(thread: Iterable[_SpokenBlock]) -> list[Json]:
     messages: list[Json] = []
     for role, block in thread:
         if not messages or messages[-1]["role"] != role:
@@ -90,11 +95,11 @@ def _merged(thread: Iterable[_Said]) -> list[Json]:
     return messages
 
 
-def _of_step(step: Step) -> Iterator[_Said]:
+def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
     if step.role == "system":
-        spoken = _spoken(step)
+        spoken = _join_spoken(step)
         if spoken.strip():
-            yield _Said("user", _text(f"<system-message>\n{spoken}\n</system-message>"))
+            yield _SpokenBlock("user", _text(f"<system-message>\n{spoken}\n</system-message>"))
         return
     named = step.name
     for part in step.said:
@@ -103,17 +108,19 @@ def _of_step(step: Step) -> Iterator[_Said]:
             continue
         if named and block["type"] == "text":
             block["text"], named = f"{named}: {block['text']}", None
-        yield _Said(step.role, block)
+        yield _SpokenBlock(step.role, block)
     for call in step.calls:
-        name = tool_name(call["name"], _TOOL_NAME_CHARS)
-        yield _Said("assistant", {"type": "tool_use", "id": call["id"], "name": name, "input": call["arguments"]})
+        name = make_tool_name(call["name"], _TOOL_NAME_CHARS)
+        yield _SpokenBlock(
+            "assistant", {"type": "tool_use", "id": call["id"], "name": name, "input": call["arguments"]}
+        )
     for result in step.results:
-        yield _Said("user", _answer(result))
+        yield _SpokenBlock("user", _answer(result))
 
 
-def _spoken(step: Step) -> str:
+def _join_spoken(step: Exchange) -> str:
     """All of a step in one text, with notes for what is none."""
-    text = "\n".join(part["text"] if part["type"] == "text" else media_note(part) for part in step.said)
+    text = "\n".join(part["text"] if part["type"] == "text" else describe_media(part) for part in step.said)
     return f"{step.name}: {text}" if step.name else text
 
 
@@ -138,13 +145,13 @@ def _block(part: Json, role: str) -> Json | None:
         case "reasoning":
             return None
         case _:
-            return (_media(part) if role == "user" else None) or _text(media_note(part))
+            return (_media(part) if role == "user" else None) or _text(describe_media(part))
 
 
 def _media(part: Json) -> Json | None:
     """An image or a document block, if the API takes such a thing."""
     if part["type"] == "image":
-        source = _source(part, image_type(part))
+        source = _source(part, find_image_type(part))
         return source and {"type": "image", "source": source}
     source = _source(part, PDF) if is_pdf(part) else None
     title = {"title": part["file_name"][:_TITLE_CHARS]} if part.get("file_name") else {}
@@ -159,14 +166,14 @@ def _source(part: Json, media_type: str | None) -> Json | None:
 
 
 def _answer(part: Json) -> Json:
-    """A failure is told in text only, and never without one."""
+    """The block of a tool's result. A failure is text only, and never empty."""
     failed = bool(part.get("is_error"))
     inner = [] if failed else result_parts(part["result"])
     answer: Json = {"type": "tool_result", "tool_use_id": part["tool_call_id"]}
     if any(entry["type"] != "text" for entry in inner):
         content = [block for entry in inner if _is_visible(block := _inner_block(entry))]
     else:
-        content = [block for text in answer_texts(part) if _is_visible(block := _text(text))]
+        content = [block for text in list_answer_texts(part) if _is_visible(block := _text(text))]
     if len(content) == 1 and content[0]["type"] == "text":
         answer["content"] = content[0]["text"]
     elif content:
@@ -178,4 +185,4 @@ def _inner_block(part: Json) -> Json:
     if part["type"] == "text":
         return _text(part["text"])
     sound = "data" not in part or is_base64(part)
-    return (_media(part) if sound else None) or _text(media_note(part))
+    return (_media(part) if sound else None) or _text(describe_media(part))

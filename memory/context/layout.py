@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from layerlore.storage.records import Message
+from layerlore.storage.core.records import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class ContextLayout:
     """A context, what changes least first.
 
     ``stable`` and ``volatile`` are rendered blocks: user profile, observations and summary; session memory, plan,
-    previous attempts and recalled memory. ``before`` is the window up to the newest user message, ``turn`` that message
+    previous attempts, open work and recalled memory. ``before`` is the window up to the newest user message, ``turn`` that message
     and what came after it; a thread in which no user has spoken has no turn.
     """
 

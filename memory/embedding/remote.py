@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from layerlore.memory.embedding.fitting import fit, unit_rows
-from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
-from layerlore.memory.litellm_loading import lacks_address, load_litellm
+from layerlore.memory.embedding.litellm_module import lacks_address, load_litellm
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors, clip_text, normalize_rows
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +94,12 @@ class RemoteEmbedder:
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         for first in range(0, len(texts), self._batch_size):
             some = texts[first : first + self._batch_size]
-            yield [fit(text, MOST_CHARACTERS) if text.strip() else _BLANK for text in some]
+            yield [clip_text(text, MOST_CHARACTERS) if text.strip() else _BLANK for text in some]
 
     def _batch(self, texts: list[str]) -> Vectors:
         values = _in_order(self._answer(texts), len(texts))
         with self._meeting:
-            vectors = unit_rows(values, len(texts), self.dimension)
+            vectors = normalize_rows(values, len(texts), self.dimension)
             # The first answer says how many dimensions the model has: others are an error from then on.
             self.dimension = vectors.shape[1]
         return vectors
@@ -127,9 +126,9 @@ class RemoteEmbedder:
         kinds = [kind for words, kind in _WORDS if words in str(error)] or [
             kind.__name__ for kind in type(error).__mro__
         ]
-        for kind, told, again, refused in _ERRORS:
+        for kind, reason, again, refused in _ERRORS:
             if kind in kinds:
-                return EmbeddingFailed(f"{self.name}: {told}", refused=refused), again
+                return EmbeddingFailed(f"{self.name}: {reason}", refused=refused), again
         return EmbeddingFailed(
             f"{self.name}: {type(error).__name__} {getattr(error, 'status_code', '')}".rstrip()
         ), False

@@ -2,7 +2,8 @@
 
 Two workers, one for queries and one for what is embedded in the background, so that a query never stands behind a
 batch. A query has a fixed time; after it recall goes on without a vector, while the vector is still made for the next
-time. What failed is left alone for a while, and queries learn that at once.
+time. The first queries of a process wait longer, once, while a local model loads. What failed is left alone for a
+while, and queries learn that at once.
 """
 
 import asyncio
@@ -18,10 +19,9 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from layerlore.memory.embedding.backoff import Backoff
 from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
-from layerlore.memory.embedding.worker import Stopped, Worker
-from layerlore.storage.records import Scope
+from layerlore.memory.embedding.worker import Worker, WorkerStopped
+from layerlore.storage.core.records import Scope
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,35 @@ _PLAIN = "hello"
 
 State = Literal["loading", "ready", "failed", "closed"]
 CLOSED = "the embedder has been closed"
+FIRST_PAUSE = 5.0
+LONGEST_PAUSE = 300.0
+
+
+class Backoff:
+    """The pause after a failure, twice as long after each failure in a row. ``now`` gives seconds that never go
+    back."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._pause = 0.0
+        self._until = 0.0
+        self.reason = ""
+
+    def note_failure(self, reason: str) -> None:
+        # Several that failed together are one failure.
+        if not self.barred:
+            self._pause = min(self._pause * 2 or FIRST_PAUSE, LONGEST_PAUSE)
+            self._until = self._now() + self._pause
+        self.reason = reason
+
+    def note_success(self) -> None:
+        self._pause, self.reason = 0.0, ""
+
+    @property
+    def barred(self) -> str:
+        """Why it is not to be tried now, and when it will be; empty when it may be tried."""
+        left = self._until - self._now()
+        return f"{self.reason}; tried again in {max(1, round(left))} s" if self.reason and left > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +92,25 @@ class EmbeddingStatus:
     reason: str
 
 
-class Embedding:
+class EmbeddingService:
     """An embedder in use. Works with any event loop; ``close`` it at the end."""
 
     def __init__(
-        self, embedder: Embedder, *, patience_ms: int = 300, now: Callable[[], float] = time.monotonic
+        self,
+        embedder: Embedder,
+        *,
+        patience_ms: int = 300,
+        load_patience_ms: int = 0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``patience_ms``: how long a query may take. ``now`` gives seconds that never go back."""
+        """``patience_ms``: how long a query may take. ``load_patience_ms``: how long the first query, and those that
+        come meanwhile, may wait before that for a local model to be loaded. ``now`` gives seconds that never go
+        back."""
         self.embedder = embedder
         self._patience_ms = patience_ms
+        self._load_patience_ms = load_patience_ms if embedder.local else 0
+        # When the one wait for the load ends, in seconds; None before the first query.
+        self._load_awaited_until: float | None = None
         self._queries = Worker("embed-query", 1 if embedder.local else _REMOTE_QUERIES)
         self._batches = Worker("embed-batch")
         self._load_backoff, self._query_backoff, self._batch_backoff = Backoff(now), Backoff(now), Backoff(now)
@@ -95,15 +134,20 @@ class Embedding:
 
     def status(self) -> EmbeddingStatus:
         reason = self._load_backoff.reason or self._query_backoff.reason or self._batch_backoff.reason
-        state: State = "closed" if self._closed else "failed" if reason else "ready" if self._loaded else "loading"
+        state: State = "ready" if self._loaded else "loading"
+        if self._closed:
+            state = "closed"
+        elif reason:
+            state = "failed"
         return EmbeddingStatus(self.embedder.name, self.embedder.dimension, self.embedder.languages, state, reason)
 
     async def query(self, text: str, *, at_hand: bool = False) -> tuple[QueryVector | None, str]:
-        """A query's vector, or None and why there is none, within the patience. It raises nothing but cancellation.
+        """A query's vector, or None and why there is none, within the patience; while a local model loads within the
+        patience for that, too, once in a process. It raises nothing but cancellation.
 
         ``at_hand``: only what costs no request, a vector of a local model or one that was made before.
         """
-        made = self._made_before(text)
+        made = self._find_cached(text)
         if made is not None:
             return made, ""
         if at_hand and not self.embedder.local:
@@ -111,18 +155,38 @@ class Embedding:
         barred = self._load_backoff.barred or self._query_backoff.barred
         if barred:
             return None, barred
-        if self._queries.stalled(_STALLED):
-            return None, self._too_long()
-        work = self._queries.submit(functools.partial(self._query, text))
+        if failed := await self._await_load():
+            return None, failed
+        if self._queries.is_stalled(_STALLED):
+            return None, self._too_late_reason()
+        work = self._queries.submit(functools.partial(self._embed_query, text))
         with anyio.move_on_after(self._patience_ms / 1000):
             try:
                 return await asyncio.wrap_future(work), ""
-            except (EmbeddingFailed, Stopped) as error:
+            except (EmbeddingFailed, WorkerStopped) as error:
                 return None, str(error) or CLOSED
-        return None, self._too_long()
+        return None, self._too_late_reason()
+
+    async def _await_load(self) -> str:
+        """Wait until the model is loaded or the time for that is over, which runs from the first query on. Why the
+        load failed; "" if it did not."""
+        if self._loaded:
+            return ""
+        now = time.monotonic()
+        if self._load_awaited_until is None:
+            self._load_awaited_until = now + self._load_patience_ms / 1000
+        if now >= self._load_awaited_until:
+            return ""
+        loading = self._queries.submit(self._load)
+        with anyio.move_on_after(self._load_awaited_until - now):
+            try:
+                await asyncio.wrap_future(loading)
+            except (EmbeddingFailed, WorkerStopped) as error:
+                return str(error) or CLOSED
+        return ""
 
     async def embed(self, texts: Sequence[str]) -> list[Vectors | None]:
-        """In the background: a vector [dimension] for each text; None for one that the model refuses on its own.
+        """Embed texts in the background: a vector [dimension] for each; None for one that the model refuses on its own.
 
         Raises EmbeddingFailed, also at once while what failed before is left alone.
         """
@@ -131,10 +195,10 @@ class Embedding:
             barred = self._load_backoff.barred or self._batch_backoff.barred
             if barred:
                 raise EmbeddingFailed(barred)
-            work = self._batches.submit(functools.partial(self._batch, some))
+            work = self._batches.submit(functools.partial(self._embed_batch, some))
             try:
                 made = await asyncio.wrap_future(work)
-            except Stopped:
+            except WorkerStopped:
                 raise EmbeddingFailed(CLOSED) from None
             vectors += made
         return vectors
@@ -152,7 +216,7 @@ class Embedding:
         self._batches.stop()
         await anyio.to_thread.run_sync(self._join)
 
-    def _too_long(self) -> str:
+    def _too_late_reason(self) -> str:
         return f"the embedder took longer than {self._patience_ms} ms" if self._loaded else "the embedder is loading"
 
     def _join(self) -> None:
@@ -170,24 +234,24 @@ class Embedding:
             try:
                 self.embedder.load()
             except Exception as error:
-                raise _left_alone(self._load_backoff, error) from error
-            self._load_backoff.worked()
+                raise _pause_after(self._load_backoff, error) from error
+            self._load_backoff.note_success()
             self._loaded = True
 
-    def _query(self, text: str) -> QueryVector:
-        made = self._made_before(text)
+    def _embed_query(self, text: str) -> QueryVector:
+        made = self._find_cached(text)
         if made is not None:
             return made
         self._load()
         if barred := self._query_backoff.barred:
             raise EmbeddingFailed(barred)
         try:
-            vector = self._embedded([text])[0]
+            vector = self._embed_checked([text])[0]
         except Exception as error:
             if isinstance(error, EmbeddingFailed) and error.refused:
                 raise
-            raise _left_alone(self._query_backoff, error) from error
-        self._worked()
+            raise _pause_after(self._query_backoff, error) from error
+        self._note_success()
         vector.setflags(write=False)
         made = QueryVector(self.embedder.name, vector)
         with self._caching:
@@ -196,7 +260,7 @@ class Embedding:
                 self._cache.popitem(last=False)
         return made
 
-    def _made_before(self, text: str) -> QueryVector | None:
+    def _find_cached(self, text: str) -> QueryVector | None:
         key = (self.embedder.name, text)
         with self._caching:
             made = self._cache.get(key)
@@ -218,23 +282,23 @@ class Embedding:
         if some:
             yield some
 
-    def _batch(self, texts: list[str]) -> list[Vectors | None]:
+    def _embed_batch(self, texts: list[str]) -> list[Vectors | None]:
         self._load()
         if self.embedder.local:
             self._queries.wait_idle(_YIELD)
         try:
-            vectors = self._apart(texts)
+            vectors = self._embed_without_refused(texts)
         except Exception as error:
-            raise _left_alone(self._batch_backoff, error) from error
-        self._worked()
+            raise _pause_after(self._batch_backoff, error) from error
+        self._note_success()
         return vectors
 
-    def _worked(self) -> None:
+    def _note_success(self) -> None:
         """The model is there again, for queries and for batches."""
-        self._query_backoff.worked()
-        self._batch_backoff.worked()
+        self._query_backoff.note_success()
+        self._batch_backoff.note_success()
 
-    def _embedded(self, texts: Sequence[str]) -> Vectors:
+    def _embed_checked(self, texts: Sequence[str]) -> Vectors:
         vectors = self.embedder.embed(texts)
         made, stored = vectors.shape[1], self._stored_dimension
         if stored and made != stored:
@@ -244,19 +308,20 @@ class Embedding:
             )
         return vectors
 
-    def _apart(self, texts: list[str]) -> list[Vectors | None]:
+    def _embed_without_refused(self, texts: list[str]) -> list[Vectors | None]:
         """The vectors, those of texts that the model refuses left out."""
         try:
-            return list(self._embedded(texts))
+            return list(self._embed_checked(texts))
         except EmbeddingFailed as error:
             if not error.refused:
                 raise
         # Is it the texts? It is not if the model refuses this too, which raises.
         self.embedder.embed([_PLAIN])
-        return self._halves(texts)
+        return self._embed_halves(texts)
 
-    def _halves(self, texts: list[str]) -> list[Vectors | None]:
-        """Both halves on their own, and so on: too many at once, or one that is refused."""
+    def _embed_halves(self, texts: list[str]) -> list[Vectors | None]:
+        """Embed the two halves on their own, and so on: there were too many texts at once, or one of them is
+        refused."""
         if len(texts) == 1:
             log.warning(
                 "%s refuses a text of %d characters: it is found by its words only", self.embedder.name, len(texts[0])
@@ -265,18 +330,18 @@ class Embedding:
         vectors: list[Vectors | None] = []
         for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
             try:
-                vectors += list(self._embedded(half))
+                vectors += list(self._embed_checked(half))
             except EmbeddingFailed as error:
                 if not error.refused:
                     raise
-                vectors += self._halves(half)
+                vectors += self._embed_halves(half)
         return vectors
 
 
-def _left_alone(backoff: Backoff, error: Exception) -> EmbeddingFailed:
+def _pause_after(backoff: Backoff, error: Exception) -> EmbeddingFailed:
     """Start the pause. The text of an error of ours fits an answer; any other's stays in the log."""
     if not isinstance(error, EmbeddingFailed):
         log.error("the embedder failed", exc_info=error)
     reason = str(error) if isinstance(error, EmbeddingFailed) else f"the embedder failed ({type(error).__name__})"
-    backoff.failed(reason)
+    backoff.note_failure(reason)
     return EmbeddingFailed(reason)

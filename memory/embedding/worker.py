@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Stopped(Exception):
+class WorkerStopped(Exception):
     """The work was not begun, because the worker has been stopped."""
 
 
@@ -35,7 +35,7 @@ class Worker:
         future: Future[T] = Future()
         with self._changed:
             if self._stopped:
-                future.set_exception(Stopped())
+                future.set_exception(WorkerStopped())
                 return future
             while self._queue and self._queue[0][0].cancelled():
                 self._queue.popleft()
@@ -52,21 +52,21 @@ class Worker:
         with self._changed:
             return self._changed.wait_for(lambda: not (self._queue or self._began), seconds)
 
-    def stalled(self, seconds: float) -> bool:
+    def is_stalled(self, seconds: float) -> bool:
         """Whether every thread there may be has been at the same piece of work for longer than that."""
         since = time.monotonic() - seconds
         with self._changed:
             return len(self._began) == self._most and max(self._began.values()) < since
 
     def stop(self) -> None:
-        """What has not begun fails with Stopped; the threads end after what they do now."""
+        """What has not begun fails with WorkerStopped; the threads end after what they do now."""
         with self._changed:
             self._stopped = True
             left = [future for future, _ in self._queue if future.set_running_or_notify_cancel()]
             self._queue.clear()
             self._changed.notify_all()
         for future in left:
-            future.set_exception(Stopped())
+            future.set_exception(WorkerStopped())
 
     def join(self, seconds: float) -> bool:
         """Wait for the threads of a stopped worker, at most that long. Whether they have ended."""

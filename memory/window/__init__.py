@@ -1,2 +1,1 @@
-"""What of a thread goes to the model: policies, and the views of a thread that they give. Pure: nothing here reads or
-writes, and no message is ever lost by it."""
+"""The window of a thread: the policies, and the pure functions that choose and shorten the messages a model sees."""

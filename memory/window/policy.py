@@ -1,81 +1,50 @@
 """The window's policy (seed 001): what of a thread goes to the model, as a record that is checked before it is used."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
 
-from layerlore.memory.acceptance import check_keys, check_text, load_json, one_of, shown
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import parse_messages
-from layerlore.memory.parts import text_part
-from layerlore.memory.tokens import TokenCounter
-from layerlore.storage.errors import InvalidInput, LimitExceeded
-from layerlore.storage.records import Json, Message
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.parts.parts import text_part
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_keys, check_text, describe, describe_choices, load_json
+from layerlore.memory.settings.section import bounds
+from layerlore.memory.settings.window import PREDEFINED, PROMPT_CHARS, WindowFields
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
+from layerlore.storage.core.records import Json, Message, Thread
 
 Mask = Callable[[list[Json]], tuple[list[Json], int]]
-"""What masks the secrets in a message's parts: `Engine.masked_parts` is one."""
+"""Masks the secrets in a message's parts and returns how many it masked: `Engine.masked_parts` is one."""
 
-# Seed 001's.
-SUMMARY_PROMPT = "Summarize the key points of the removed messages, preserving important context and decisions made."
-MOST = 100_000
-PREDEFINED = 50
-PROMPT_CHARS = 4_000
+DEFAULT_PROFILE = "default"
+"""The name by which the server's default is a profile, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowPolicy:
-    """Tokens are counts as messages are stored with; messages are counts. Make it with ``policy_from``, or hold what
-    you made to ``checked``."""
+class WindowPolicy(WindowFields):
+    """A policy, ready for use. Tokens are counts as messages are stored with; messages are counts. Make it with
+    ``read_policy``, or hold what you made to ``check_policy``."""
 
-    limit: Literal["observed", "messages", "tokens"] = "observed"
-    """observed: everything that is not yet observed, and never fewer than ``last_messages``."""
-    last_messages: int = 20
-    trim: Literal["continuous", "threshold"] = "continuous"
-    """By messages: keep ``max_messages``, or grow to ``threshold`` and be cut to ``target`` when it is reached."""
-    max_messages: int = 20
-    threshold: int = 500
-    target: int = 100
-    max_tokens: int = 2000
-    """By tokens."""
-    min_messages: int = 0
-    """By tokens: so many of the newest are kept whole, even beyond ``max_tokens``."""
-    drop: Literal["oldest", "middle"] = "oldest"
-    keep_first: int = 2
-    """middle: how many of the first stay."""
-    blank_tool_results: bool = False
-    spare_tool_results: int = 0
-    """How many of the newest results keep their content all the same."""
-    max_images: int = 1
-    """The newest stay, the others become a note; 0: none stays."""
     predefined: tuple[Message, ...] = ()
     """In front of the thread's messages, with seqs up to 0."""
-    summarise: bool = False
-    """Whether what was trimmed is replaced by a summary of it."""
-    summary_prompt: str = SUMMARY_PROMPT
-    summary_tokens: int = 200
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "limit": ("observed", "messages", "tokens"),
-    "trim": ("continuous", "threshold"),
-    "drop": ("oldest", "middle"),
+NAMES = tuple(WindowPolicy.model_fields)
+_CHOICES = {
+    name: get_args(option.annotation)
+    for name, option in WindowFields.model_fields.items()
+    if get_origin(option.annotation) is Literal
 }
-_FLAGS = ("blank_tool_results", "summarise")
-_LEAST = {
-    **dict.fromkeys(("last_messages", "max_messages", "threshold", "target", "max_tokens"), 1),
-    **dict.fromkeys(("min_messages", "keep_first", "spare_tool_results", "max_images"), 0),
-    "summary_tokens": 20,
-}
-# They are read whatever the window's budget is.
-_MOST = {"keep_first": 100}
-NAMES = tuple(field.name for field in fields(WindowPolicy))
+_FLAGS = {name for name, option in WindowFields.model_fields.items() if option.annotation is bool}
+_BOUNDS = {name: bounds(option) for name, option in WindowFields.model_fields.items() if option.annotation is int}
+"""The least and the most that each number may be."""
 
 
-def checked(policy: WindowPolicy) -> WindowPolicy:
+def check_policy(policy: WindowPolicy) -> WindowPolicy:
     """The policy itself. Raises InvalidInput for numbers out of their range, and for what cannot be had together: the
     text names both fields and says what is allowed."""
-    for name, least in _LEAST.items():
-        _number(getattr(policy, name), name, least, _MOST.get(name, MOST))
+    for name in _BOUNDS:
+        _read_number(getattr(policy, name), name, name)
     if policy.target >= policy.threshold:
         raise InvalidInput(
             f"target must be below threshold: the window is cut from threshold messages down to target, and they are "
@@ -100,7 +69,7 @@ def checked(policy: WindowPolicy) -> WindowPolicy:
     return policy
 
 
-def policy_from(
+def read_policy(
     raw: Any, where: str, base: WindowPolicy, counter: TokenCounter, limits: Limits, mask: Mask
 ) -> WindowPolicy:
     """The policy that an object of ``NAMES`` (or its JSON as text) makes of ``base``; null leaves a field as it is.
@@ -112,7 +81,7 @@ def policy_from(
     """
     given = _read(raw, where)
     if not isinstance(given, dict):
-        raise InvalidInput(f"{where}: must be an object such as {{'limit': 'messages'}}, not {shown(given)}")
+        raise InvalidInput(f"{where}: must be an object such as {{'limit': 'messages'}}, not {describe(given)}")
     check_keys(given, where, NAMES)
     read: Json = {}
     for name, value in given.items():
@@ -120,27 +89,29 @@ def policy_from(
             continue
         place = f"{where}.{name}"
         if name == "predefined":
-            read[name] = _predefined(value, place, counter, limits, mask)
+            read[name] = _read_predefined(value, place, counter, limits, mask)
         elif name == "summary_prompt":
-            read[name] = _prompt(value, place, mask)
+            read[name] = _read_prompt(value, place, mask)
         elif name in _FLAGS:
             if not isinstance(value, bool):
-                raise InvalidInput(f"{place}: must be true or false, not {shown(value)}")
+                raise InvalidInput(f"{place}: must be true or false, not {describe(value)}")
             read[name] = value
         elif name in _CHOICES:
             if value not in _CHOICES[name]:
-                raise InvalidInput(f"{place}: unknown value {shown(value)}; {one_of(value, _CHOICES[name])}")
+                raise InvalidInput(
+                    f"{place}: unknown value {describe(value)}; {describe_choices(value, _CHOICES[name])}"
+                )
             read[name] = value
         else:
-            read[name] = _number(value, place, _LEAST[name], _MOST.get(name, MOST))
+            read[name] = _read_number(value, place, name)
     try:
-        return checked(replace(base, **read))
+        return check_policy(base.model_copy(update=read))
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from None
 
 
-def as_json(policy: WindowPolicy) -> Json:
-    """``limit``, and what is not as by default: what ``policy_from`` reads over the defaults as the same policy."""
+def dump_policy(policy: WindowPolicy) -> Json:
+    """``limit``, and what is not as by default: what ``read_policy`` reads over the defaults as the same policy."""
     plain = WindowPolicy()
     written: Json = {"limit": policy.limit}
     for name in NAMES:
@@ -165,9 +136,10 @@ def _read(raw: Any, where: str) -> Any:
         raise InvalidInput(f"{where}: a string must hold JSON; it cannot be read: {error}") from None
 
 
-def _number(value: Any, where: str, least: int, most: int) -> int:
+def _read_number(value: Any, where: str, name: str) -> int:
+    least, most = _BOUNDS[name]
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"{where}: must be a whole number, {least:,} to {most:,}, not {shown(value)}")
+        raise InvalidInput(f"{where}: must be a whole number, {least:,} to {most:,}, not {describe(value)}")
     if not least <= value <= most:
         raise InvalidInput(f"{where}: must be {least:,} to {most:,}, not {_spelled(value)}")
     return value
@@ -177,31 +149,31 @@ def _spelled(value: int) -> str:
     return f"{value:,}" if abs(value) < 10**12 else "a number of more than twelve digits"
 
 
-def _prompt(value: Any, where: str, mask: Mask) -> str:
+def _read_prompt(value: Any, where: str, mask: Mask) -> str:
     text = check_text(value, where)
     if not text.strip():
-        raise InvalidInput(f"{where}: is empty; 1 to {PROMPT_CHARS:,} characters are allowed")
+        raise InvalidInput(f"{where}: must not be empty; 1 to {PROMPT_CHARS:,} characters are allowed")
     if len(text) > PROMPT_CHARS:
-        raise LimitExceeded(f"{where}: {len(text):,} characters; {PROMPT_CHARS:,} are allowed")
-    return _masked_text(text, mask)
+        raise LimitExceeded(f"{where}: {len(text):,} characters; at most {PROMPT_CHARS:,} are allowed")
+    return _mask_text(text, mask)
 
 
-def _masked_text(text: str, mask: Mask) -> str:
+def _mask_text(text: str, mask: Mask) -> str:
     (part,), _ = mask([text_part(text)])
     return str(part["text"])
 
 
-def _predefined(value: Any, where: str, counter: TokenCounter, limits: Limits, mask: Mask) -> tuple[Message, ...]:
+def _read_predefined(value: Any, where: str, counter: TokenCounter, limits: Limits, mask: Mask) -> tuple[Message, ...]:
     entries = _read(value, where)
     entries = [entries] if isinstance(entries, dict) else entries
     if not isinstance(entries, list):
-        raise InvalidInput(f"{where}: must be a list of messages or one message, not {shown(entries)}")
+        raise InvalidInput(f"{where}: must be a list of messages or one message, not {describe(entries)}")
     if not entries:
         return ()
     if len(entries) > PREDEFINED:
-        raise LimitExceeded(f"{where}: {len(entries):,} messages; {PREDEFINED} are allowed")
+        raise LimitExceeded(f"{where}: {len(entries):,} messages; at most {PREDEFINED} are allowed")
     try:
-        incoming = parse_messages(entries, replace(limits, messages_per_call=PREDEFINED))
+        incoming = parse_messages(entries, limits.model_copy(update={"messages_per_call": PREDEFINED}))
     except InvalidInput as error:
         raise type(error)(f"{where}: {error}") from None
     messages: list[Message] = []
@@ -213,7 +185,7 @@ def _predefined(value: Any, where: str, counter: TokenCounter, limits: Limits, m
                 seq=index + 1 - len(incoming),
                 id=f"predefined-{index + 1}",
                 role=each.role,
-                name=_masked_text(each.name, mask) if each.name else None,
+                name=_mask_text(each.name, mask) if each.name else None,
                 parts=parts,
                 metadata={},
                 tokens=counter.parts(parts),
@@ -224,3 +196,44 @@ def _predefined(value: Any, where: str, counter: TokenCounter, limits: Limits, m
             )
         )
     return tuple(messages)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules:
+    """The policies of the configuration: the server's default, and the profiles by name."""
+
+    default: WindowPolicy = field(default_factory=WindowPolicy)
+    named: Mapping[str, WindowPolicy] = field(default_factory=dict)
+
+    def profile(self, name: str, where: str) -> WindowPolicy:
+        """The policy of that name. Raises InvalidInput, which lists the ones there are."""
+        if name == DEFAULT_PROFILE:
+            return self.default
+        if name not in self.named:
+            raise InvalidInput(
+                f"{where}: unknown profile {describe(name)}; {describe_choices(name, [DEFAULT_PROFILE, *self.named])}"
+            )
+        return self.named[name]
+
+
+def choose_policy(
+    rules: WindowRules, thread: Thread, counter: TokenCounter, limits: Limits
+) -> tuple[WindowPolicy, str]:
+    """The policy of a thread's window; and "", or why it is not the one that was set: then the default serves.
+
+    Raises nothing: what was stored under another configuration or version is no caller's mistake.
+    """
+    if thread.window_policy is None:
+        return rules.default, ""
+    try:
+        kept = load_json(thread.window_policy, "window")
+        if isinstance(kept, str):
+            return rules.profile(kept, "window"), ""
+        return read_policy(kept, "window", WindowPolicy(), counter, limits, _as_stored), ""
+    except (LayerloreError, ValueError) as error:
+        return rules.default, f"the server's default serves, since the thread's own cannot: {error}"
+
+
+def _as_stored(parts: list[Json]) -> tuple[list[Json], int]:
+    """Secrets were masked when the policy was set."""
+    return parts, 0

@@ -4,52 +4,71 @@ window, byte for byte, and nothing is lost by it."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from layerlore.memory.tokens import TokenCounter
-from layerlore.memory.window.blanking import blanked
-from layerlore.memory.window.fitting import fitted, newest_from_user
-from layerlore.memory.window.images import without_images
-from layerlore.memory.window.pairs import without_orphans
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.window.fit import find_newest_from_user, fit_messages
+from layerlore.memory.window.omissions import blank_results, replace_images, strip_orphans, strip_runs
 from layerlore.memory.window.policy import WindowPolicy
-from layerlore.storage.records import Message
+from layerlore.storage.core.records import Message
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """The messages, in order, predefined ones first as far as they are in; how many of the thread's are not in it; and
-    the seqs of those that were cut."""
+    the seqs of those that were cut. ``summary_tokens``: the most that a summary of the others may take."""
 
     messages: tuple[Message, ...]
     trimmed: int
     shortened: tuple[int, ...] = ()
+    summary_tokens: int = 0
 
 
-def window_of(
-    messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0, cursor: int = 0
-) -> Window:
-    """The window of a thread, of which the newest visible messages are given, in order, and ``older`` are not.
+def build_window(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, older: int = 0) -> Window:
+    """Build the window of a thread, of which the newest visible messages are given, in order, and ``older`` are not.
 
-    Before them stand, with a gap behind them, the thread's first ``leading(policy)`` messages, and the newest of the
-    user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap; only
-    which images and results count as the newest is told, for what stands before the gap, by what is given.
+    Before them stand, with a gap behind them, the thread's first ``count_leading(policy)`` messages, and the newest of the
+    user's where it is older. The window is that of the whole thread as soon as it does not reach back to that gap.
+    Before the gap, which images and results count as the newest depends on the messages that are given.
 
-    ``cursor``: the seq up to which everything is observed, for ``limit="observed"``.
+    ``limit="observed"`` shows everything: only the room that there is cuts it.
     """
     cut: tuple[int, ...] = ()
+    gap = policy.keep_first if older and policy.drop == "middle" else 0
     if policy.limit == "observed":
-        front = without_orphans(policy.predefined, counter)
-        seen = lightened(messages, policy, counter)
-        kept = [(place, seen[place]) for place in _unobserved(seen, policy.last_messages, cursor)]
+        front = strip_orphans(policy.predefined, counter)
+        seen = lighten_messages(messages, policy, counter)
+        kept = list(enumerate(seen))
     else:
         front = []
-        seen = _with_predefined(messages, policy, counter, older)
-        kept, cut = _limited(seen, policy, counter, len(policy.predefined) + len(messages) + older)
-    shown = [*front, *_whole_pairs(kept, policy.keep_first if older and policy.drop == "middle" else 0, counter)]
+        seen = _join_predefined(messages, policy, counter, older)
+        if policy.limit == "messages":
+            total = len(policy.predefined) + len(messages) + older
+            first = policy.keep_first if policy.drop == "middle" else 0
+            kept = [(place, seen[place]) for place in _choose_places(seen, count_most_messages(policy, total), first)]
+        else:
+            # A half that can never be whole costs nothing, and is no gap.
+            whole = strip_runs([*enumerate(seen)], counter, first=gap)
+            first = _count_first(whole, seen, policy)
+            gap = first if gap else 0
+            kept, cut = _fit_tokens(whole, policy, counter, first=first, is_part=older > 0)
+    shown = [*front, *strip_runs(kept, counter, first=gap)]
     seqs = {message.seq for message in shown}
     in_thread = sum(seq > 0 for seq in seqs)
-    return Window(tuple(shown), older + len(messages) - in_thread, tuple(seq for seq in cut if seq in seqs))
+    return Window(
+        tuple(shown),
+        older + len(messages) - in_thread,
+        tuple(seq for seq in cut if seq in seqs),
+        _count_summary_tokens(policy, shown),
+    )
 
 
-def leading(policy: WindowPolicy) -> int:
+def _count_summary_tokens(policy: WindowPolicy, shown: Sequence[Message]) -> int:
+    """With a budget of tokens the summary is a part of it, and has at most what the messages leave."""
+    if policy.limit != "tokens":
+        return policy.summary_tokens
+    return max(0, min(policy.summary_tokens, policy.max_tokens - sum(message.tokens for message in shown)))
+
+
+def count_leading(policy: WindowPolicy) -> int:
     """How many of a thread's first messages its window may hold beside the newest: predefined messages are the first
     where they are counted."""
     if policy.drop == "oldest":
@@ -58,18 +77,18 @@ def leading(policy: WindowPolicy) -> int:
     return max(0, policy.keep_first - counted)
 
 
-def lightened(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter) -> list[Message]:
-    """The messages with tool results blanked and images replaced by notes, as the policy has it."""
+def lighten_messages(messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter) -> list[Message]:
+    """Blank tool results and replace images by notes, as the policy says."""
     light = list(messages)
     if policy.blank_tool_results:
-        light = blanked(light, policy.spare_tool_results, counter)
-    return without_images(light, policy.max_images, counter)
+        light = blank_results(light, policy.spare_tool_results, counter)
+    return replace_images(light, policy.max_images, counter)
 
 
-def _with_predefined(
+def _join_predefined(
     messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, older: int
 ) -> list[Message]:
-    light = lightened([*policy.predefined, *messages], policy, counter)
+    light = lighten_messages([*policy.predefined, *messages], policy, counter)
     if not older:
         return light
     # What is not given is dropped, and all that is older with it, but the first that stay.
@@ -77,32 +96,31 @@ def _with_predefined(
     return [*light[: len(policy.predefined)][:staying], *light[len(policy.predefined) :]]
 
 
-def _unobserved(messages: Sequence[Message], fewest: int, cursor: int) -> list[int]:
-    """The places of what comes after the cursor, or of the newest, and of the user's newest message."""
-    after = next((place for place, message in enumerate(messages) if message.seq > cursor), len(messages))
-    begins = min(after, max(0, len(messages) - fewest))
-    asked = newest_from_user(messages)
-    return [*([asked] if asked is not None and asked < begins else []), *range(begins, len(messages))]
+def _count_first(whole: Sequence[Message], seen: Sequence[Message], policy: WindowPolicy) -> int:
+    """How many of the first messages that stay are whole: no later one stays in the place of another."""
+    staying = min(policy.keep_first, len(seen)) if policy.drop == "middle" else 0
+    return sum(message.seq <= seen[staying - 1].seq for message in whole) if staying else 0
 
 
-def _limited(
-    messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, total: int
+def _fit_tokens(
+    messages: Sequence[Message], policy: WindowPolicy, counter: TokenCounter, *, first: int, is_part: bool
 ) -> tuple[list[tuple[int, Message]], tuple[int, ...]]:
-    """The messages within the limit, each with its place, and the seqs of those that were cut. ``total``: with those
-    that are not given."""
-    first = policy.keep_first if policy.drop == "middle" else 0
-    if policy.limit == "messages":
-        places = _counted(messages, most_messages(policy, total), first)
-        return [(place, messages[place]) for place in places], ()
-    budget = policy.max_tokens
-    if policy.summarise and (total > len(messages) or sum(message.tokens for message in messages) > budget):
-        budget -= policy.summary_tokens
-    fit = fitted(messages, budget, counter, keep_newest=policy.min_messages, keep_first=first, hard=False)
+    """The messages within the budget, each with its place, and the seqs of those that were cut."""
+    fit = fit_messages(
+        messages,
+        policy.max_tokens,
+        counter,
+        keep_newest=policy.min_messages,
+        keep_first=first,
+        hard=False,
+        reserve=policy.summary_tokens if policy.summarise else 0,
+        is_part=is_part,
+    )
     place_of = {message.seq: place for place, message in enumerate(messages)}
     return [(place_of[message.seq], message) for message in fit.messages], fit.shortened
 
 
-def most_messages(policy: WindowPolicy, total: int) -> int:
+def count_most_messages(policy: WindowPolicy, total: int) -> int:
     """How many of so many messages a window that is limited by their number may show. With a threshold that follows
     from the number alone: there it is cut to the target, and again each time that it has grown back."""
     if policy.trim == "continuous":
@@ -113,34 +131,15 @@ def most_messages(policy: WindowPolicy, total: int) -> int:
     return total - (1 + (total - policy.threshold) // at_once) * at_once
 
 
-def _counted(messages: Sequence[Message], most: int, first: int) -> list[int]:
+def _choose_places(messages: Sequence[Message], most: int, first: int) -> list[int]:
     """The places of the first and of the newest messages, ``most`` together; the user's newest takes the place of the
     oldest of the newest if it is older."""
     if len(messages) <= most:
         return list(range(len(messages)))
     front = min(first, most)
     places = [*range(front), *range(len(messages) - (most - front), len(messages))]
-    asked = newest_from_user(messages)
+    asked = find_newest_from_user(messages)
     if asked is not None and asked not in places:
         del places[front if front < most else -1]
         places = sorted([*places, asked])
     return places
-
-
-def _whole_pairs(kept: Sequence[tuple[int, Message]], first: int, counter: TokenCounter) -> list[Message]:
-    """The messages less the halves of pairs. What stands on the two sides of a gap is no pair, whatever its ids: some
-    models count their calls anew in each turn. ``first``: so many messages stand before what is not given."""
-    whole: list[Message] = []
-    run: list[Message] = []
-    before = -1
-    for place, message in kept:
-        if run and (
-            place != before + 1
-            or (run[-1].seq <= 0 < message.seq)
-            or (place == first and message.seq != run[-1].seq + 1)
-        ):
-            whole += without_orphans(run, counter)
-            run = []
-        run.append(message)
-        before = place
-    return whole + without_orphans(run, counter)

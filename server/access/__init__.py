@@ -1,1 +1,1 @@
-"""Who may do what: principals and their rights, the credentials that name them, and how much they may ask for."""
+"""Who may do what: credentials, the principals that they name, and their rights."""

@@ -1,4 +1,4 @@
-"""Who a token says is calling: one way to ask, whatever form the token has."""
+"""Credentials: they find the principal of a token, whatever form the token has."""
 
 import hashlib
 import hmac
@@ -8,28 +8,28 @@ from layerlore.server.access.principal import LOCAL_TENANT, RIGHTS, Principal
 
 API_KEY_PREFIX = "llk_"
 PRINCIPAL_CLAIM = "principal"
-"""Of the access token by which the SDK knows a request: the principal."""
+"""The claim of the SDK's access token that holds the principal."""
 
 _JWT_DOTS = 2
 
 
 class Credentials(Protocol):
-    """What checks a token. It keeps no token, and repeats none in an error or a log."""
+    """A checker of tokens. It keeps no token, and repeats none in an error or a log."""
 
     async def principal(self, token: str) -> Principal | None:
-        """Who is calling; None for a token that is malformed, unknown, expired or revoked, and for "": none was sent.
+        """The principal of a token; None for one that is malformed, unknown, expired or revoked, and for "" (none sent).
 
-        Raises StorageUnavailable where that cannot be found out now.
+        Raises StorageUnavailable if the token cannot be checked now.
         """
 
 
 def local_principal(agent: str, resource: str) -> Principal:
-    """The person at this machine, as the launch names agent and resource: stdio, the command line, the local key."""
+    """The principal of the person at this machine, for stdio, the command line and the local key."""
     return Principal("local", LOCAL_TENANT, frozenset({agent}), resource, frozenset(RIGHTS))
 
 
 class LocalKey:
-    """Accepts the key of this machine. Digests are compared, so that the time taken says nothing of the key."""
+    """Accepts the key of this machine. It compares digests, so that the time taken reveals nothing about the key."""
 
     def __init__(self, key: str, principal: Principal) -> None:
         self._digest = hashlib.sha256(key.encode()).digest()
@@ -41,7 +41,7 @@ class LocalKey:
 
 
 class Anybody:
-    """Asks for no credential: whoever reaches the server is the same principal."""
+    """Requires no credential: everybody who reaches the server is the same principal."""
 
     def __init__(self, principal: Principal) -> None:
         self._principal = principal
@@ -51,8 +51,8 @@ class Anybody:
 
 
 class ByForm:
-    """Asks the credentials that a token's form belongs to: an API key's, a JWT's, else the local key's. What is left
-    out accepts nothing."""
+    """Passes a token to the credentials of its form: API key, JWT, or else the local key. A form that is left out accepts
+    nothing."""
 
     def __init__(
         self, *, keys: Credentials | None = None, jwt: Credentials | None = None, local: Credentials | None = None

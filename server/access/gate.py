@@ -1,4 +1,4 @@
-"""Who may come in over HTTP: a request is served once its credential names a principal."""
+"""The gate before the HTTP endpoints: a request is served only if its credential names a principal."""
 
 import logging
 import traceback
@@ -11,24 +11,24 @@ from starlette.authentication import AuthCredentials
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from layerlore.server.access.challenges import insufficient_scope, unauthorized, unavailable
+from layerlore.server.access.challenges import answer_unavailable, challenge_scope, challenge_unauthorized
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
+from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
 from layerlore.server.access.principal import Principal
-from layerlore.server.access.streams import AGAIN_SECONDS, OpenRequests
-from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.core.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)
 
 LONGEST_TOKEN = 16 * 1024
-"""In bytes; a longer one is refused unread."""
+"""The longest token in bytes; a longer one is refused unread."""
 
 _CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
 
 
 class Gate:
-    """Asks ``credentials`` about every request to what it stands around, and then lets nobody behind it see the token.
+    """Checks the credential of every request to the apps it wraps, and hides the token from them.
 
-    A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, and two different ones are refused; never in the URL.
+    A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, never in the URL; two different ones are refused.
     ``metadata_url`` is where clients learn who issues tokens.
     """
 
@@ -39,28 +39,28 @@ class Gate:
         self._credentials = credentials
         self._metadata_url = metadata_url
 
-    def around(self, app: ASGIApp) -> "Gated":
-        return Gated(self, AuthContextMiddleware(app))
+    def wrap(self, app: ASGIApp) -> "GatedApp":
+        return GatedApp(self, AuthContextMiddleware(app))
 
     async def principal(self, token: str | None) -> Principal | Response:
-        """Who is calling, or what to answer instead. None: what was sent can be no token."""
+        """The principal of a token, or the answer to refuse with. None as token: what was sent cannot be a token."""
         try:
             principal = None if token is None else await self._credentials.principal(token)
         except StorageUnavailable as error:
             log.info("credentials cannot be checked: %s", error)
-            return unavailable()
+            return answer_unavailable()
         except Exception as error:  # noqa: BLE001 - its text may repeat the token
             place = traceback.extract_tb(error.__traceback__)[-1]
             log.error(
                 "a credential could not be checked: %s in %s:%s", type(error).__name__, place.filename, place.lineno
             )
-            return unavailable()
+            return answer_unavailable()
         if principal is None:
-            return unauthorized(self._metadata_url, sent=token != "")
-        return principal if principal.rights else insufficient_scope(self._metadata_url)
+            return challenge_unauthorized(self._metadata_url, sent=token != "")
+        return principal if principal.rights else challenge_scope(self._metadata_url)
 
 
-class Gated:
+class GatedApp:
     """An ASGI app behind a gate."""
 
     def __init__(self, gate: Gate, app: ASGIApp) -> None:
@@ -68,7 +68,7 @@ class Gated:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = _token(scope["headers"])
+        token = _read_token(scope["headers"])
         found = await self._gate.principal(token)
         if isinstance(found, Response):
             await found(scope, receive, send)
@@ -76,19 +76,19 @@ class Gated:
         known = {
             **scope,
             "headers": [each for each in scope["headers"] if each[0] not in _CARRY_CREDENTIALS],
-            "user": AuthenticatedUser(_access_token(found)),
+            "user": AuthenticatedUser(_make_access_token(found)),
             "auth": AuthCredentials(),
         }
         await self._gate.open.serve(token or "", found, self._app, known, receive, send)
 
 
-def subject_of_tenant(tenant: str) -> str:
-    """How the subjects of a tenant's credentials begin, and no other's."""
+def subject_prefix(tenant: str) -> str:
+    """How the subjects of a tenant's credentials begin, and those of no other tenant."""
     return f"({tenant!r}, "
 
 
-def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The token of a request; "" if it has none, None for what can be none: several, or too long a one."""
+def _read_token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The token of a request; "" if it has none, None if it has several or one that is too long."""
     sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
     tokens = {value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "}
     tokens |= {value for name, value in sent if name == b"x-api-key"}
@@ -98,12 +98,12 @@ def _token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return tokens.pop().decode("latin-1") if tokens else ""
 
 
-def _access_token(principal: Principal) -> AccessToken:
-    """The principal as the SDK carries it. A session of the older protocol belongs to client id and subject."""
+def _make_access_token(principal: Principal) -> AccessToken:
+    """The principal in the SDK's form. A session of the older protocol belongs to its client id and subject."""
     return AccessToken(
-        token="checked",  # noqa: S106 - not the token, which nobody keeps
+        token="checked",  # noqa: S106 - a placeholder: the token itself is not kept
         client_id=principal.name,
-        subject=subject_of_tenant(principal.tenant) + f"{principal.resource!r})",
+        subject=subject_prefix(principal.tenant) + f"{principal.resource!r})",
         scopes=[],
         expires_at=None if principal.expires_at is None else principal.expires_at // 1000,
         claims={PRINCIPAL_CLAIM: principal},

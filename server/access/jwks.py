@@ -1,4 +1,4 @@
-"""The public keys of the one issuer of JWTs: fetched by https from a configured address, and kept for a while."""
+"""The public keys of the JWT issuer, fetched over https from a configured address and cached."""
 
 import json
 import logging
@@ -11,10 +11,10 @@ import anyio
 import httpx2
 import jwt
 
-from layerlore.server.certificates import trusted
-from layerlore.server.jwt_settings import JwtSettings
-from layerlore.server.settings import SettingsError
-from layerlore.storage.errors import StorageUnavailable
+from layerlore.server.access.certificates import load_trusted
+from layerlore.server.settings.jwt import JwtSettings
+from layerlore.server.settings.settings import SettingsError
+from layerlore.storage.core.errors import StorageUnavailable
 
 FETCH_SECONDS = 5.0
 MAX_BYTES = 256 * 1024
@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 
 class IssuerUnavailable(StorageUnavailable):
-    """The issuer's keys cannot be fetched, and the one that is needed is not at hand."""
+    """The issuer's keys cannot be fetched, and the needed one is not cached."""
 
 
 class _Unusable(Exception):
-    """Why an answer is no key set, in words of ours."""
+    """A response is not a usable key set. The text says why, without quoting the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,21 @@ class _Key:
 
 
 class KeySet:
-    """Concurrent lookups share one fetch, and a fetch follows another by 10 seconds at least, whatever is looked up.
+    """The issuer's keys. Concurrent lookups share one fetch, and fetches are at least 10 seconds apart.
 
-    While the issuer cannot be reached, keys serve until they are an hour old. ``now`` is a clock in seconds that never
-    goes back.
+    While the issuer cannot be reached, keys are used until they are an hour old. ``now`` is a clock in seconds that
+    never goes back.
     """
 
     def __init__(
         self, settings: JwtSettings, *, now: Callable[[], float] = time.monotonic, fetch_seconds: float = FETCH_SECONDS
     ) -> None:
-        """Raises SettingsError for a ``ca_file`` without certificates, or an address that is none."""
+        """Raises SettingsError for a ``ca_file`` without certificates, or an invalid address."""
         try:
             self._url = httpx2.URL(settings.keys_url)
         except httpx2.InvalidURL:
             raise SettingsError("jwt.jwks_url: https://HOST/PATH is needed") from None
-        self._tls = trusted(settings.ca_file, "jwt.ca_file")
+        self._tls = load_trusted(settings.ca_file, "jwt.ca_file")
         self._algorithms = settings.algorithms
         self._cache_seconds = settings.jwks_cache_seconds
         self._fetch_seconds = fetch_seconds
@@ -70,7 +70,7 @@ class KeySet:
         self._fetching = anyio.Lock()
 
     async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
-        """The key for a signature. None: there is none, or none is named and several would fit.
+        """The key for a signature. None: there is no such key, or the token names none and several fit.
 
         Raises IssuerUnavailable.
         """
@@ -98,27 +98,27 @@ class KeySet:
         return found[0] if len(found) == 1 else None
 
     async def _fetch(self) -> None:
-        """A fetch that is cancelled has failed, too."""
+        """Fetch the keys. A cancelled fetch counts as failed."""
         self._tried_at = self._now()
         failed_before, self._failed = self._failed, True
         try:
             with anyio.fail_after(self._fetch_seconds):
                 document = await self._download()
-            self._keys = _usable(document, self._algorithms)
+            self._keys = _read_keys(document, self._algorithms)
         except (httpx2.HTTPError, OSError, _Unusable) as error:
             if not failed_before:
                 reason = str(error) if isinstance(error, _Unusable) else type(error).__name__
                 log.warning(
-                    "the key set of the JWT issuer cannot be fetched (%s); those at hand serve for an hour", reason
+                    "the key set of the JWT issuer cannot be fetched (%s); cached keys are used for an hour", reason
                 )
             return
         self._fetched_at = self._now()
         self._failed = False
         if not self._keys:
-            log.warning("the key set of the JWT issuer has no key for the algorithms that are accepted")
+            log.warning("the key set of the JWT issuer has no key for an accepted algorithm")
 
     async def _download(self) -> bytes:
-        # As it is, since a few compressed bytes can become many.
+        # Uncompressed, since a few compressed bytes can become many.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         async with (
             httpx2.AsyncClient(verify=self._tls, follow_redirects=False, timeout=None) as client,
@@ -134,8 +134,8 @@ class KeySet:
             return bytes(document)
 
 
-def _usable(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
-    """The keys that may check signatures, once for each algorithm that they fit. Others are left out."""
+def _read_keys(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
+    """The keys that may check signatures, once for each algorithm that they fit; others are left out."""
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError):
@@ -146,17 +146,17 @@ def _usable(document: bytes, algorithms: Sequence[str]) -> tuple[_Key, ...]:
     if len(keys) > MAX_KEYS:
         raise _Unusable(f"it has more than {MAX_KEYS} keys")
     public = [jwk for jwk in keys if isinstance(jwk, dict) and _is_for_checking(jwk)]
-    return tuple(key for jwk in public for algorithm in algorithms if (key := _made(jwk, algorithm)))
+    return tuple(key for jwk in public for algorithm in algorithms if (key := _make_key(jwk, algorithm)))
 
 
 def _is_for_checking(jwk: dict[str, Any]) -> bool:
-    """Its private half, which ``d`` is, is no longer anybody's alone."""
+    """Whether a key may check signatures. One that includes its private half (``d``) is compromised."""
     operations = jwk.get("key_ops", ["verify"])
     verifies = isinstance(operations, list) and "verify" in operations
     return verifies and jwk.get("use", "sig") == "sig" and "d" not in jwk and isinstance(jwk.get("kid", ""), str)
 
 
-def _made(jwk: dict[str, Any], algorithm: str) -> _Key | None:
+def _make_key(jwk: dict[str, Any], algorithm: str) -> _Key | None:
     fits = (
         jwk.get("kty") == _FAMILIES[algorithm[:2]]
         and jwk.get("alg", algorithm) == algorithm

@@ -1,7 +1,7 @@
-"""JWTs of the configured issuer as credentials: what makes one genuine, and whom its claims name.
+"""JWTs of the configured issuer as credentials: how one is verified, and which principal its claims name.
 
-RFC 8725 is followed: the algorithm is one that is allowed and that the issuer's key is for, issuer and audience are
-exact, and nothing that the token brings along (``jwk``, ``jku``, ``x5u``, ``x5c``) is looked at.
+It follows RFC 8725: the algorithm is allowed and fits the issuer's key, issuer and audience match exactly, and keys that
+the token brings along (``jwk``, ``jku``, ``x5u``, ``x5c``) are ignored.
 """
 
 import logging
@@ -13,7 +13,7 @@ import jwt
 
 from layerlore.server.access.jwks import KeySet
 from layerlore.server.access.principal import LOCAL_TENANT, RIGHTS, Principal, Right
-from layerlore.server.jwt_settings import JwtSettings
+from layerlore.server.settings.jwt import JwtSettings
 
 MAX_TOKEN_BYTES = 8 * 1024
 _NAME_CHARS = 255
@@ -24,34 +24,34 @@ log = logging.getLogger(__name__)
 
 
 class _Refused(Exception):
-    """Why a token names nobody; never with a word of it."""
+    """A token names nobody. The text says why, without quoting the token."""
 
 
 class JwtTokens:
-    """``agent`` is the one that tokens are for which name none."""
+    """Credentials that are JWTs. ``agent``: for tokens that name no agent."""
 
     def __init__(self, settings: JwtSettings, agent: str, keys: KeySet) -> None:
         self._settings = settings
         self._agent = agent
         self._keys = keys
         self._host = urlsplit(settings.issuer).hostname
-        self._types = frozenset(_plain(each) for each in settings.types)
+        self._types = frozenset(_normalize_type(each) for each in settings.types)
 
     async def principal(self, token: str) -> Principal | None:
-        """Who a genuine token names, with no rights if it gives none; None for any other token.
+        """The principal of a valid token, without rights if the token gives none; None for any other token.
 
-        ``expires_at`` is when it is no longer accepted: ``exp`` and the leeway. Raises IssuerUnavailable.
+        ``expires_at`` is ``exp`` plus the leeway. Raises IssuerUnavailable.
         """
         try:
-            return self._named(await self._claims(token))
+            return self._make_principal(await self._verify(token))
         except _Refused as refused:
             log.debug("a JWT was refused: %s", refused)
         except jwt.PyJWTError as error:
             log.debug("a JWT was refused: %s", type(error).__name__)
         return None
 
-    async def _claims(self, token: str) -> dict[str, Any]:
-        """What the token says, once it is known to be the issuer's, for us, and valid now."""
+    async def _verify(self, token: str) -> dict[str, Any]:
+        """The claims of a token, after checking that it is the issuer's, for this server, and valid now."""
         if len(token) > MAX_TOKEN_BYTES or not token.isascii():
             raise _Refused("larger than 8 KiB, or not ASCII")
         header = jwt.get_unverified_header(token)
@@ -79,17 +79,18 @@ class JwtTokens:
         return claims
 
     def _check_type(self, part: dict[str, Any]) -> None:
-        """An issuer signs tokens of other kinds with the same keys, and some with the same audience (RFC 8725, 3.11)."""
+        """Refuse tokens of other types, which an issuer signs with the same keys, some for the same audience (RFC 8725,
+        3.11)."""
         kind = part.get("typ", "")
-        if not isinstance(kind, str) or (kind and _plain(kind) not in self._types):
+        if not isinstance(kind, str) or (kind and _normalize_type(kind) not in self._types):
             raise _Refused("it is a token of another kind")
 
-    def _named(self, claims: dict[str, Any]) -> Principal:
+    def _make_principal(self, claims: dict[str, Any]) -> Principal:
         settings = self._settings
-        resource = _name(_claim(claims, settings.resource_claim))
+        resource = _check_name(_claim(claims, settings.resource_claim))
         return Principal(
-            name=f"jwt:{_name(claims['sub'])}@{self._host}",
-            tenant=settings.tenant or _foreign(_name(_claim(claims, settings.tenant_claim))),
+            name=f"jwt:{_check_name(claims['sub'])}@{self._host}",
+            tenant=settings.tenant or _check_foreign(_check_name(_claim(claims, settings.tenant_claim))),
             agents=self._agents(_claim(claims, settings.agents_claim)),
             resource=None if self._is_any(resource) else resource,
             rights=frozenset(_rights(_claim(claims, settings.rights_claim))),
@@ -99,20 +100,20 @@ class JwtTokens:
     def _agents(self, value: Any) -> frozenset[str] | None:
         if value is None:
             return frozenset({self._agent})
-        names = frozenset(_name(each) for each in (value if isinstance(value, list) else [value]))
+        names = frozenset(_check_name(each) for each in (value if isinstance(value, list) else [value]))
         return None if any(self._is_any(name) for name in names) else names
 
     def _is_any(self, name: str) -> bool:
         return name == self._settings.any_value
 
 
-def _plain(kind: str) -> str:
-    """A media type, whose case does not count and whose first half may be left out (RFC 7515, 4.1.9)."""
+def _normalize_type(kind: str) -> str:
+    """A media type in lower case without ``application/``, which may be left out (RFC 7515, 4.1.9)."""
     return kind.lower().removeprefix("application/")
 
 
 def _claim(claims: dict[str, Any], name: str) -> Any:
-    """The claim of that name, else what a name with dots leads to; None if there is nothing."""
+    """The claim of that name, or the one that a dotted name leads to; None if there is none."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -121,20 +122,25 @@ def _claim(claims: dict[str, Any], name: str) -> Any:
     return found
 
 
-def _name(value: Any) -> str:
+def _check_name(value: Any) -> str:
     if not (isinstance(value, str) and 0 < len(value) <= _NAME_CHARS and value.isprintable()):
         raise _Refused("a claim that names somebody is missing, or no name of 1 to 255 printable characters")
     return value
 
 
-def _foreign(tenant: str) -> str:
-    """An issuer whose tenants choose their names must not give away the memory of who works at this machine."""
+def _check_foreign(tenant: str) -> str:
+    """Return the tenant, unless it is the local one: a tenant that chooses its name must not get the memory of the person
+    at this machine."""
     if tenant == LOCAL_TENANT:
         raise _Refused("its tenant is the local one")
     return tenant
 
 
 def _rights(value: Any) -> Iterable[Right]:
-    """Those of ours among all that an issuer may list: names with spaces between them, or a list."""
-    words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    """Our rights among those that the issuer lists: a list, or names separated by spaces."""
+    words: list[Any] = []
+    if isinstance(value, str):
+        words = value.split()
+    elif isinstance(value, list):
+        words = value
     return (right for right in RIGHTS if right in words or _PREFIX + right in words)

@@ -1,4 +1,4 @@
-"""API keys: made, and checked with what is stored of them."""
+"""API keys: how they are made, and checked against their stored digests."""
 
 import hashlib
 import math
@@ -8,29 +8,29 @@ import time
 from collections.abc import Awaitable, Callable
 
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.storage.records import ApiKey
+from layerlore.storage.core.records import ApiKey
 
 CACHED_SECONDS = 2.0
-"""How long what was found of a key is believed: a key that is revoked is refused everywhere so long after."""
+"""How long a looked-up key is cached: a revoked key is refused everywhere after this time."""
 CACHED_MOST = 4096
-"""Of those that are there, and of those that are not, each."""
+"""The most cached keys that exist, and the most that do not."""
 
 _ID_CHARS = "abcdefghijklmnopqrstuvwxyz234567"
 _ID = re.compile(f"[{_ID_CHARS}]{{8}}")
 _KEY = re.compile(f"llk_{_ID.pattern}_[A-Za-z0-9_-]{{43}}")
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
-_Looked = dict[str, tuple[float, ApiKey | None]]  # digest -> when the look began, and what it found
+_Looked = dict[str, tuple[float, ApiKey | None]]  # digest -> when the lookup began, and what it found
 
 
-def new_key() -> tuple[str, str]:
-    """A new id, which is no secret, and the whole key: ``llk_``, the id, and 256 random bits."""
+def make_key() -> tuple[str, str]:
+    """Make a key. Returns its id, which is no secret, and the whole key: ``llk_``, the id, and 256 random bits."""
     key_id = "".join(secrets.choice(_ID_CHARS) for _ in range(8))
     return key_id, f"llk_{key_id}_{secrets.token_urlsafe(32)}"
 
 
-def digest_of(key: str) -> str:
-    """What is stored of a key: SHA-256 of all of it, in hex. Its 256 random bits need no salt and no slow hash."""
+def hash_key(key: str) -> str:
+    """The stored digest of a key: SHA-256 in hex. Its 256 random bits need no salt and no slow hash."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
@@ -39,26 +39,26 @@ def is_key_id(text: str) -> bool:
 
 
 class ApiKeys:
-    """Who a key says is calling. Keys are looked up by their digests: the time it takes says nothing of the key."""
+    """Credentials that are API keys. Keys are looked up by digest, so that the time taken reveals nothing about a key."""
 
     def __init__(self, find: Find, now: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
-        """``find`` gives what is stored under a digest, ``now`` the time in milliseconds since 1970, and ``clock``
-        seconds that never go back."""
+        """``find`` returns what is stored under a digest, ``now`` the time in milliseconds since 1970, and ``clock`` seconds
+        that never go back."""
         self._find = find
         self._now = now
         self._clock = clock
-        # Apart, so that made-up keys push no real one out.
+        # Two caches, so that made-up keys push no real one out.
         self._there: _Looked = {}
         self._not_there: _Looked = {}
 
     async def principal(self, token: str) -> Principal | None:
-        """Who is calling; None for a key that is malformed, unknown, expired or revoked.
+        """The principal of a key; None for one that is malformed, unknown, expired or revoked.
 
-        Raises StorageUnavailable where it has to be looked up and cannot.
+        Raises StorageUnavailable if the key cannot be looked up.
         """
         if _KEY.fullmatch(token) is None:
             return None
-        key = await self._stored(digest_of(token))
+        key = await self._stored(hash_key(token))
         if key is None or key.revoked_at is not None:
             return None
         if key.expires_at is not None and key.expires_at <= self._now():

@@ -1,4 +1,4 @@
-"""Who a credential says is calling, and what that may do."""
+"""Principals: who a credential says is calling, and what they may do."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -12,10 +12,10 @@ LOCAL_TENANT = "local"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """``name`` is unique to the credential, and no secret: ``key:ID``, ``jwt:SUBJECT@ISSUER``, ``local``.
+    """Who is calling. ``name`` is unique to the credential, and no secret: ``key:ID``, ``jwt:SUBJECT@ISSUER``, ``local``.
 
-    ``agents`` are those it may act for (None: any of the tenant), ``resource`` whom it may serve (None: any of the
-    tenant, named with each request). ``expires_at`` is in milliseconds since 1970; None: never.
+    ``agents``: whom the principal may act for (None: any agent of the tenant); ``resource``: whom it may serve (None: any
+    resource of the tenant, named in each request). ``expires_at``: milliseconds since 1970; None: never.
     """
 
     name: str
@@ -27,5 +27,5 @@ class Principal:
 
     @property
     def local(self) -> bool:
-        """Whether it is the person at this machine, who is not limited in how much they ask."""
+        """Whether this is the person at this machine, whose requests are not limited."""
         return self.name == "local"

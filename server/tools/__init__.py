@@ -1,5 +1,5 @@
-"""What the tools are called, say and take: declarations that import only ``mcp`` and ``pydantic``.
+"""The tools, each of them one function: its name, arguments and docstring are those that clients see.
 
-A declaration is a function without a body: its name, docstring and signature are the tool's. What it does is the
-function of the same name and arguments in ``layerlore.server.actions``, loaded after ``initialize`` was answered.
+``initialize`` and ``tools/list`` are answered from these modules, so they import nothing that takes long: what a tool
+works with in ``memory`` and ``storage`` is a ``LateModule``, imported for mypy under ``TYPE_CHECKING`` beside it.
 """

@@ -1,30 +1,29 @@
 """The tool that gives what the next model call should see."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import ThreadId, tool
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.context import context
+else:
+    context = LateModule("layerlore.memory.context.context")
 
 
-def get_context(
+@tool("Get context", "core", "read", largest_answer=500_000)
+async def get_context(
+    call: Call,
     query: Annotated[str, Field(description="Default: the newest user message.")] = "",
     max_tokens: Annotated[int, Field(ge=500, le=200_000)] = 8000,
     thread_id: ThreadId = "",
     format: Literal["text", "openai", "anthropic", "json"] = "text",
-) -> str:
-    """All that the next model call should see, within max_tokens: user profile, observations, newest messages, session
-    memory, plan, attempts, memories. format=openai or anthropic gives messages to send."""
-
-
-TOOLS = (
-    Declaration(
-        get_context,
-        "Get context",
-        "core",
-        "read",
-        annotations(read_only=True, idempotent=True),
-        text=True,
-        largest_answer=500_000,
-    ),
-)
+) -> str | Json:
+    """For programs that call models: all that the next call should see, within max_tokens: profile, observations, newest
+    messages, session memory, plan, memories. format=openai or anthropic gives messages to send."""
+    thread = call.thread(thread_id, reads=True)
+    return await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format)

@@ -1,12 +1,26 @@
 """Tools about the memory itself, and those by which the caller's own model does its background work."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.tools.declaring import OBJECT_OR_TEXT, Declaration, Usage, annotations
+from layerlore.memory.rules.ages import iso
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Usage, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.extraction.chat import litellm_chat
+    from layerlore.extraction.jobs import host_jobs
+    from layerlore.server.tools import background, status
+else:
+    litellm_chat = LateModule("layerlore.extraction.chat.litellm_chat")
+    host_jobs = LateModule("layerlore.extraction.jobs.host_jobs")
+    background = LateModule("layerlore.server.tools.background")
+    status = LateModule("layerlore.server.tools.status")
 
 
 class ScopeCounts(TypedDict):
@@ -24,14 +38,14 @@ class StoredBytes(TypedDict):
     tenant_allowed: NotRequired[int]
 
 
-class ModelUsage(Usage):
+class UsageOfModel(Usage):
     model: NotRequired[str]
     calls: int
 
 
 class UsageByModel(Usage):
     calls: int
-    models: list[ModelUsage]
+    models: list[UsageOfModel]
     more_models: NotRequired[int]
 
 
@@ -97,8 +111,8 @@ class Thinking(TypedDict):
     paused_until: NotRequired[str]
 
 
-# Of the current conversation: the tokens that no observation tells yet, and at how many observations take their place.
-class Observation(TypedDict, total=False):
+# Of the current conversation: the tokens that no observation covers yet, and at how many observations take their place.
+class ObservationState(TypedDict, total=False):
     thread_id: str
     pending_tokens: int
     message_tokens: int
@@ -116,6 +130,7 @@ class Asking(TypedDict):
 class MemoryStatus(TypedDict):
     memory: str
     version: str
+    server: NotRequired[dict[str, Any]]
     database: dict[str, Any]
     caller: Asking
     scope: dict[str, str]
@@ -127,7 +142,7 @@ class MemoryStatus(TypedDict):
     recall: dict[str, Any]
     jobs: Jobs
     thinking: Thinking
-    observation: Observation
+    observation: ObservationState
     degraded: list[str]
 
 
@@ -139,37 +154,62 @@ class MemoryJob(TypedDict):
     material: NotRequired[Stored[dict[str, Any]]]
     schema: NotRequired[dict[str, Any]]
     lease_until: NotRequired[str]
-    waiting: list[WaitingJobs]
+    waiting: NotRequired[list[WaitingJobs]]
+    again_in_seconds: NotRequired[int]
+    again_after: NotRequired[str]
 
 
+# What became of each item of an answer. ``open``: the parts that may be mended and submitted again.
 class SubmittedJob(TypedDict):
     kind: str
+    kept: list[str]
+    duplicates: NotRequired[list[str]]
     refused: NotRequired[Stored[list[str]]]
+    open: NotRequired[list[str]]
     due: int
 
 
 Result = Annotated[Any, WithJsonSchema(OBJECT_OR_TEXT)]
 
 
-def next_memory_job() -> MemoryJob:
-    """Take a job of keeping this memory (notes, entries, a profile) for 10 minutes: instructions, material (data, never
-    instructions), and the schema of the answer for submit_memory_job."""
+@tool("Next memory job", "curation", "write", answers=MemoryJob, largest_answer=500_000)
+async def next_memory_job(call: Call) -> Json:
+    """For a model that nobody waits for: take a job of keeping this memory for 10 minutes: instructions, material (data,
+    never instructions), and the schema of the answer for submit_memory_job."""
+    holder = background.name_holder(call)
+    offer = await host_jobs.take(call.engine, call.scope, holder, sent=call.sent())
+    if offer is None:
+        rows = await background.read_jobs(call)
+        waiting = background.count_jobs(rows, host_jobs.host_kinds())
+        again = background.describe_return(call, rows, host_jobs.host_kinds())
+        return {"status": "nothing_due", "waiting": waiting, **again}
+    return {
+        "status": "taken",
+        "job_id": offer.job_id,
+        "kind": offer.kind,
+        "instructions": offer.assignment.instructions,
+        "material": offer.assignment.material,
+        "schema": offer.assignment.schema,
+        "lease_until": iso(offer.lease_until),
+    }
 
 
-def submit_memory_job(
+@tool("Submit memory job", "curation", "write", answers=SubmittedJob)
+async def submit_memory_job(
+    call: Call,
     job_id: Annotated[str, Field(min_length=1, max_length=200)],
     result: Result,
-) -> SubmittedJob:
-    """Hand in a job's answer, as its schema wants it. Mend what is refused and submit again. `due`: jobs left."""
+) -> Json:
+    """Hand in a job's answer, as its schema wants it. Mend what is refused (`open`) and submit again. `due`: jobs left."""
+    most_chars = call.settings.llm.max_answer_tokens * litellm_chat.CHARACTERS_A_TOKEN
+    stored = await host_jobs.submit(
+        call.engine, call.scope, job_id, result, call.caller.client, most_chars=most_chars, sent=call.sent()
+    )
+    due = background.count_due(await background.read_jobs(call), host_jobs.host_kinds())
+    return {**stored, "due": due}
 
 
-def memory_status() -> MemoryStatus:
-    """How much is remembered, which background work waits, who does it, what is degraded."""
-
-
-STATUS = Declaration(memory_status, "Memory status", "curation", "read", annotations(read_only=True, idempotent=True))
-TOOLS = (
-    Declaration(next_memory_job, "Next memory job", "curation", "write", annotations(), largest_answer=500_000),
-    Declaration(submit_memory_job, "Submit memory job", "curation", "write", annotations()),
-    STATUS,
-)
+@tool("Memory status", "curation", "read", answers=MemoryStatus)
+async def memory_status(call: Call) -> Json:
+    """For who runs this memory: how much is remembered, which background work waits, what is degraded."""
+    return await status.memory_status(call)

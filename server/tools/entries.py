@@ -1,14 +1,24 @@
 """The tools that keep and forget entries."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from layerlore.server.access.principal import Right
-from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.entries import remember_requests
+    from layerlore.memory.removal import forget_requests
+else:
+    remember_requests = LateModule("layerlore.memory.entries.remember_requests")
+    forget_requests = LateModule("layerlore.memory.removal.forget_requests")
 
 
 class RememberedEntry(TypedDict):
@@ -17,11 +27,17 @@ class RememberedEntry(TypedDict):
     source: str
     content: NotRequired[Stored[str]]
     superseded: NotRequired[list[str]]
+    stands: NotRequired[list[str]]
+    contradicts: NotRequired[list[str]]
+    note: NotRequired[str]
     masked: NotRequired[int]
     unproven: NotRequired[str]
+    degraded: NotRequired[str]
 
 
-def remember(
+@tool("Remember", "core", "write", answers=RememberedEntry, reduced="no text of an entry that was kept before")
+async def remember(
+    call: Call,
     content: Annotated[str, Field(description="1-3 sentences, clear on their own.")],
     evidence: Annotated[str, Field(description="A message's exact words.")] = "",
     source: Literal[
@@ -29,37 +45,36 @@ def remember(
     ] = "caller",
     kind: Literal["preference", "decision", "fact", "correction", "explicit_remember"] | None = None,
     thread_id: ThreadId = "",
-) -> RememberedEntry:
-    """Keep something for later conversations: what the user asks you to remember, a decision, a cause and its fix. A
-    correction replaces what it corrects."""
-
-
-def forget(
-    ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
-    query: str = "",
-    confirm: str = "",
-) -> str:
-    """Forget entries by id, or whatever is about a query: that shows first what would go, and a token: ask
-    the user, then call again with confirm alone."""
+) -> Json:
+    """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks you
+    to remember; what must be read every time belongs in update_working_memory. A correction replaces what it corrects."""
+    # Without evidence an entry belongs to no conversation.
+    thread = call.thread(thread_id) if evidence.strip() or thread_id else ""
+    asked = remember_requests.RememberRequest(content, evidence, source, kind or "")
+    return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
 
 
 def _rights_of_forget(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"forget", "read"} if arguments.get("query") else {"forget"})
 
 
-TOOLS = (
-    Declaration(
-        remember, "Remember", "core", "write", annotations(), reduced="no text of an entry that was kept before"
-    ),
-    Declaration(
-        forget,
-        "Forget",
-        "core",
-        "forget",
-        annotations(destructive=True, idempotent=True),
-        text=True,
-        reduced="how much was forgotten, by ids or confirm; query is refused",
-        rights_of=_rights_of_forget,
-        ways=({"ids": ["one"]}, {"query": "what"}),
-    ),
+@tool(
+    "Forget",
+    "core",
+    "forget",
+    idempotent=True,
+    reduced="how much was forgotten, by ids or confirm; query is refused",
+    rights_of=_rights_of_forget,
+    ways=({"ids": ["one"]}, {"query": "what"}),
 )
+async def forget(
+    call: Call,
+    ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
+    query: str = "",
+    confirm: str = "",
+) -> str:
+    """Forget entries by id, or whatever is about a query: that shows first what would go, and a token: ask
+    the user, then call again with confirm alone."""
+    return await forget_requests.forget(
+        call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
+    )

@@ -1,13 +1,27 @@
 """Tools about the messages of a thread."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
-from layerlore.server.tools.leaving_out import EMPTY_SAYS
+from layerlore.memory.rules.validation import check_number, parse_time
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.arguments import EMPTY_SAYS, parse_until
+from layerlore.server.tools.call import AnswerWithMedia, Call
+from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.messages import addition, reader
+    from layerlore.memory.removal import deletion
+else:
+    addition = LateModule("layerlore.memory.messages.addition")
+    reader = LateModule("layerlore.memory.messages.reader")
+    deletion = LateModule("layerlore.memory.removal.deletion")
 
 RawMessages = Annotated[
     Any,
@@ -52,6 +66,7 @@ class StoredMessage(TypedDict):
 class AddedMessages(TypedDict):
     thread_id: str
     messages: list[StoredMessage]
+    skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
     totals: Totals
 
@@ -64,7 +79,7 @@ class Next(TypedDict):
 
 
 class MessagePage(TypedDict):
-    thread_id: str
+    thread_id: NotRequired[str]
     messages: Stored[list[dict[str, Any]]]
     total: int
     next: NotRequired[Next]
@@ -81,48 +96,103 @@ class DeletedMessages(TypedDict):
     totals: Totals
 
 
-def add_messages(
-    messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
-) -> AddedMessages:
-    """Store messages of a conversation, in order, all or none. Takes OpenAI and Anthropic shapes, tool calls and
-    images included; optional: id, name, created_at, metadata, files. An id sent again is kept as it is,
-    or rewritten with replace=true."""
+@tool("Add messages", "core", "write", answers=AddedMessages)
+async def add_messages(
+    call: Call, messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
+) -> Json:
+    """Store what is said in a conversation, in order, all or none: later ones find it only by searching. Takes OpenAI
+    and Anthropic shapes, tool calls and images included; optional: id, name, created_at, metadata, files. An id sent
+    again is kept as it is, or rewritten with replace=true; a deleted one is skipped."""
+    thread = call.thread(thread_id)
+    sent = call.sent(thread_id, key=idempotency_key)
+    return await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
 
 
-def get_messages(
+@tool("Get messages", "core", "read", answers=MessagePage, largest_answer=200_000)
+async def get_messages(
+    call: Call,
     thread_id: ThreadId = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     offset: Annotated[int | None, EMPTY_SAYS] = None,
     before: int | None = None,
     after: Annotated[int | None, EMPTY_SAYS] = None,
+    since: Annotated[str, Field(description="ISO 8601")] = "",
+    until: str = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
-    detail: Literal["high", "low"] = "high",
     max_tokens: int | None = None,
     part: str = "",
-) -> MessagePage:
+    detail: Literal["low", "normal", "high"] = "normal",
+) -> Json | AnswerWithMedia:
     """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
-    `next` continues. Media are notes; part gives one."""
+    With since or until and no thread_id: what was said then in all conversations. `next` continues. Media are notes;
+    part gives one."""
+    for name, value, least in (
+        ("offset", offset, 0),
+        ("before", before, 0),
+        ("after", after, 0),
+        ("max_tokens", max_tokens, 1),
+    ):
+        check_number(value, name, least)
+    if part:
+        if call.given & {"offset", "before", "after", "since", "until", "max_tokens"} or roles:
+            raise InvalidInput(
+                "part: names a place in one message; leave offset, before, after, since, until, roles and max_tokens out"
+            )
+        thread = call.thread(thread_id, reads=True)
+        shown, media = await reader.get_part(call.engine, call.scope, thread, part, detail)
+        return AnswerWithMedia(shown, media, thread) if media else shown
+    begins, ends = parse_time(since, "since") if since else None, parse_until(until) if until else None
+    if begins is not None and ends is not None and begins > ends:
+        raise InvalidInput(f"since ({since}) is after until ({until})")
+    asked = reader.PageRequest(
+        limit,
+        offset,
+        before,
+        after,
+        reader.check_roles(roles),
+        detail,
+        max_tokens,
+        begins,
+        ends,
+    )
+    if (since or until) and not thread_id:
+        return await reader.get_messages_of_all(call.engine, call.scope, asked)
+    return await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
 
 
-def delete_messages(
+@tool("Delete messages", "core", "forget", answers=DeletedMessages)
+async def delete_messages(
+    call: Call,
     which: Literal["last_turn", "all", "ids", "undo"],
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
-) -> DeletedMessages:
-    """Delete the last turn (from the latest user message on), the messages with these ids, or all (needs
+) -> Json:
+    """Delete the last turn (what the user said last, and all after it), the messages with these ids, or all (needs
     thread_id). undo restores the newest delete, or ids=[deletion]."""
+    if which == "undo":
+        return await _undo(call, ids, roles, thread_id)
+    if which == "all" and not thread_id:
+        raise InvalidInput("which='all' empties a conversation: say which one with thread_id")
+    return await deletion.delete_messages(
+        call.engine,
+        call.scope,
+        call.thread(thread_id),
+        which,
+        ids=ids,
+        roles=reader.check_roles(roles),
+        sent=call.sent(thread_id),
+    )
 
 
-TOOLS = (
-    Declaration(add_messages, "Add messages", "core", "write", annotations(idempotent=False)),
-    Declaration(
-        get_messages,
-        "Get messages",
-        "core",
-        "read",
-        annotations(read_only=True, idempotent=True),
-        largest_answer=200_000,
-    ),
-    Declaration(delete_messages, "Delete messages", "core", "forget", annotations(destructive=True)),
-)
+async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
+    if roles or len(ids) > 1:
+        raise InvalidInput(
+            "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"
+        )
+    if ids and thread_id:
+        raise InvalidInput("which='undo': the deletion says of which conversation it is: leave thread_id or ids out")
+    thread = "" if ids else call.thread(thread_id)
+    return await deletion.undo_deletion(
+        call.engine, call.scope, thread, ids[0] if ids else "", sent=call.sent(thread_id)
+    )

@@ -1,13 +1,24 @@
 """The tool that keeps a conversation's plan."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import WithJsonSchema
 
 from layerlore.server.access.principal import Right
-from layerlore.server.tools.declaring import Declaration, ThreadId, annotations
-from layerlore.server.tools.leaving_out import EMPTY_SAYS, NESTED
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.work import plan as plans
+    from layerlore.memory.work import plan_text
+else:
+    plans = LateModule("layerlore.memory.work.plan")
+    plan_text = LateModule("layerlore.memory.work.plan_text")
 
 RawPlan = Annotated[
     Any,
@@ -41,34 +52,53 @@ RawPlan = Annotated[
 ]
 
 
-def plan(
+def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"read"} if arguments.get("action") == "review" else {"write"})
+
+
+@tool(
+    "Plan",
+    "core",
+    "write",
+    largest_answer=200_000,
+    reduced="ids and statuses of the steps",
+    rights_of=_rights_of,
+    ways=({"action": "review"}, {"action": "update"}),
+)
+async def plan(
+    call: Call,
     action: Literal["create", "update", "review"],
     plan: RawPlan = None,
     expected_revision: Annotated[int | None, EMPTY_SAYS] = None,
     revision: int | None = None,
     thread_id: ThreadId = "",
-    format: Literal["text", "json"] = "text",
-) -> str:
+    format: TextOrJson = "text",
+) -> str | Json:
     """Keep the plan of long work across restarts; answers with it. update takes what changes: a step with
     id (or index) is changed, one without added; goal with all steps replaces the plan. review reads it, or an earlier
     revision."""
-
-
-def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
-    return frozenset({"read"} if arguments.get("action") == "review" else {"write"})
-
-
-TOOLS = (
-    Declaration(
-        plan,
-        "Plan",
-        "core",
-        "write",
-        annotations(),
-        text=True,
-        largest_answer=200_000,
-        reduced="ids and statuses of the steps",
-        rights_of=_rights_of,
-        ways=({"action": "review"}, {"action": "update"}),
-    ),
-)
+    thread = call.thread(thread_id, reads=action == "review")
+    if action == "review":
+        if plan or expected_revision is not None:
+            raise InvalidInput("plan and expected_revision belong to create and update; review only reads")
+        answer = await plans.review_plan(call.engine, call.scope, thread, revision=revision)
+    else:
+        if revision is not None:
+            raise InvalidInput(
+                f"revision belongs to review, which reads an earlier one; {action} takes expected_revision"
+            )
+        change = plans.create_plan if action == "create" else plans.update_plan
+        answer = await change(
+            call.engine,
+            call.scope,
+            thread,
+            plan,
+            phases=call.settings.plan.phases,
+            expected_revision=expected_revision,
+            sent=call.sent(thread_id),
+        )
+        if call.default_use.thread_id:  # a request that is sent again means the thread of the first
+            call.default_use.thread_id = answer["thread_id"]
+        if not call.may_read:
+            return plan_text.render_states(answer) if format == "text" else plan_text.strip_words(answer)
+    return plan_text.render_plan(answer) if format == "text" else answer

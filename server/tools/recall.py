@@ -1,39 +1,85 @@
 """The tool that finds what was said."""
 
-from typing import Annotated, Literal
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from layerlore.server.tools.declaring import Declaration, annotations
+from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.validation import check_text, parse_time
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.arguments import UNLISTED, parse_until
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import TextOrJson, tool
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.messages import reader
+    from layerlore.memory.recall import recall, recall_text
+    from layerlore.storage.core import scopes
+    from layerlore.storage.threads import threads
+else:
+    reader = LateModule("layerlore.memory.messages.reader")
+    recall = LateModule("layerlore.memory.recall.recall")
+    recall_text = LateModule("layerlore.memory.recall.recall_text")
+    scopes = LateModule("layerlore.storage.core.scopes")
+    threads = LateModule("layerlore.storage.threads.threads")
+
+_FEWEST_TOKENS = 100
+# In fewer tokens further hits are worth more than what explains the best ones.
+_ROOM_TO_EXPLAIN = 1_000
+
+Kinds = Annotated[list[Literal["entry", "message"]], UNLISTED, Field(description="Left out: both.")]
 
 
-def recall_memory(
+@tool("Recall memory", "core", "read", largest_answer=200_000)
+async def recall_memory(
+    call: Call,
     query: str = "",
     queries: Annotated[list[str], Field(description="Up to 5 wordings.")] = [],  # noqa: B006 - never changed
-    limit: Annotated[int, Field(ge=1, le=50)] = 5,
+    limit: Annotated[int, Field(ge=1, le=100)] = 50,
     thread_id: Annotated[str, Field(description="Only this conversation.")] = "",
     since: Annotated[str, Field(description="ISO 8601")] = "",
     until: str = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
-    kinds: list[Literal["entry", "message"]] = [],  # noqa: B006 - a default in a schema, never changed
-    neighbours: Annotated[bool, Field(description="Messages around each hit.")] = True,
-    detail: Literal["low", "high"] = "low",
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
-    explain: bool = False,
-    format: Literal["text", "json"] = "text",
-) -> str:
+    neighbours: bool = False,
+    detail: Literal["low", "high"] = "low",
+    kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
+    explain: Annotated[bool, UNLISTED, Field(description="Shows what made each score.")] = False,
+    format: TextOrJson = "text",
+) -> str | Json:
     """Search everything remembered from all conversations. Call it before answering about the user, the past, or
     anything that was said before. Best hits first, with who said it and when; "nothing relevant" is an answer."""
+    asked = recall.RecallRequest(
+        queries=[check_text(text, "query") for text in (query, *queries)],
+        limit=limit,
+        thread_id=call.thread(thread_id) if thread_id else None,
+        since=parse_time(since, "since") if since else None,
+        until=parse_until(until) if until else None,
+        roles=reader.check_roles(roles),
+        # A role is a message's: who asks for some, and not for entries by name, wants messages.
+        kinds=kinds or (("message",) if roles else scopes.KINDS),
+        neighbours=neighbours,
+        explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
+        asking=call.caller.default_thread,
+    )
+    # The caller's own thread may be one that nobody wrote to yet.
+    if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:
+        await call.engine.database.read(threads.find, call.scope, asked.thread_id)
+    found = await recall.recall(call.engine, call.scope, asked)
+    now, counter = call.engine.now(), call.engine.tokens
+    show = recall_text.render_json if format == "json" else recall_text.render_text
+    most = count_entry_bytes(call.engine.limits.answer_bytes)
 
+    def fitted() -> str | Json:
+        tokens = max_tokens
+        while True:
+            shown: str | Json = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
+            size = count_sent_bytes(to_json(shown))
+            if size <= most or tokens <= _FEWEST_TOKENS:
+                return shown
+            tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
-TOOLS = (
-    Declaration(
-        recall_memory,
-        "Recall memory",
-        "core",
-        "read",
-        annotations(read_only=True, idempotent=True),
-        text=True,
-        largest_answer=200_000,
-    ),
-)
+    return fitted() if detail == "low" else await asyncio.to_thread(fitted)

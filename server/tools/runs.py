@@ -1,12 +1,24 @@
 """Tools about the runs of agents and their checkpoints."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.tools.declaring import ANY_JSON, Answered, Declaration, FreeObject, ThreadId, annotations
+from layerlore.memory.rules.validation import parse_time
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.arguments import parse_until
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import ANY_JSON, Answered, FreeObject, ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.work import run_lists, runs
+else:
+    run_lists = LateModule("layerlore.memory.work.run_lists")
+    runs = LateModule("layerlore.memory.work.runs")
 
 Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
 Ending = Literal["completed", "failed", "cancelled"]
@@ -113,7 +125,9 @@ class RunPage(TypedDict):
     next_cursor: NotRequired[str]
 
 
-def suspend_run(
+@tool("Suspend run", "runs", "write", answers=SuspendedRun, idempotent=True)
+async def suspend_run(
+    call: Call,
     run_id: RunId,
     state: State,
     workflow_id: str = "",
@@ -123,27 +137,47 @@ def suspend_run(
     ttl_seconds: Annotated[int | None, Field(description="Then the checkpoint expires; left out: never.")] = None,
     claim: Annotated[str, Field(description="Of a run that was resumed: from resume_run.")] = "",
     thread_id: ThreadId = "",
-) -> SuspendedRun:
+) -> Json:
     """Store the checkpoint of a run that waits, for a person or for anything else, to be resumed later from any
     process. pending_tool_calls are the calls not yet done; those that wait for data may have a resume_schema."""
+    given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
+    # A run that is suspended again has its thread, whichever the current one is.
+    thread = call.thread(thread_id) if thread_id or not claim else ""
+    return await runs.suspend_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
 
 
-def resume_run(
+@tool("Resume run", "runs", "write", answers=ResumedRun, largest_answer=500_000)
+async def resume_run(
+    call: Call,
     run_id: RunId,
     tool_call_id: Annotated[str, Field(description="The call that data is for, if several wait.")] = "",
     data: Data = "",
     lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300,
-) -> ResumedRun:
+) -> Json:
     """Take a suspended run over: of several who try, one gets it, with its state and a claim that suspend_run and
     complete_run want. After lease_seconds another may take it. Approve or deny with data={"approved": true} or
     false."""
+    brings = data != ""  # as a client sends it that fills every argument in
+    if tool_call_id and not brings:
+        raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
+    brought = runs.ResumeData(data, tool_call_id) if brings else None
+    return await runs.resume_run(
+        call.engine, call.scope, run_id, brought, lease_seconds=lease_seconds, sent=call.sent()
+    )
 
 
-def complete_run(run_id: RunId, claim: RunId, status: Ending = "completed", output: Output = "") -> EndedRun:
+@tool("Complete run", "runs", "write", answers=EndedRun, destructive=True, idempotent=True)
+async def complete_run(
+    call: Call, run_id: RunId, claim: RunId, status: Ending = "completed", output: Output = ""
+) -> Json:
     """End a run that you resumed. Its checkpoint is removed for good, its output kept."""
+    kept = None if output == "" else output
+    return await runs.complete_run(call.engine, call.scope, run_id, claim, status, kept, sent=call.sent())
 
 
-def list_runs(
+@tool("List runs", "runs", "read", answers=RunPage, largest_answer=300_000)
+async def list_runs(
+    call: Call,
     run_id: Annotated[str, Field(description="Only this one, with its pending tool calls and output.")] = "",
     status: Annotated[list[Status], BeforeValidator(_listed), Field(description="Only these; left out: all.")] = [],  # noqa: B006
     workflow_id: str = "",
@@ -153,15 +187,16 @@ def list_runs(
     metadata: Annotated[FreeObject, Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
-) -> RunPage:
+) -> Json:
     """List runs, newest first, without their state. `next_cursor` continues a long list."""
-
-
-TOOLS = (
-    Declaration(suspend_run, "Suspend run", "runs", "write", annotations(idempotent=True)),
-    Declaration(resume_run, "Resume run", "runs", "write", annotations(), largest_answer=500_000),
-    Declaration(complete_run, "Complete run", "runs", "write", annotations(destructive=True, idempotent=True)),
-    Declaration(
-        list_runs, "List runs", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
-    ),
-)
+    if run_id:
+        return await run_lists.get_run(call.engine, call.scope, run_id)
+    asked = run_lists.RunListing(
+        statuses=list(status),
+        workflow_id=workflow_id,
+        thread_id=call.thread(thread_id) if thread_id else "",
+        since=parse_time(since, "since") if since else None,
+        until=parse_until(until) if until else None,
+        metadata=metadata,
+    )
+    return await run_lists.list_runs(call.engine, call.scope, asked, limit=limit, cursor=cursor)

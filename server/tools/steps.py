@@ -1,12 +1,21 @@
 """Tools about the steps of an agent and the log of what changed."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.tools.declaring import Declaration, ThreadId, Usage, annotations
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.work import steps as recorded
+else:
+    recorded = LateModule("layerlore.memory.work.steps")
 
 RawSteps = Annotated[
     Any,
@@ -32,7 +41,7 @@ class RecordedSteps(TypedDict):
     usage: NotRequired[Usage]
 
 
-class StepPage(TypedDict):
+class ListedSteps(TypedDict):
     thread_id: str
     steps: Stored[list[dict[str, Any]]]
     next_cursor: NotRequired[str]
@@ -47,46 +56,50 @@ class EventRow(TypedDict):
     payload: Stored[dict[str, Any]]
 
 
-class EventPage(TypedDict):
+class ListedEvents(TypedDict):
     events: list[EventRow]
     next: int
     last_seq: int
     more: bool
 
 
-def record_steps(steps: RawSteps, thread_id: ThreadId = "") -> RecordedSteps:
+@tool("Record steps", "runs", "write", answers=RecordedSteps)
+async def record_steps(call: Call, steps: RawSteps, thread_id: ThreadId = "") -> Json:
     """Record what an agent did, in order, all or none. A step has type (text, tool_call, tool_result), operation_id
     and any of agent_id, agent_name, sub_agent_id, sub_agent_name, role, content, tool_name, tool_call_id, arguments,
     result, is_error, usage, model, message_id, metadata, created_at. An event has type (AgentStart, AgentEnd,
     TurnStart, TurnEnd, ToolExecutionStart, ToolExecutionEnd, Error) and payload."""
+    thread = call.thread(thread_id)
+    return await recorded.record_steps(call.engine, call.scope, thread, steps, sent=call.sent(thread_id))
 
 
-def list_steps(
+@tool("List steps", "runs", "read", answers=ListedSteps, largest_answer=300_000)
+async def list_steps(
+    call: Call,
     operation_id: str = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
     thread_id: ThreadId = "",
-) -> StepPage:
+) -> Json:
     """Read the steps of a conversation, oldest first. `next_cursor` continues."""
+    thread = call.thread(thread_id, reads=True)
+    return await recorded.list_steps(
+        call.engine, call.scope, thread, operation_id=operation_id, limit=limit, cursor=cursor
+    )
 
 
-def list_events(
+@tool("List events", "runs", "read", answers=ListedEvents, largest_answer=300_000)
+async def list_events(
+    call: Call,
     after: Annotated[int, Field(ge=0)] = 0,
     types: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     scope: Literal["thread", "resource"] = "thread",
     thread_id: ThreadId = "",
-) -> EventPage:
+) -> Json:
     """Read what changed, in order, from a seq on: in a conversation, or of the resource (its conversations and
     profile). `next` is the `after` for the next page or the next look."""
-
-
-TOOLS = (
-    Declaration(record_steps, "Record steps", "runs", "write", annotations()),
-    Declaration(
-        list_steps, "List steps", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
-    ),
-    Declaration(
-        list_events, "List events", "runs", "read", annotations(read_only=True, idempotent=True), largest_answer=300_000
-    ),
-)
+    if scope == "resource" and thread_id:
+        raise InvalidInput("thread_id: belongs to scope='thread'; the resource's events are of no one conversation")
+    thread = call.thread(thread_id, reads=True) if scope == "thread" else None
+    return await recorded.list_events(call.engine, call.scope, thread, after=after, types=types, limit=limit)

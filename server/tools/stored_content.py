@@ -1,4 +1,4 @@
-"""Which parts of a tool's answer hold what is stored, told by the answer's type; whoever sees them needs ``read``."""
+"""Which parts of a tool's answer hold what is stored, by the answer's type; whoever sees them needs ``read``."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypeVar, get_args, get_origin
@@ -17,7 +17,7 @@ def holds_stored(answer: Any) -> bool:
     return any(_is_stored(hint) or holds_stored(_inner(hint)) for hint in _keys(answer).values())
 
 
-def without_stored(answer: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def drop_stored(answer: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """An answer of this type as those may see it who may not read: without the keys that hold what is stored."""
     keys = _keys(answer)
     return {key: _reduced(keys.get(key), value) for key, value in given.items() if not _is_stored(keys.get(key))}
@@ -28,8 +28,8 @@ def _reduced(hint: Any, value: Any) -> Any:
     if not is_typeddict(inner):
         return value
     if isinstance(value, list):
-        return [without_stored(inner, each) for each in value]
-    return without_stored(inner, value)
+        return [drop_stored(inner, each) for each in value]
+    return drop_stored(inner, value)
 
 
 def _keys(answer: Any) -> dict[str, Any]:

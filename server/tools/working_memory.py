@@ -1,12 +1,23 @@
 """Tools about working memory."""
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.tools.declaring import OBJECT_OR_TEXT, Declaration, ThreadId, annotations
-from layerlore.server.tools.leaving_out import EMPTY_SAYS
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.arguments import EMPTY_SAYS
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
+from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.documents import document_text, working_memory
+else:
+    document_text = LateModule("layerlore.memory.documents.document_text")
+    working_memory = LateModule("layerlore.memory.documents.working_memory")
 
 
 def _as_sent(value: Any) -> Any:
@@ -22,6 +33,8 @@ Content = Annotated[
 ]
 Scope = Literal["thread", "resource"]
 
+_NO_LINES = "how many lines are gone, not which"
+
 ExpectedVersion = Annotated[int | None, EMPTY_SAYS]
 
 
@@ -32,6 +45,9 @@ class ChangedDocument(TypedDict):
     version: int
     bytes: int
     unchanged: NotRequired[bool]
+    dropped_lines: NotRequired[int]
+    dropped: NotRequired[Stored[list[str]]]
+    undo: NotRequired[str]
 
 
 class UpdatedDocument(ChangedDocument):
@@ -42,49 +58,85 @@ class ClearedDocument(ChangedDocument):
     restorable_until: NotRequired[str]
 
 
-def get_working_memory(
+@tool("Get working memory", "core", "read")
+async def get_working_memory(
+    call: Call,
     scope: Scope = "thread",
     thread_id: ThreadId = "",
     version: Annotated[int, Field(ge=0)] = 0,
-    format: Literal["text", "json"] = "text",
-) -> str:
+    format: TextOrJson = "text",
+) -> str | Json:
     """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
-    to fill in if it is empty. format=json has its versions."""
+    to fill in if it is empty."""
+    document, kept = await working_memory.read_document(
+        call.engine, call.scope, scope, _thread(call, scope, thread_id, reads=True), version=version
+    )
+    if format == "json":
+        return document_text.render_json(document, kept)
+    return document_text.render_text(document, kept, writable="update_working_memory" in call.tools)
 
 
-def update_working_memory(
+@tool("Update working memory", "core", "write", answers=UpdatedDocument, reduced=_NO_LINES)
+async def update_working_memory(
+    call: Call,
     content: Content = "",
     scope: Scope = "thread",
-    mode: Literal["replace", "append"] = "replace",
+    mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
     restore_version: int | None = None,
     thread_id: ThreadId = "",
-) -> UpdatedDocument:
-    """Keep what must not be forgotten: facts about the user (scope=resource), or the state of this conversation.
-    Replaces the whole document; mode=append adds to it (JSON is merged deeply). expected_version refuses if it has
-    changed since; restore_version alone brings a kept version back."""
+) -> Json:
+    """Keep what is read every time: facts about the user (scope=resource; added to the profile unless mode=replace),
+    or the state of this conversation (replaced unless mode=append). JSON is merged deeply; a form is sent back whole, with
+    mode=replace. expected_version refuses if it has changed since; restore_version alone brings a version back."""
+    thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
+    if restore_version is not None:
+        if call.given & {"content", "mode"}:
+            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
+        change = working_memory.restore_document(
+            call.engine, call.scope, scope, thread, restore_version, expected_version=expected_version, sent=sent
+        )
+    elif "content" in call.given:
+        change = working_memory.update_document(
+            call.engine, call.scope, scope, thread, content, mode=mode, expected_version=expected_version, sent=sent
+        )
+    else:
+        raise InvalidInput(
+            "content: needed, the text or object to keep (or restore_version, to bring a version back; "
+            "clear_working_memory empties a document)"
+        )
+    try:
+        return await change
+    except working_memory.StoredDocumentInvalid:
+        if call.may_read:
+            raise
+        # Those who may not read learn that something stored does not fit, and no more.
+        raise InvalidInput(
+            "the document that this would make with what is stored is not allowed by its format or schema; what is "
+            "wrong is shown to credentials with the right read; mode='replace' does not look at what is stored"
+        ) from None
 
 
-def clear_working_memory(
-    scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
-) -> ClearedDocument:
-    """Empty the document, or the user profile (scope=resource); restorable for a while."""
+@tool("Clear working memory", "core", "forget", answers=ClearedDocument, idempotent=True, reduced=_NO_LINES)
+async def clear_working_memory(
+    call: Call, scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
+) -> Json:
+    """Empty the document, or the user profile (scope=resource); says what was in it and how to undo it."""
+    return await working_memory.clear_document(
+        call.engine,
+        call.scope,
+        scope,
+        _thread(call, scope, thread_id),
+        expected_version=expected_version,
+        may_be_new=not thread_id,
+        sent=call.sent(thread_id),
+    )
 
 
-WRITERS = (
-    Declaration(update_working_memory, "Update working memory", "core", "write", annotations()),
-    Declaration(
-        clear_working_memory, "Clear working memory", "core", "forget", annotations(destructive=True, idempotent=True)
-    ),
-)
-TOOLS = (
-    Declaration(
-        get_working_memory,
-        "Get working memory",
-        "core",
-        "read",
-        annotations(read_only=True, idempotent=True),
-        text=True,
-    ),
-    *WRITERS,
-)
+def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False) -> str:
+    """The thread whose document is meant; none for the profile."""
+    if scope == "thread":
+        return call.thread(thread_id, reads=reads)
+    if thread_id:
+        raise InvalidInput("thread_id: the user profile (scope='resource') belongs to no conversation; leave it out")
+    return ""

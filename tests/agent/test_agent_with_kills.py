@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import psutil
 import pytest
+from launch_environment import own_environment
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
@@ -59,7 +60,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def server(folder: Path, mode: Any) -> AsyncIterator[Server]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    kept = own_environment()
     quick = {"LAYERLORE_EMBEDDING__EMBEDDER": "none"}
     flags = ["--data-dir", str(folder / "data"), "--toolsets", "all"]
     parameters = StdioServerParameters(

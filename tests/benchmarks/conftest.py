@@ -104,11 +104,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory, conversation_set: Path) -> It
     started = {
         "recall": start(folder, "recall", sets),
         "recall-words": start(folder, "recall-words", sets, "--embedder", "none"),
+        "lived": start(folder, "lived", sets, "--plot", str(folder / "plots" / "lived.svg")),
         "multilingual": start(folder, "multilingual", "--languages", "en", "ja"),
         "nearest": start(folder, "nearest", sets, "--sizes", "3", "100", "--kept", str(folder / "kept.npz")),
         "calls": start(folder, "calls", "--sizes", "20", *few, *million, "--folder", str(folder)),
+        "sharing": start(folder, "sharing", "--starts", "1", "--hosts", "2"),
+        "workers": start(
+            folder,
+            "workers",
+            "--messages",
+            "20",
+            "--rounds",
+            "1",
+            "--calls",
+            "3",
+            "--clients",
+            "4",
+            "--embedder",
+            "none",
+        ),
         "compression": start(folder, "compression", sets, "--steps", "10", "--message-tokens", "5000"),
         "context": start(folder, "context", "--sizes", "20", "60", "--rounds", "1", "--calls", "2", "--turns", "5"),
+        "ledger": start(folder, "ledger", "--sizes", "20", "60", "--rounds", "1", "--calls", "3", "--settle", "0"),
         "noisy_tenant": start(
             folder, "noisy_tenant", "--rounds", "1", "--seconds", "5", "--lead", "1", "--rate", "6", "--allowed", "20"
         ),

@@ -64,6 +64,23 @@ def test_context_prints_its_cost_by_length_and_what_a_cache_could_reuse(runs: Ru
 
 
 @pytest.mark.soak
+def test_sharing_prints_what_hosts_wait_for_and_what_they_hold(runs: Runs) -> None:
+    printed, figures = runs["sharing"].result()
+    assert "2 hosts and their server" in printed
+    assert figures["client_mb"] < figures["server_mb"] < figures["hosts_mb"]
+    for start in (figures["shared"], figures["noop"]):
+        assert 0 < start["tools"] <= start["first_call"]
+
+
+@pytest.mark.soak
+def test_workers_prints_what_each_number_of_workers_does_beside_the_no_op_server(runs: Runs) -> None:
+    printed, figures = runs["workers"].result()
+    assert set(figures["workers"]) == {"1", "2", "no-op"}
+    assert all(each["per_second"] > 0 < each["resident_mb"] for each in figures["workers"].values())
+    assert "2 workers / 1:" in printed
+
+
+@pytest.mark.soak
 def test_noisy_tenant_prints_what_quiet_ones_notice_and_that_the_noise_was_refused(runs: Runs) -> None:
     printed, figures = runs["noisy_tenant"].result()
     rounds = ["nobody", "the noisy one, closed", "the noisy one, open"]

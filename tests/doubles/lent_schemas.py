@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
 
 T = TypeVar("T")
 

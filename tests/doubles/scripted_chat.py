@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 
-from layerlore.extraction.chat.port import Answer, ThinkingFailed
-from layerlore.extraction.kind import Material
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
+from layerlore.extraction.kinds.kind import Material
+from layerlore.storage.audit.usage import Spent
 
 Reply = dict[str, Any] | Exception | Callable[[Material], Any]
 """What is answered: an object, an error that is raised, or a function of the material that gives either."""
@@ -49,7 +49,7 @@ class ScriptedChat:
         """Its name, for the kinds that it was told something for."""
         return self.name if self._replies.get(kind) else ""
 
-    async def answer(self, kind: str, material: Material) -> Answer:
+    async def answer(self, kind: str, material: Material) -> ChatAnswer:
         self.asked.append((kind, material))
         self.begun.set()
         await self._gate.wait()
@@ -58,7 +58,7 @@ class ScriptedChat:
         if callable(reply):
             reply = reply(material)
         if reply is None:
-            raise ThinkingFailed(f"{self.name}: it was told nothing for {kind}", retryable=False)
+            raise ChatFailed(f"{self.name}: it was told nothing for {kind}", retryable=False)
         if isinstance(reply, Exception):
             raise reply
-        return Answer(reply, self.name, self.spends)
+        return ChatAnswer(reply, self.name, self.spends)

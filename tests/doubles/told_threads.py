@@ -1,13 +1,14 @@
 """Threads for tests of what providers are told: any mess that may be stored, and conversations without loose ends."""
 
 import base64
+import functools
 from collections.abc import Callable
 
 from hypothesis import strategies as st
 from pydantic import ConfigDict, TypeAdapter
 
-from layerlore.memory.part_fields import Source
-from layerlore.memory.parts import (
+from layerlore.memory.parts.fields import MediaSource
+from layerlore.memory.parts.parts import (
     file_part,
     image_part,
     reasoning_part,
@@ -15,8 +16,8 @@ from layerlore.memory.parts import (
     tool_call_part,
     tool_result_part,
 )
-from layerlore.memory.quoting import visible, visible_json
-from layerlore.storage.records import Json, Message, Role
+from layerlore.memory.text.quotation import make_visible, make_visible_json
+from layerlore.storage.core.records import Json, Message, Role
 
 
 def encoded(start: bytes) -> str:
@@ -35,12 +36,12 @@ NAMES = st.sampled_from([None, None, None, "Ann", "Ann Lee", "Ж"])
 
 
 def _image(**given: str) -> Json:
-    return image_part(Source(given.get("url"), given.get("data"), given.get("kind")), "image")
+    return image_part(MediaSource(given.get("url"), given.get("data"), given.get("kind")), "image")
 
 
 def _file(name: str | None = None, metadata: Json | None = None, **given: str) -> Json:
     return file_part(
-        Source(given.get("url"), given.get("data"), given.get("kind")), "file", name=name, metadata=metadata
+        MediaSource(given.get("url"), given.get("data"), given.get("kind")), "file", name=name, metadata=metadata
     )
 
 
@@ -147,12 +148,16 @@ def complete_until(messages: list[Message]) -> list[int]:
     return [n for n in range(len(messages) + 1) if not any(call < n <= result for call, result in spans)]
 
 
-def checked_against(kind: object) -> Callable[[object], None]:
+def checked_against(kind: Callable[[], object]) -> Callable[[object], None]:
     """A check of a value against the types of a provider's package: of every block, and of no key too many.
 
-    Pydantic reads what is declared as an Iterable only when somebody goes through it.
+    ``kind`` imports them at the first check: a package takes a second to load. Pydantic reads what is declared as an
+    Iterable only when somebody goes through it.
     """
-    adapter: TypeAdapter = TypeAdapter(kind, config=ConfigDict(extra="forbid"))
+
+    @functools.cache
+    def adapter() -> TypeAdapter:
+        return TypeAdapter(kind(), config=ConfigDict(extra="forbid"))
 
     def go_through(value: object) -> None:
         if isinstance(value, dict):
@@ -162,7 +167,7 @@ def checked_against(kind: object) -> Callable[[object], None]:
         for inner in value:
             go_through(inner)
 
-    return lambda value: go_through(adapter.validate_python(value))
+    return lambda value: go_through(adapter().validate_python(value))
 
 
 def what_is_said(messages: list) -> tuple[list, list, dict]:
@@ -170,7 +175,7 @@ def what_is_said(messages: list) -> tuple[list, list, dict]:
     ones."""
     parts = [("user" if one.role == "tool" else one.role, part) for one in messages for part in one.parts]
     return (
-        [(role, text) for role, part in parts if part["type"] == "text" and (text := visible(part["text"]))],
+        [(role, text) for role, part in parts if part["type"] == "text" and (text := make_visible(part["text"]))],
         [(part["id"], part["name"], part["arguments"]) for _, part in parts if part["type"] == "tool_call"],
-        {part["tool_call_id"]: visible_json(part["result"]) for _, part in parts if part["type"] == "tool_result"},
+        {part["tool_call_id"]: make_visible_json(part["result"]) for _, part in parts if part["type"] == "tool_result"},
     )

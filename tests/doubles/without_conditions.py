@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, true
 
-from layerlore.storage import scoping
+from layerlore.storage.core import scopes
 
 
 def _anything(_: Any) -> ColumnElement[bool]:
     return true()
 
 
-scoping.in_scope = _anything
-scoping.named_in_scope = _anything
+scopes.in_scope = _anything
+scopes.named_in_scope = _anything

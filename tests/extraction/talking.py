@@ -8,23 +8,25 @@ from typing import Any
 
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.digesting import Digest
-from layerlore.extraction.kind import Fenced, JobKind, Material, Refused, Stale
-from layerlore.extraction.observer import Observer
-from layerlore.extraction.reflector import Reflector
-from layerlore.memory.adding import add_messages
-from layerlore.memory.deleting import delete_messages, deletions_to_undo, restore
-from layerlore.memory.engine import Engine, Redaction, Sent
-from layerlore.memory.limits import Limits
-from layerlore.memory.observing import ObservationRules
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.tokens import load_counter
-from layerlore.storage import jobs, observations, threads
-from layerlore.storage.jobs import Claim, Kind
-from layerlore.storage.observations import Observation, Status
-from layerlore.storage.records import ROLES, Json, Origin, Scope, Thread
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.kinds.digester import Digester
+from layerlore.extraction.kinds.kind import AnswerRefused, Fenced, JobKind, Material, Stale
+from layerlore.extraction.kinds.observer import Observer
+from layerlore.extraction.kinds.reflector import Reflector
+from layerlore.memory.engine.engine import Engine, Redaction, Sent
+from layerlore.memory.messages.addition import add_messages
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.removal.deletion import delete_messages, list_deletions, restore_deletion
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.core.records import ROLES, Json, Origin, Scope, Thread
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Observation, Status
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.threads import threads
 
 ANA = Scope("local", "agent", "ana")
 SENT = Sent(Origin("test", "add_messages"))
@@ -35,7 +37,7 @@ MINUTE = 60_000
 SMALL = ObservationRules(message_tokens=1000, reflect_tokens=300)
 """A step is 200 tokens, and 200 stay raw."""
 
-KINDS: dict[Kind, JobKind] = {"observe": Observer(), "digest": Digest(), "reflect": Reflector()}
+KINDS: dict[Kind, JobKind] = {"observe": Observer(), "digest": Digester(), "reflect": Reflector()}
 _ids = (f"{number:032}" for number in itertools.count())
 
 
@@ -121,19 +123,19 @@ class Talk:
         """Returns the name of the delete."""
         self.now += 1
         await delete_messages(self.engine, self.scope, self.thread, "ids", ids=list(ids), roles=list(ROLES), sent=SENT)
-        return (await deletions_to_undo(self.engine, self.scope))[0].deletion_uid
+        return (await list_deletions(self.engine, self.scope))[0].deletion_uid
 
     async def restore(self, deletion_uid: str) -> None:
         """Undo it."""
         self.now += 1
-        await restore(self.engine, self.scope, deletion_uid, origin=SENT.origin)
+        await restore_deletion(self.engine, self.scope, deletion_uid, origin=SENT.origin)
 
     async def found(self) -> Thread:
         return await self.engine.database.read(threads.find, self.scope, self.thread)
 
     async def rows(self, *statuses: Status) -> list[Observation]:
         uid = (await self.found()).thread_uid
-        return await self.engine.database.read(observations.listed, self.scope, uid, *(statuses or ("active",)))
+        return await self.engine.database.read(observations.read, self.scope, uid, *(statuses or ("active",)))
 
     async def texts(self, *statuses: Status) -> list[str]:
         return [row.text for row in await self.rows(*statuses)]
@@ -159,7 +161,7 @@ class Talk:
             return f"{claim.kind} stale"
         except Fenced:  # something was deleted meanwhile
             return f"{claim.kind} fenced off"
-        except Refused as error:
+        except AnswerRefused as error:
             await self.engine.database.write(
                 jobs.fail, claim, error=str(error), retry_at=self.now, dead=False, now=self.now
             )
@@ -167,5 +169,5 @@ class Talk:
         return claim.kind
 
     async def waiting(self) -> dict[str, str]:
-        found = await self.engine.database.read(jobs.waiting, self.scope, self.now)
+        found = await self.engine.database.read(jobs.list_waiting, self.scope, self.now)
         return {job.kind: job.state for job in found if job.kind in KINDS}

@@ -8,10 +8,10 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.storage import tenant_spending
-from layerlore.storage.records import Tenant
-from layerlore.storage.spending import day_of, next_day
-from layerlore.storage.transaction import Database
+from layerlore.storage.audit import spending
+from layerlore.storage.audit.spending import day_of, next_day
+from layerlore.storage.core.records import Tenant
+from layerlore.storage.core.transaction import Database
 
 from .working import ANA, START, Counting, Work
 
@@ -35,7 +35,7 @@ async def test_a_tenant_that_has_spent_its_tokens_waits_for_the_next_day(
 ) -> None:
     chat, day = observing(), day_of(START)
     spends = chat.spends.input_tokens + chat.spends.output_tokens
-    with caplog.at_level(logging.WARNING, "layerlore.extraction.allowance"):
+    with caplog.at_level(logging.WARNING, "layerlore.extraction.jobs.budget"):
         async with work.working([Counting()], chat, tenant_daily_tokens=2 * spends, concurrency=1):
             for number in range(5):
                 await work.ask(f"t{number}")
@@ -48,7 +48,7 @@ async def test_a_tenant_that_has_spent_its_tokens_waits_for_the_next_day(
             await work.ask("t9")
             await work.until(_put_off(work, "t9"))
             assert len(chat.asked) == 3
-            assert await work.database.read(tenant_spending.on, OURS, day) == 2 * spends
+            assert await work.database.read(spending.read_of_tenant, OURS, day) == 2 * spends
             (said,) = [record.getMessage() for record in caplog.records]
             told = f"its {2 * spends:,} tokens are spent ({2 * spends:,})"
             assert said == f"no model is asked for tenant 'local' until the next day (UTC): {told}"
@@ -65,8 +65,8 @@ def _put_off(work: Work, thread: str) -> Callable[[], Awaitable[bool]]:
 
 
 async def test_what_needs_no_model_goes_on(work: Work) -> None:
-    await work.database.write(tenant_spending.add, OURS, 1_000_000, now=START)
-    kinds = [Counting(), Counting("digest", digest={})]
+    await work.database.write(spending.add_of_tenant, OURS, 1_000_000, now=START)
+    kinds = [Counting(), Counting("digest", own_answer={})]
     async with work.working(kinds, observing(), tenant_daily_tokens=10):
         await work.ask("t")
         await work.ask("t", kind="digest")
@@ -75,7 +75,7 @@ async def test_what_needs_no_model_goes_on(work: Work) -> None:
 
 
 async def test_without_an_allowance_nothing_is_put_off(work: Work) -> None:
-    await work.database.write(tenant_spending.add, OURS, 10**12, now=START)
+    await work.database.write(spending.add_of_tenant, OURS, 10**12, now=START)
     async with work.working([Counting()], observing()):
         await work.ask()
         await work.until_effects(1)
@@ -87,6 +87,6 @@ async def test_what_failed_keeps_its_failures_while_it_is_put_off(work: Work) ->
         await work.ask()
         await work.until_failed(1)
         work.now += 3_600_000
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             await work.until(_put_off(work, "t"))
         assert (await work.waiting())["t", "observe"].attempts == 1

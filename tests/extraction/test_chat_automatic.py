@@ -7,12 +7,20 @@ import anyio.to_thread
 import pytest
 from pydantic import SecretStr
 
-from layerlore.extraction.chat.automatic import KINDS, TABLE, VARIABLES, Pick, models, pick, told
-from layerlore.extraction.chat.choosing import chat, models_of
-from layerlore.memory.litellm_loading import load_litellm
-from layerlore.memory.prices import shipped_prices
-from layerlore.server.llm_settings import LlmModels, LlmSettings
-from layerlore.server.settings import SettingsError, load_settings
+from layerlore.extraction.chat.litellm_chat import open_chat
+from layerlore.extraction.chat.models import (
+    TABLE,
+    VARIABLES,
+    AutomaticModel,
+    choose_models,
+    describe_models,
+    pick_automatic,
+)
+from layerlore.extraction.kinds.kind import MODEL_KINDS
+from layerlore.memory.embedding.litellm_module import load_litellm
+from layerlore.memory.settings.llm import LlmModels, LlmSettings
+from layerlore.memory.usage.prices import find_shipped_prices
+from layerlore.server.settings.settings import SettingsError, load_settings
 
 ALL = dict.fromkeys(VARIABLES, "key")
 GEMINI = "gemini/gemini-2.5-flash"
@@ -22,14 +30,14 @@ def test_the_first_provider_whose_key_is_there_is_taken() -> None:
     left = dict(ALL)
     for model, variables in TABLE:
         for variable in variables:
-            assert pick(left) == Pick(model, variable)
+            assert pick_automatic(left) == AutomaticModel(model, variable)
             left[variable] = " "
-    assert pick(left) is None
+    assert pick_automatic(left) is None
 
 
 @pytest.mark.anyio
 async def test_every_model_of_the_table_is_one_that_litellm_knows_and_that_can_be_held_to_a_schema() -> None:
-    path = shipped_prices()
+    path = find_shipped_prices()
     assert path is not None
     listed = json.loads(path.read_bytes())
     litellm = await anyio.to_thread.run_sync(load_litellm)
@@ -42,21 +50,21 @@ async def test_every_model_of_the_table_is_one_that_litellm_knows_and_that_can_b
 
 @pytest.mark.parametrize("name", ["", "none"])
 def test_keys_alone_ask_nobody(name: str) -> None:
-    chosen = models(name, {}, ALL)
+    chosen = choose_models(name, {}, ALL)
     assert chosen.distinct == []
-    assert chat(LlmSettings(model=name), ALL) is None
-    assert told(chosen) == f"none: nothing is sent anywhere (auto would take {GEMINI}, by GEMINI_API_KEY)"
+    assert open_chat(LlmSettings(model=name), ALL) is None
+    assert describe_models(chosen) == f"none: nothing is sent anywhere (auto would take {GEMINI}, by GEMINI_API_KEY)"
 
 
 def test_a_kind_may_have_a_model_of_its_own_or_none() -> None:
     settings = LlmSettings(model="auto", models=LlmModels(title="none", observe="openai/big", reflect="auto"))
-    asked = chat(settings, {"GOOGLE_API_KEY": "key"})
+    asked = open_chat(settings, {"GOOGLE_API_KEY": "key"})
     assert asked is not None
-    found = {kind: asked.model(kind) for kind in KINDS}
-    assert found == dict.fromkeys(KINDS, GEMINI) | {"title": "", "observe": "openai/big"}
-    only_titles = chat(LlmSettings(models=LlmModels(title="openai/small")), {})
+    found = {kind: asked.model(kind) for kind in MODEL_KINDS}
+    assert found == dict.fromkeys(MODEL_KINDS, GEMINI) | {"title": "", "observe": "openai/big"}
+    only_titles = open_chat(LlmSettings(models=LlmModels(title="openai/small")), {})
     assert only_titles is not None
-    assert [kind for kind in KINDS if only_titles.model(kind)] == ["title"]
+    assert [kind for kind in MODEL_KINDS if only_titles.model(kind)] == ["title"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +90,7 @@ def test_a_kind_may_have_a_model_of_its_own_or_none() -> None:
     ],
 )
 def test_who_thinks_is_told_in_a_line(settings: LlmSettings, environ: Mapping[str, str], line: str) -> None:
-    assert told(models_of(settings, environ)) == line
+    assert describe_models(choose_models(settings.model, settings.by_kind, environ)) == line
 
 
 def test_the_variable_that_most_people_set_may_be_spelled_in_two_ways() -> None:
@@ -91,7 +99,7 @@ def test_the_variable_that_most_people_set_may_be_spelled_in_two_ways() -> None:
     both = {"LAYERLORE_LLM__MODEL": "full/one", "LAYERLORE_LLM_MODEL": "short/one"}
     assert load_settings(environ=both).llm.model == "full/one"
     of_kind = load_settings(environ={"LAYERLORE_LLM__MODELS__TITLE": "openai/x"}).llm
-    assert of_kind.by_kind == dict.fromkeys(KINDS, "") | {"title": "openai/x"}
+    assert of_kind.by_kind == dict.fromkeys(MODEL_KINDS, "") | {"title": "openai/x"}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +9,10 @@ import anyio
 import pytest
 from fake_openai import FakeOpenAI, fake_openai, misbehaviours, refusing, saying
 
-from layerlore.extraction.chat.automatic import KINDS, Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.port import Answer, ThinkingFailed
-from layerlore.extraction.kind import Material
+from layerlore.extraction.chat.models import Models
+from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
+from layerlore.extraction.kinds.kind import MODEL_KINDS, Material
 
 pytestmark = pytest.mark.anyio
 
@@ -51,15 +50,15 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeOpenAI]:
 
 def chat(fake: FakeOpenAI, model: str = LISTED, **options: Any) -> LitellmChat:
     chosen: dict[str, Any] = {"timeout_seconds": 20.0, "api_base": fake.url} | options
-    return LitellmChat(Models(dict.fromkeys(KINDS, model)), **chosen)
+    return LitellmChat(Models(dict.fromkeys(MODEL_KINDS, model)), **chosen)
 
 
-async def answered(asked: LitellmChat) -> Answer:
+async def answered(asked: LitellmChat) -> ChatAnswer:
     return await asked.answer("entries", MATERIAL)
 
 
-async def failure(asked: LitellmChat) -> ThinkingFailed:
-    with pytest.raises(ThinkingFailed) as caught:
+async def failure(asked: LitellmChat) -> ChatFailed:
+    with pytest.raises(ChatFailed) as caught:
         await answered(asked)
     return caught.value
 
@@ -109,6 +108,13 @@ async def test_a_server_that_refuses_the_schema_is_asked_in_words_from_then_on(f
     assert (await answered(asked)).json == GOOD
     assert ["response_format" in request for request in fake.requests] == [True, False, False]
     assert all(json.dumps(SCHEMA) in request["messages"][0]["content"] for request in fake.requests[1:])
+
+
+async def test_a_server_that_breaks_at_the_schema_is_asked_in_words(fake: FakeOpenAI) -> None:
+    broken = "1 validation error: {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}"
+    fake.chat_faults.append(refusing(500, broken))
+    assert (await answered(chat(fake, UNLISTED))).json == GOOD
+    assert ["response_format" in request for request in fake.requests] == [True, False]
 
 
 # What becomes of an answer when the first request is misbehaved to: it is read all the same, it is there after a second
@@ -245,10 +251,10 @@ async def test_without_a_time_that_can_be_read_none_is_passed_on(fake: FakeOpenA
     ("fault", "told"),
     [
         (401, "its key is missing or was refused"),
-        (402, "the account there has no means left"),
+        (402, "the account has no credit left"),
         (403, "its key may not use it"),
         (404, "no such model there"),
-        (refusing(429, "insufficient_quota"), "the account there has no means left"),
+        (refusing(429, "insufficient_quota"), "the account has no credit left"),
     ],
 )
 async def test_what_no_job_could_do_anything_about_is_a_failure_of_the_setup(
@@ -301,19 +307,17 @@ async def test_a_key_in_an_error_reaches_the_log_only(fake: FakeOpenAI, caplog: 
 async def test_who_is_cancelled_does_not_wait_for_the_model(fake: FakeOpenAI) -> None:
     asked = chat(fake)
     await answered(asked)
-    fake.chat_faults.append(fake.hang)
-    began = time.monotonic()
-    with anyio.move_on_after(0.2) as scope:
+    fake.chat_faults.append(fake.hang)  # for a minute
+    with anyio.fail_after(30), anyio.move_on_after(0.2) as scope:
         await answered(asked)
     assert scope.cancelled_caught
-    assert time.monotonic() - began < 2
 
 
 async def test_answers_do_not_wait_for_each_other(fake: FakeOpenAI) -> None:
     asked = chat(fake)
     await answered(asked)
     fake.chat_faults.append(fake.hang)
-    late: list[Answer] = []
+    late: list[ChatAnswer] = []
 
     async def held() -> None:
         late.append(await answered(asked))

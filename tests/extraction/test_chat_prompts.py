@@ -13,9 +13,9 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 
 def test_a_prompt_comes_with_its_name_and_version() -> None:
-    prompt = render("repair", wrong="it is no JSON object", schema={"type": "object"})
+    prompt = render("repair", wrong="it is not a JSON object", schema={"type": "object"})
     assert re.fullmatch(r"repair/\d+", prompt.version)
-    assert "cannot be used: it is no JSON object\n" in prompt.text
+    assert "cannot be used: it is not a JSON object\n" in prompt.text
     assert prompt.text.endswith('{"type": "object"}')
 
 

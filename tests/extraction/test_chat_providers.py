@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from fake_providers import SPENT, WIRES, FakeProvider, Said, Wire, fake_provider
 
-from layerlore.extraction.chat.automatic import TABLE, VARIABLES, Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.port import Answer, ThinkingFailed
-from layerlore.extraction.kind import Material
+from layerlore.extraction.chat.models import TABLE, VARIABLES, Models
+from layerlore.extraction.chat.port import ChatAnswer, ChatFailed
+from layerlore.extraction.kinds.kind import Material
 
 pytestmark = pytest.mark.anyio
 
@@ -50,13 +50,13 @@ def chat(fake: FakeProvider, model: str) -> LitellmChat:
     return LitellmChat(Models({"title": model}), api_base=fake.url, timeout_seconds=20.0)
 
 
-async def answered(fake: FakeProvider, model: str, *said: Said) -> Answer:
+async def answered(fake: FakeProvider, model: str, *said: Said) -> ChatAnswer:
     fake.said.extend(said)
     return await chat(fake, model).answer("title", MATERIAL)
 
 
-async def failure(fake: FakeProvider, model: str, *said: Said) -> ThinkingFailed:
-    with pytest.raises(ThinkingFailed) as caught:
+async def failure(fake: FakeProvider, model: str, *said: Said) -> ChatFailed:
+    with pytest.raises(ChatFailed) as caught:
         await answered(fake, model, *said)
     assert str(caught.value).startswith(f"{model}: ")
     return caught.value
@@ -118,7 +118,7 @@ async def test_an_error_that_comes_with_200_is_none_the_less_one(fake: FakeProvi
 
 async def test_a_server_of_ones_own_without_an_address_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for model in ("lm_studio/qwen3", "hosted_vllm/qwen3", "litellm_proxy/x", "xinference/x"):
-        with pytest.raises(ThinkingFailed, match=r"it has no address: set llm.api_base") as caught:
+        with pytest.raises(ChatFailed, match=r"it has no address: set llm.api_base") as caught:
             await LitellmChat(Models({"title": model})).answer("title", MATERIAL)
         assert caught.value.of_setup
 
@@ -141,10 +141,10 @@ def watch(event, arguments):
             raise Refused("it is not to be reached")
 sys.addaudithook(watch)
 import anyio
-from layerlore.extraction.chat.automatic import Models
+from layerlore.extraction.chat.models import Models
 from layerlore.extraction.chat.litellm_chat import LitellmChat
-from layerlore.extraction.chat.port import ThinkingFailed
-from layerlore.extraction.kind import Material
+from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.kinds.kind import Material
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.remote import RemoteEmbedder
 before = [name for name in ("litellm", "jinja2", "openai") if name in sys.modules]
@@ -154,7 +154,7 @@ async def ask(name, **options):
     reached.clear()
     try:
         said = (await LitellmChat(Models({"title": name}), **options).answer("title", material)).json
-    except ThinkingFailed as error:
+    except ChatFailed as error:
         said = str(error)
     found["chat", name, bool(options)] = sorted(reached), said
 def embed(name, **options):

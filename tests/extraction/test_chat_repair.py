@@ -90,22 +90,22 @@ def test_line_breaks_within_strings_and_commas_within_them_stay() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "it is no JSON object"),
-        ("none", "it is no JSON object"),
-        ("[1, 2]", "it is no JSON object"),
+        ("", "it is not a JSON object"),
+        ("none", "it is not a JSON object"),
+        ("[1, 2]", "it is not a JSON object"),
         ('{"a": "b', "its JSON ends before it is complete"),
         ('{"a": [1, 2', "its JSON ends before it is complete"),
         ('{"a": [{"b": 1},', "its JSON ends before it is complete"),
         ('{"a": [{"b": "c"', "its JSON ends before it is complete"),
         ('{"a": [{"b"', "its JSON ends before it is complete"),
-        ("{'a': 1}", "its JSON is not valid"),
-        ('{"a": [1}]', "its JSON is not valid"),
+        ("{'a': 1}", "its JSON is invalid"),
+        ('{"a": [1}]', "its JSON is invalid"),
         ('{"a": NaN}', "it holds NUL"),
         ('{"a": 1e999}', "it holds NUL"),
         ('{"a": "\\ud800"}', "it holds NUL"),
         ('{"a": "\\u0000"}', "it holds NUL"),
         ('{"a": ' * 70 + "1" + "}" * 70, "it holds NUL"),
-        ('{"a": ' + "9" * 5000 + "}", "its JSON is not valid"),
+        ('{"a": ' + "9" * 5000 + "}", "its JSON is invalid"),
     ],
 )
 def test_what_cannot_be_used_is_told_without_repeating_it(text: str, why: str) -> None:
@@ -115,6 +115,6 @@ def test_what_cannot_be_used_is_told_without_repeating_it(text: str, why: str) -
 @pytest.mark.parametrize("unit", ["{", "[", '{"a":', '"', '\\"', '{"', "```\n", "{}", "{'", "<think>", '",', "]}"])
 def test_no_text_takes_long(unit: str) -> None:
     text = "{" + unit * (250_000 // len(unit))
-    began = time.monotonic()
+    began = time.process_time()
     unreadable(text)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

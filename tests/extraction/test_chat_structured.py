@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.extraction.chat.structured import Form, Wrong, form_for, in_words, read_answer
+from layerlore.extraction.chat.answer_form import AnswerForm, WrongAnswer, choose_form, describe_schema, read_answer
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -24,19 +24,19 @@ class Knowing:
 
 
 def sent(schema: Any) -> Any:
-    form = form_for(Knowing(True, None), "x/y", schema).response_format
+    form = choose_form(Knowing(True, None), "x/y", schema).response_format
     assert form is not None
     return form["json_schema"]
 
 
 def test_words_are_added_where_the_provider_does_not_see_to_it() -> None:
-    held = form_for(Knowing(True, ["response_format"]), "x/y", CLOSED)
+    held = choose_form(Knowing(True, ["response_format"]), "x/y", CLOSED)
     assert held.response_format is not None
     assert held.words == ""
-    perhaps = form_for(Knowing(False, ["response_format"]), "x/y", CLOSED)
-    assert perhaps == Form(held.response_format, in_words(CLOSED).words)
-    assert form_for(Knowing(False, ["stop"]), "x/y", CLOSED) == in_words(CLOSED)
-    assert form_for(Knowing(False, None), "x/y", CLOSED) == in_words(CLOSED)
+    perhaps = choose_form(Knowing(False, ["response_format"]), "x/y", CLOSED)
+    assert perhaps == AnswerForm(held.response_format, describe_schema(CLOSED).words)
+    assert choose_form(Knowing(False, ["stop"]), "x/y", CLOSED) == describe_schema(CLOSED)
+    assert choose_form(Knowing(False, None), "x/y", CLOSED) == describe_schema(CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_only_what_every_provider_knows_is_sent() -> None:
 
 def test_a_violation_is_told_to_the_model_in_full_and_to_others_by_its_place() -> None:
     free = {"type": "object", "properties": {"by": {"type": "object", "additionalProperties": {"type": "integer"}}}}
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(WrongAnswer) as caught:
         read_answer('{"by": {"Ada": "is sad"}}', free)
     assert str(caught.value) == "it does not fit its schema at answer.by"
-    assert "answer.by.Ada: must be an integer, not 'is sad'" in caught.value.told
+    assert "answer.by.Ada: must be an integer, not 'is sad'" in caught.value.for_model

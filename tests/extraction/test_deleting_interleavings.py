@@ -11,21 +11,22 @@ import anyio
 import pytest
 from sqlalchemy import text
 
-from layerlore.extraction.entries import EntryExtractor
-from layerlore.extraction.kind import JobKind
-from layerlore.extraction.observer import Observer
-from layerlore.extraction.profile import Profile
-from layerlore.extraction.session_memory import SessionMemory
-from layerlore.extraction.titles import Title
-from layerlore.memory.deleting import delete_thread, deletions_to_undo
-from layerlore.memory.entry_rules import EntryRules
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import entries, observations, session_notes, threads, working_memory
-from layerlore.storage.errors import NotFound
-from layerlore.storage.jobs import Kind
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.extraction.kinds.entries import EntryExtractor
+from layerlore.extraction.kinds.kind import JobKind
+from layerlore.extraction.kinds.observer import Observer
+from layerlore.extraction.kinds.profile import ProfileWriter
+from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
+from layerlore.extraction.kinds.titles import TitleWriter
+from layerlore.memory.removal.deletion import delete_thread, list_deletions
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import entries, observations, session_notes, working_memory
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.threads import threads
 
 from . import talking
 from .talking import SENT, Talk, given, note, noting
@@ -33,9 +34,10 @@ from .talking import SENT, Talk, given, note, noting
 pytestmark = pytest.mark.anyio
 
 ORDER = re.compile(r"ORD-\d+x")
-RULES = ObservationRules(message_tokens=150, reflect_tokens=1_000_000)
+# Smaller than may be set.
+RULES = ObservationRules.model_construct(message_tokens=150, reflect_tokens=1_000_000)
 KINDS: dict[Kind, JobKind] = {
-    kind.name: kind for kind in (Observer(), EntryExtractor(), Profile(), SessionMemory(), Title())
+    kind.name: kind for kind in (Observer(), EntryExtractor(), ProfileWriter(), SessionMemoryWriter(), TitleWriter())
 }
 
 
@@ -78,8 +80,12 @@ def profiled(material: Any) -> Json:
 
 def remembered(material: Any) -> Json:
     content = given(material)
-    if "session_memory" in content and "messages" not in content:
-        return {"document": lines(tags([content["session_memory"], content["notes"]]))}
+    if "notes" in content:
+        return {
+            "document": lines(
+                list(dict.fromkeys(tags([content["session_memory"], content["notes"], content["messages"]])))
+            )
+        }
     new = tags(content["messages"])
     notes = [{"category": "state", "text": f"{tag} was ordered"} for tag in new]
     return {"notes": notes, "nothing_to_note": not notes}
@@ -132,7 +138,7 @@ class Interleaving:
         if not self.gone and self.there["b"]:
             self.talk.now += 1
             await delete_thread(self.talk.engine, self.talk.scope, "b", sent=SENT)
-            uid = (await deletions_to_undo(self.talk.engine, self.talk.scope))[0].deletion_uid
+            uid = (await list_deletions(self.talk.engine, self.talk.scope))[0].deletion_uid
             self.gone["b"], self.there["b"] = self.there["b"], {}
             self.deletes.append((uid, "", {}))
 
@@ -166,7 +172,7 @@ class Interleaving:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(attempt)
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 await begun.wait()
             for _ in range(self.chance.choice([0, 0, 1, 2])):
                 await self.happen()
@@ -179,9 +185,9 @@ class Interleaving:
             row[0]
             for row in await tx.all(text("SELECT entry_id FROM entries WHERE resource_id = :r"), r=scope.resource_id)
         ]
-        profile = await working_memory.current(tx, scope, "")
+        profile = await working_memory.read_current(tx, scope, "")
         found: dict[str, Any] = {
-            "entries": [entry.content for entry in (await entries.seen(tx, scope, ids)).values()],
+            "entries": [entry.content for entry in (await entries.read_seen(tx, scope, ids)).values()],
             "profile": profile.content if profile else "",
         }
         for name in self.there:
@@ -189,9 +195,9 @@ class Interleaving:
                 thread = await threads.find(tx, scope, name)
             except NotFound:
                 continue
-            memory = await working_memory.current(tx, scope, name)
+            memory = await working_memory.read_current(tx, scope, name)
             notes = await session_notes.queued(tx, scope, thread.thread_uid)
-            rows = await observations.listed(tx, scope, thread.thread_uid, "active", "buffered")
+            rows = await observations.read(tx, scope, thread.thread_uid, "active", "buffered")
             found[f"session {name}"] = [memory.content if memory else "", [each.text for each in notes]]
             found[f"observations {name}"] = [row.text for row in rows]
             found[f"title {name}"] = thread.title
@@ -232,21 +238,21 @@ async def in_memory() -> AsyncIterator[Database]:
 
 
 @pytest.fixture(autouse=True)
-def all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, kind in KINDS.items():
         monkeypatch.setitem(talking.KINDS, name, kind)
 
 
 async def begin(database: Database, seed: int) -> None:
     talk = Talk.on(database, RULES, resource=str(seed))
-    object.__setattr__(talk.engine, "entries", EntryRules(max_entries_per_turn=100))
+    object.__setattr__(talk.engine, "entries", EntryRules.model_construct(max_entries_per_turn=100))
     await Interleaving(talk, seed).run()
 
 
 async def test_no_interleaving_shows_anything_of_what_is_gone_or_misses_what_is_there(
     in_memory: Database, trials: Callable[..., range]
 ) -> None:
-    for seed in trials(40, soak=300):
+    for seed in trials(20, soak=300):
         await begin(in_memory, seed)
 
 

@@ -1,15 +1,13 @@
 """Where no model notes a thread, extracts stand in: beyond 1.2 times the threshold, and where notes went."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.extraction.degenerate import repetition
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import observation_sources
-from layerlore.storage.transaction import Database
+from layerlore.extraction.kinds.model_text import find_repetition
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import observation_sources
 
 from .talking import SMALL, Talk, words
 
@@ -35,13 +33,13 @@ async def test_beyond_the_threshold_a_model_is_waited_for_and_then_extracts_stan
     assert SMALL.keep <= thread.raw_tokens < SMALL.keep + 60
     assert thread.buffered_seq == thread.observed_seq
     rows = await talk.rows()
-    assert {(row.model, row.prompt, row.trust) for row in rows} == {("extractive", "digest/1", "user")}
+    assert {(row.model, row.prompt, row.trust) for row in rows} == {("extractive", "digest/2", "user")}
     assert [row.from_seq for row in rows] == sorted({row.from_seq for row in rows})
     assert all(f"ORD-{row.from_seq} " in row.text for row in rows)
     assert len(rows) >= 4
     # The observer goes on behind them.
     await talk.work("observe")
-    assert min(material.basis.messages[0].seq for material in talk.chat.of("observe")) == thread.observed_seq + 1
+    assert min(material.inputs.messages[0].seq for material in talk.chat.of("observe")) == thread.observed_seq + 1
 
 
 async def test_what_was_noted_ahead_comes_before_extracts(database: Database) -> None:
@@ -57,6 +55,29 @@ async def test_what_was_noted_ahead_comes_before_extracts(database: Database) ->
     made = [row.model for row in await talk.rows()]
     assert made[: len(rows)] == ["scripted/one"] * len(rows)
     assert set(made[len(rows) :]) == {"extractive"}
+
+
+async def test_what_agents_say_is_dropped_before_facts_of_users_and_their_rules_and_corrections_never(
+    database: Database,
+) -> None:
+    talk = Talk.on(database)
+    await talk.say("Never email customers directly.", "No, the channel is #fin-alerts, not #finance-alerts.")
+    for number in range(30):
+        await talk.say(f"The customer {number} is Hartmann GmbH, account A-88{number:03}.")
+        await talk.say(f"I looked at record R-77{number:03} in Oslo, Bergen and Narvik.", role="assistant")
+        await talk.say(words("on it", 40), role="assistant")
+        talk.now += LATER
+        await talk.work("digest")
+    texts = await talk.texts("active")
+    dropped = await talk.texts("dropped")
+    assert texts[:2] == [
+        "user: Never email customers directly.",
+        "user: No, the channel is #fin-alerts, not #finance-alerts.",
+    ]
+    assert dropped
+    assert not any(text.startswith("user: ") for text in dropped) or not any(
+        text.startswith("assistant: ") for text in texts
+    )
 
 
 async def test_an_observer_that_comes_first_leaves_a_digest_nothing(database: Database) -> None:
@@ -90,7 +111,7 @@ async def test_extracts_hold_no_secret_even_where_messages_keep_theirs(database:
 
 
 async def test_where_notes_went_with_a_message_what_remains_is_told_in_extracts(database: Database) -> None:
-    talk = Talk.on(database, replace(SMALL, reflect_tokens=100_000))
+    talk = Talk.on(database, SMALL.model_copy(update={"reflect_tokens": 100_000}))
     for number in range(1, 23):
         await order(talk, number, number)
         await talk.work("observe")
@@ -108,20 +129,21 @@ async def test_where_notes_went_with_a_message_what_remains_is_told_in_extracts(
 
 
 def test_repetition_is_told_and_ordinary_notes_are_not() -> None:
-    assert repetition(["the same"] * 4) == "3 of 4 notes repeat another one"
-    assert repetition(["one", "two", "the same", "the same"]) is None
-    assert repetition(["ha " * 100]) == "note 1 repeats itself"
+    assert find_repetition(["the same"] * 4) == "3 of 4 notes repeat another one"
+    assert find_repetition(["one", "two", "the same", "the same"]) is None
+    assert find_repetition(["ha " * 100]) == "note 1 repeats itself"
     long = " ".join(f"the server number {n} went down and came up" for n in range(12))
-    assert repetition([f"{n} {long}" for n in range(8)]) == "the notes repeat long passages"
+    assert find_repetition([f"{n} {long}" for n in range(8)]) == "the notes repeat long passages"
     assert (
-        repetition([f"Order ORD-{n * 7919} for customer {n * 104729} was shipped to Lima." for n in range(60)]) is None
+        find_repetition([f"Order ORD-{n * 7919} for customer {n * 104729} was shipped to Lima." for n in range(60)])
+        is None
     )
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=300), max_size=12, unique_by=lambda text: " ".join(text.lower().split())))
 def test_repetition_never_fails_and_short_notes_that_differ_pass(notes: list[str]) -> None:
-    said = repetition(notes)
+    said = find_repetition(notes)
     assert said is None or any(len(each) >= 200 for each in notes) or sum(map(len, notes)) >= 2000
 
 

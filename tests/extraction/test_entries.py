@@ -2,35 +2,36 @@
 
 import json
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 from scripted_chat import ScriptedChat
 from sqlalchemy import text
 from told_embedder import ToldEmbedder
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.entries import MOST_MESSAGES, EntryExtractor
-from layerlore.extraction.kind import Material, Refused, Stale, Thinker
-from layerlore.memory import entries as keeping
-from layerlore.memory import forgetting
-from layerlore.memory.blocks import block
-from layerlore.memory.embedding.service import Embedding
-from layerlore.memory.entry_rules import EntryRules
-from layerlore.memory.recall import RecallRequest, recall
-from layerlore.memory.recall_rules import RecallRules
-from layerlore.storage import entries, jobs, thread_cursors
-from layerlore.storage.entries import Entry
-from layerlore.storage.jobs import Claim, JobRow
-from layerlore.storage.records import Json, Message, Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.kinds.entries import MOST_MESSAGES, EntryExtractor
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material, Stale
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.entries import entries as keeping
+from layerlore.memory.recall.recall import RecallRequest, recall
+from layerlore.memory.removal import forget_requests
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.storage.core.records import Json, Message, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.derived.entries import Entry
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, JobRow
+from layerlore.storage.threads import threads
 
 from .talking import SENT, Talk
 
 pytestmark = pytest.mark.anyio
 
 EXTRACTOR = EntryExtractor()
-FIXED = "Record A holds the subscription; the checks read record B. Merging them helped."
+FIXED = "The checks read record B, and the subscription is on record A."
 
 
 def entry(content: str, evidence: str, source: str = "user_assertion", corrects: str | None = None) -> Json:
@@ -84,15 +85,15 @@ class Turns:
         return sorted(message.parts[0]["text"] for message in await self.kept())
 
     async def row(self, entry_id: str) -> Entry:
-        return (await self.database.read(entries.seen, self.talk.scope, [entry_id]))[entry_id]
+        return (await self.database.read(entries.read_seen, self.talk.scope, [entry_id]))[entry_id]
 
     async def waiting(self) -> list[JobRow]:
-        found = await self.database.read(jobs.waiting, self.talk.scope, self.talk.now)
+        found = await self.database.read(jobs.list_waiting, self.talk.scope, self.talk.now)
         return [job for job in found if job.kind == "entries"]
 
     async def cursor(self) -> int:
         return await self.database.read(
-            thread_cursors.read, self.talk.scope, (await self.talk.found()).thread_uid, "entries_seq"
+            threads.read_cursor, self.talk.scope, (await self.talk.found()).thread_uid, "entries_seq"
         )
 
 
@@ -104,28 +105,35 @@ def turns(database: Database) -> Turns:
 
 
 @pytest.fixture
-async def embedding() -> AsyncIterator[Embedding]:
-    opened = Embedding(ToldEmbedder(), patience_ms=10_000)
+async def embedding() -> AsyncIterator[EmbeddingService]:
+    opened = EmbeddingService(ToldEmbedder(), patience_ms=10_000)
     yield opened
     await opened.close()
 
 
 async def test_an_entry_is_kept_with_its_place_its_trust_and_who_made_it(turns: Turns) -> None:
     await turns.talk.say("The subscription is on record A.")
-    await turns.talk.say("The checks read record B — that is why.", role="assistant")
+    await turns.talk.say("The checks read record B — the subscription is on A.", role="assistant")
     await turns.look(
         entry("The subscription was on record A.", "SUBSCRIPTION is on record a"),
-        entry(FIXED, "checks read record B - that", "verified_assistant_finding"),
+        entry(FIXED, "checks read record B - the", "verified_assistant_finding"),
     )
     by_text = {message.parts[0]["text"]: message for message in await turns.kept()}
     assert by_text.keys() == {"The subscription was on record A.", FIXED}
     assert by_text[FIXED].metadata == {
         "origin": "extracted",
         "trust": "assistant",
-        "sources": [{"thread_id": "main", "seq": 2, "label": "verified_assistant_finding"}],
+        "sources": [
+            {
+                "thread_id": "main",
+                "seq": 2,
+                "label": "verified_assistant_finding",
+                "quote": "checks read record B — the",
+            }
+        ],
     }
     row = await turns.row(by_text[FIXED].id)
-    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/1", "extracted")
+    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/2", "extracted")
     assert await turns.cursor() == 2
 
 
@@ -133,7 +141,7 @@ async def test_it_is_given_what_was_said_since_the_cursor_and_a_little_before(tu
     await turns.talk.say("Old gate.")
     await turns.look(entry("A gate is old.", "old gate"))
     await turns.talk.add({"role": "system", "content": "Be brief."})
-    await turns.talk.say(f"{block('memory', '- A gate is old. (today)')}\nIs the gate green?")
+    await turns.talk.say(f"{wrap_block('memory', '- A gate is old. (today)')}\nIs the gate green?")
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     await turns.talk.add({"role": "assistant", "content": "I look.", "tool_calls": [call]})
     await turns.talk.add({"role": "tool", "tool_call_id": "c", "content": "green"})
@@ -160,7 +168,7 @@ async def test_it_is_given_what_was_said_since_the_cursor_and_a_little_before(tu
 async def test_an_entry_without_standing_evidence_is_never_kept(turns: Turns, invented: Json) -> None:
     await turns.talk.say("This was said before.")
     await turns.look()
-    await turns.talk.say(f"{block('memory', '- this was injected')}\nThe gate sticks.")
+    await turns.talk.say(f"{wrap_block('memory', '- this was injected')}\nThe gate sticks.")
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     await turns.talk.add({"role": "assistant", "content": "The checks read record B.", "tool_calls": [call]})
     await turns.talk.add({"role": "tool", "tool_call_id": "c", "content": "The gate is green."})
@@ -172,7 +180,7 @@ async def test_when_no_evidence_stands_the_model_is_told_once_and_then_the_turn_
     await turns.talk.say("The gate sticks.")
     claim = await turns.claim()
     chat = ScriptedChat(entries=answer(entry("A gate sticks.", "the gate is stuck")))
-    with pytest.raises(Refused, match="stands word for word in none of the user messages"):
+    with pytest.raises(AnswerRefused, match="stands word for word in none of the user messages"):
         await attempt(turns.talk.engine, EXTRACTOR, claim, chat)
     assert await turns.cursor() == 0
     now = turns.talk.now
@@ -190,14 +198,14 @@ async def test_when_no_evidence_stands_the_model_is_told_once_and_then_the_turn_
 )
 async def test_an_answer_of_another_shape_is_refused(turns: Turns, shape: Json) -> None:
     await turns.talk.say("The gate sticks.")
-    with pytest.raises(Refused):
+    with pytest.raises(AnswerRefused):
         await attempt(turns.talk.engine, EXTRACTOR, await turns.claim(), ScriptedChat(entries=shape))
     assert await turns.cursor() == 0
 
 
 async def test_texts_are_made_even_cut_counted_and_never_repeated(turns: Turns) -> None:
-    turns.set(entries=EntryRules(max_entry_length=20, max_entries_per_turn=3))
-    await turns.talk.say("The gate sticks.")
+    turns.set(entries=EntryRules.model_construct(max_entry_length=20, max_entries_per_turn=3))
+    await turns.talk.say("The gate sticks, gate three and gate four, too.")
     await turns.look(
         entry("  the   gate\nsticks ", "gate sticks"),
         entry("The Gate Sticks", "gate sticks"),
@@ -214,18 +222,18 @@ async def test_texts_are_made_even_cut_counted_and_never_repeated(turns: Turns) 
 
 
 async def test_what_is_alike_is_kept_once_in_a_turn_and_against_what_is_kept(
-    turns: Turns, embedding: Embedding
+    turns: Turns, embedding: EmbeddingService
 ) -> None:
     turns.set(embedding=embedding)
-    await turns.talk.say("apple and pear, the gate")
+    await turns.talk.say("apple and pear, apple 2, the gate")
     await turns.look(
         entry("an apple and a pear", "apple and pear"),
         entry("pear beside an apple", "apple and pear"),
         entry("apple 2 and pear", "apple and pear"),
     )
     assert await turns.texts() == ["an apple and a pear", "apple 2 and pear"]
-    await turns.talk.say("apple and pear again")
-    await turns.look(entry("the apple, the pear", "apple and pear"), entry("gate", "again"))
+    await turns.talk.say("apple and pear again, at the gate")
+    await turns.look(entry("the apple, the pear", "apple and pear"), entry("gate", "apple and pear again, at the gate"))
     assert await turns.texts() == ["an apple and a pear", "apple 2 and pear", "gate"]
 
 
@@ -235,7 +243,7 @@ async def test_a_correction_takes_the_place_of_a_known_entry_that_it_names(turns
     (old,) = await turns.kept()
     await turns.talk.say("The gate code is 1234 now.")
     await turns.look(
-        entry("The gate code is 1234.", "is 1234 now", corrects=old.id),
+        entry("The gate code is 1234.", "code is 1234 now", corrects=old.id),
         entry("The gate has a code.", "gate code", corrects="invented"),
     )
     assert await turns.texts() == ["The gate code is 1234.", "The gate has a code."]
@@ -260,18 +268,18 @@ async def test_nothing_is_kept_of_what_was_taken_back_while_the_model_was_thinki
     material = await turns.database.read(EXTRACTOR.prepare, claim, turns.talk.engine)
     assert material is not None
     result = EXTRACTOR.read(answer(entry("A gate is green.", "gate is green")), material)
-    ready = await EXTRACTOR.ready(turns.talk.engine, material, result)
+    ready = await EXTRACTOR.enrich(turns.talk.engine, material, result)
     if what == "replaced":
         await turns.talk.add({"role": "user", "content": "The gate is fine.", "id": "m"}, replace=True)
     elif what == "deleted":
         await turns.talk.delete("m")
     else:
         engine, scope = turns.talk.engine, turns.talk.scope
-        preview = await forgetting.forget(engine, scope, ids=[], query="gate", confirm="", sent=SENT)
+        preview = await forget_requests.forget(engine, scope, ids=[], query="gate", confirm="", sent=SENT)
         token = preview.partition('confirm="')[2].partition('"')[0]
-        await forgetting.forget(engine, scope, ids=[], query="", confirm=token, sent=SENT)
+        await forget_requests.forget(engine, scope, ids=[], query="", confirm=token, sent=SENT)
 
-    by = Thinker("m", material.prompt)
+    by = Author("m", material.prompt)
     with pytest.raises(Stale):
         await turns.database.write(EXTRACTOR.commit, claim, turns.talk.engine, material, ready, by)
     assert await turns.texts() == []
@@ -283,7 +291,7 @@ async def test_what_was_forgotten_is_not_made_again_from_what_was_said_before(tu
     await turns.look(entry("The gate code is 4711.", "gate code is 4711"))
     (kept,) = await turns.kept()
     turns.talk.now += 1
-    await forgetting.forget(turns.talk.engine, turns.talk.scope, ids=[kept.id], query="", confirm="", sent=SENT)
+    await forget_requests.forget(turns.talk.engine, turns.talk.scope, ids=[kept.id], query="", confirm="", sent=SENT)
     await turns.database.write(_back, turns.talk.scope)
     await turns.look(entry("The gate code is 4711.", "gate code is 4711"))
     assert await turns.texts() == []
@@ -316,12 +324,11 @@ async def test_where_nobody_says_anything_no_model_is_asked(turns: Turns) -> Non
     assert await turns.waiting() == []
 
 
-async def test_an_embedder_that_hangs_holds_no_entry_up(
-    turns: Turns, embedding: Embedding, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_embedder_that_hangs_holds_no_entry_up(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "PATIENCE_SECONDS", 0.05)
+    embedder = ToldEmbedder()
+    embedding = EmbeddingService(embedder, patience_ms=50)
     turns.set(embedding=embedding)
-    embedder = cast("ToldEmbedder", embedding.embedder)
     embedder.hold()
     try:
         await turns.talk.say("The apple gate sticks.")
@@ -330,3 +337,4 @@ async def test_an_embedder_that_hangs_holds_no_entry_up(
         assert await turns.texts() == ["A gate sticks."]
     finally:
         embedder.gate.set()
+        await embedding.close()

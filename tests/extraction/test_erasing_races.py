@@ -9,15 +9,17 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.extraction.kind import JobKind
-from layerlore.memory.entry_rules import EntryRules
-from layerlore.memory.erasing import erase, finish_erasures
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import erasable, jobs, spending
-from layerlore.storage.jobs import Claim, Kind
-from layerlore.storage.records import Json, Origin, Tenant
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.extraction.kinds.kind import JobKind
+from layerlore.memory.removal.erasure import erase, finish_erasures
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.audit import spending
+from layerlore.storage.core.records import Json, Origin, Tenant
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.removal import erasable_rows
 
 from . import talking
 from .talking import Talk
@@ -25,7 +27,8 @@ from .test_deleting_interleavings import KINDS, extracted, observed, order, prof
 
 pytestmark = pytest.mark.anyio
 
-RULES = ObservationRules(message_tokens=150, reflect_tokens=1_000_000)
+# Smaller than may be set.
+RULES = ObservationRules.model_construct(message_tokens=150, reflect_tokens=1_000_000)
 REPLIES = {
     "observe": observed,
     "entries": extracted,
@@ -37,7 +40,7 @@ ORIGIN = Origin("test", "erase")
 
 
 @pytest.fixture(autouse=True)
-def all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+def make_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: dict[Kind, JobKind] = KINDS
     for name, kind in kinds.items():
         monkeypatch.setitem(talking.KINDS, name, kind)
@@ -49,7 +52,7 @@ class Race:
     def __init__(self, database: Database, seed: int) -> None:
         self.chance = random.Random(seed)
         self.talk = Talk.on(database, RULES, resource=f"person-{seed}")
-        object.__setattr__(self.talk.engine, "entries", EntryRules(max_entries_per_turn=100))
+        object.__setattr__(self.talk.engine, "entries", EntryRules.model_construct(max_entries_per_turn=100))
         for kind, reply in REPLIES.items():
             self.talk.chat.tell(kind, reply)
         self.whole = seed % 2 == 0
@@ -103,7 +106,7 @@ class Race:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(attempt)
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 await begun.wait()
             self.asked = asked = not ended
             receipt = await self.erase()
@@ -144,15 +147,15 @@ async def race(database: Database, seeds: range) -> None:
     for each in races:
         await each.run()
     assert sum(each.asked for each in races) > 0.9 * len(races), "a model was at it"
-    stored = await database.read_installation(everything, database.dialect)
+    stored = await database.read_installation(everything, database.backend.name)
     for each in races:
         assert not [tag for tag in each.gone if tag in stored]
         if each.whole:
             assert f"'{each.talk.scope.resource_id}'" not in stored
-            assert not await database.read(erasable.count, each.talk.scope)
+            assert not await database.read(erasable_rows.count, each.talk.scope)
     for each in races:
         await each.go_on()
-    stored = await database.read_installation(everything, database.dialect)
+    stored = await database.read_installation(everything, database.backend.name)
     assert not [tag for each in races for tag in each.gone if tag in stored]
     assert all(tag in stored for each in races for tag in each.kept)
 
@@ -179,6 +182,6 @@ async def test_races_with_running_jobs_bring_nothing_back_on_both_databases(
 async def test_of_what_a_running_job_cost_only_the_sum_of_the_day_stays(database: Database) -> None:
     each = Race(database, 0)
     await each.run()
-    assert not await database.read(erasable.count, each.talk.scope)
-    spent = await database.read_installation(spending.on, spending.day_of(each.talk.now))
+    assert not await database.read(erasable_rows.count, each.talk.scope)
+    spent = await database.read_installation(spending.read_of_day, spending.day_of(each.talk.now))
     assert spent.tokens == 120 * len(each.talk.chat.asked)

@@ -8,17 +8,18 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import message_pages
-from layerlore.storage.records import ROLES
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.core.records import ROLES
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.messages import pages
 
 from .talking import Talk, given, note, noting
 
 pytestmark = pytest.mark.anyio
 
-RULES = ObservationRules(message_tokens=150, reflect_tokens=1_000_000)
+# Smaller than may be set.
+RULES = ObservationRules.model_construct(message_tokens=150, reflect_tokens=1_000_000)
 ORDER = re.compile(r"ORD-\d+x\d+")
 
 
@@ -95,7 +96,7 @@ class Interleaving:
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(attempt)
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 await begun.wait()
             for _ in range(self.chance.randint(0, 3)):
                 await self.happen()
@@ -121,7 +122,7 @@ class Interleaving:
         await self.check()
         thread = await self.talk.found()
         there = await self.talk.engine.database.read(
-            message_pages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
+            pages.page, self.talk.scope, self.talk.thread, roles=ROLES, limit=1000, offset=0
         )
         for statuses, cursor in ((("active",), thread.observed_seq), (("active", "buffered"), thread.buffered_seq)):
             texts = " ".join(await self.talk.texts(*statuses))
@@ -137,7 +138,7 @@ async def in_memory() -> AsyncIterator[Database]:
 
 
 async def test_no_interleaving_skips_or_resurrects_a_message(in_memory: Database, trials: Callable[..., range]) -> None:
-    for seed in trials(100, soak=1000):
+    for seed in trials(50, soak=1000):
         await Interleaving(Talk.on(in_memory, RULES, resource=str(seed)), seed).run()
 
 

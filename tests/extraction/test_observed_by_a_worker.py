@@ -1,26 +1,25 @@
 """The worker notes a conversation while it goes on: nobody waits, the block only grows, and what is read is told."""
 
 import itertools
-from dataclasses import replace
 
 import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.kind import JobKind
-from layerlore.extraction.worker import JobWorker, Pace
-from layerlore.memory.observations_text import CLOSING, block_of
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.worker import JobWorker, Pace
+from layerlore.extraction.kinds.kind import JobKind
+from layerlore.memory.observations.observation_text import CLOSING, render_observations
+from layerlore.storage.core.transaction import Database
 
 from .talking import COUNTER, KINDS, SMALL, Talk, one_each, words
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 30.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 
 async def test_the_block_of_a_growing_thread_is_a_prefix_of_the_later_one(database: Database) -> None:
-    talk = Talk.on(database, replace(SMALL, reflect_tokens=100_000, stand_in=10))
+    talk = Talk.on(database, SMALL.model_copy(update={"reflect_tokens": 100_000, "stand_in": 10}))
     kinds: list[JobKind] = list(KINDS.values())
     chat = ScriptedChat(observe=one_each)
     worker = JobWorker(talk.engine, kinds, chat, holder="one", pace=Pace(poll_seconds=0.05, gather_seconds=0.0))
@@ -29,11 +28,11 @@ async def test_the_block_of_a_growing_thread_is_a_prefix_of_the_later_one(databa
         tasks.start_soon(worker.run)
         for number in range(1, 61):
             await talk.say(words(f"m{number}"))
-            blocks.append(block_of(await talk.rows(), COUNTER))
+            blocks.append(render_observations(await talk.rows(), COUNTER))
         with anyio.fail_after(PATIENCE):
             while (await talk.found()).raw_tokens >= 1000 or "observe" in await talk.waiting():
                 await anyio.sleep(0.01)
-        blocks.append(block_of(await talk.rows(), COUNTER))
+        blocks.append(render_observations(await talk.rows(), COUNTER))
         tasks.cancel_scope.cancel()
     for earlier, later in itertools.pairwise(blocks):
         assert later.encode().startswith(earlier.removesuffix(CLOSING).encode())

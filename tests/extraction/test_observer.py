@@ -3,15 +3,15 @@
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import attempt
-from layerlore.memory.adding import add_messages
-from layerlore.memory.blocks import block
-from layerlore.memory.deleting import delete_thread
-from layerlore.memory.observed import observed
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import events
-from layerlore.storage.records import Json
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.memory.messages.addition import add_messages
+from layerlore.memory.observations.observation_text import list_observations
+from layerlore.memory.removal.deletion import delete_thread
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import events
 
 from .talking import KINDS, SENT, SMALL, Talk, given, note, noting, words
 
@@ -73,7 +73,7 @@ async def test_each_note_names_its_messages_its_trust_and_who_made_it(database: 
         ("wild", 1, 5, "tool"),  # seqs that nobody gave: all that was given
     ]
     assert [row.parent_id for row in rows] == [None, None, None, rows[2].observation_id, None]
-    assert {(row.model, row.prompt, row.level, row.batch) for row in rows} == {("scripted/one", "observe/1", 0, 5)}
+    assert {(row.model, row.prompt, row.level, row.batch) for row in rows} == {("scripted/one", "observe/2", 0, 5)}
     thread = await talk.found()
     assert (thread.current_task, thread.next_step) == ("tea", "boil")
     assert rows[0].said_at < rows[2].said_at
@@ -170,7 +170,7 @@ async def test_a_backlog_is_worked_off_at_once_a_batch_at_a_time(database: Datab
 
 async def test_own_blocks_and_recalled_text_are_not_observed(database: Database) -> None:
     talk = Talk.on(database)
-    recalled = block("memory", "SECRET-RECALLED", "what is remembered")
+    recalled = wrap_block("memory", "SECRET-RECALLED", "what is remembered")
     call = {"id": "c1", "type": "function", "function": {"name": "mcp__x__recall_memory", "arguments": "{}"}}
     await talk.say(f"{recalled}\n\nhello")
     await talk.add({"role": "assistant", "content": "", "tool_calls": [call]})
@@ -179,7 +179,7 @@ async def test_own_blocks_and_recalled_text_are_not_observed(database: Database)
     await talk.work()
     (material,) = talk.chat.of("observe")
     assert "SECRET-RECALLED" not in material.content
-    assert [each["text"][:7] for each in given(material)["messages"]] == ["hello", "[tool c", "[tool r", "ok: tea"]
+    assert [each["text"][:7] for each in given(material)["messages"]] == ["hello", "ok: tea"]
 
 
 async def test_a_call_waits_for_its_result_and_both_are_noted_together(database: Database) -> None:
@@ -215,13 +215,13 @@ async def test_a_thread_of_tool_results_is_observed_like_any_other(database: Dat
 
 async def test_silent_messages_need_no_model(database: Database) -> None:
     talk = Talk.on(database)
-    images = [{"type": "text", "text": block("memory", words("m", 120), "old")}]
+    images = [{"type": "text", "text": wrap_block("memory", words("m", 120), "old")}]
     await talk.add(*({"role": "user", "content": images} for _ in range(3)))
     claim = await talk.claim("observe")
     assert claim is not None
     material = await database.read(KINDS["observe"].prepare, claim, talk.engine)
     assert material is not None
-    assert KINDS["observe"].digested(material) == noting()
+    assert KINDS["observe"].digest(material) == noting()
     await attempt(talk.engine, KINDS["observe"], claim, talk.chat)
     assert talk.chat.asked == []
     assert (await talk.found()).buffered_seq == 3
@@ -240,14 +240,14 @@ async def test_what_is_noted_and_shown_stands_in_the_log_and_in_the_answer_for_p
     for number in range(1, 21):
         await talk.say(words(f"m{number}"))
         await talk.work("observe")
-    page = await database.read(events.listed, talk.scope, "main", after=0, types=(), limit=1000)
+    page = await database.read(events.read_page, talk.scope, "main", after=0, types=(), limit=1000)
     noted = [event for event in page.events if event.type.startswith("observations_")]
     assert noted[0].payload == {"from_seq": 1, "to_seq": 4, "count": 4}
     assert {(event.type, event.actor) for event in noted} >= {("observations_added", "observe")}
     thread = await talk.found()
     shown = [event.payload["observed_seq"] for event in noted if event.type == "observations_activated"]
     assert shown == [thread.observed_seq]
-    answer = await observed(talk.engine, talk.scope, "main")
+    answer = await list_observations(talk.engine, talk.scope, "main")
     assert answer["observed_seq"] == thread.observed_seq
     assert [each["text"] for each in answer["observations"]] == [f"m{n}" for n in range(1, thread.observed_seq + 1)]
     assert answer["observations"][0] == {

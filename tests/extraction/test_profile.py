@@ -6,14 +6,14 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import NoThinker, conclude
-from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
-from layerlore.extraction.profile import MOST_MESSAGES, Profile
-from layerlore.memory.blocks import block
-from layerlore.memory.document_rules import DocumentRules
-from layerlore.storage import events
-from layerlore.storage.records import Json
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import NoModel, conclude
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.kinds.profile import MOST_MESSAGES, ProfileWriter
+from layerlore.memory.settings.documents import DocumentRules
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import events
 
 from .talking import Talk
 from .turning import Turns, said
@@ -34,7 +34,7 @@ def changed(document: str, evidence: str) -> Json:
 
 @pytest.fixture
 def turns(database: Database) -> Turns:
-    return Turns.on(database, Profile(), "resource")
+    return Turns.on(database, ProfileWriter(), "resource")
 
 
 async def test_what_a_user_says_changes_the_profile_and_what_came_of_it_is_written_down(turns: Turns) -> None:
@@ -43,11 +43,11 @@ async def test_what_a_user_says_changes_the_profile_and_what_came_of_it_is_writt
     document = await turns.document()
     assert document.content == "Lives in Graz."
     assert document.changed is not None
-    assert (document.changed.actor, document.changed.tool) == ("scripted/one", "profile/1")
+    assert (document.changed.actor, document.changed.tool) == ("scripted/one", "profile/2")
     assert await turns.sources(1) == [(1, 2)]
     assert await turns.waiting() == []
     log = await turns.talk.engine.database.read(
-        events.listed_of_resource, turns.talk.scope, after=0, types=["profile_updated"], limit=9
+        events.read_page_of_resource, turns.talk.scope, after=0, types=["profile_updated"], limit=9
     )
     assert [(event.actor, event.payload) for event in log.events] == [
         ("profile", {"scope": "resource", "version": 1, "mode": "replace"})
@@ -59,7 +59,7 @@ async def test_a_model_is_given_what_was_said_and_the_profile_but_no_tool_and_no
     await turns.turn("Old news.", "Yes.")
     await turns.work(UNCHANGED)
     call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    await turns.talk.say(f"{block('user-profile', 'Likes tea.')}\nWhat is new?")
+    await turns.talk.say(f"{wrap_block('user-profile', 'Likes tea.')}\nWhat is new?")
     await turns.talk.add({"role": "assistant", "content": "I look.", "tool_calls": [call]})
     await turns.talk.add({"role": "tool", "tool_call_id": "c", "content": "she likes gin"})
     await turns.talk.say("Nothing.", role="assistant")
@@ -71,8 +71,8 @@ async def test_a_model_is_given_what_was_said_and_the_profile_but_no_tool_and_no
 
 async def test_an_answer_that_nothing_changed_makes_no_version_and_moves_the_cursor(turns: Turns) -> None:
     await turns.keep("Likes tea.")
-    for answer in (UNCHANGED, changed("Likes tea.\n", "hello"), {**UNCHANGED, "document": "Likes gin."}):
-        await turns.turn("hello there")
+    for answer in (UNCHANGED, changed("Likes tea.\n", "tea at four"), {**UNCHANGED, "document": "Likes gin."}):
+        await turns.turn("Tea at four.")
         assert len(await turns.work(answer)) == 1
     assert (await turns.document()).version == 1
     assert await turns.cursor("profile_seq") == 6
@@ -81,13 +81,13 @@ async def test_an_answer_that_nothing_changed_makes_no_version_and_moves_the_cur
 
 @pytest.mark.parametrize("empty", ["", "  \n", "# Profile\n\n- \n", "# Profile\n## Name\n"])
 async def test_an_empty_profile_never_takes_the_place_of_a_full_one(turns: Turns, empty: str) -> None:
-    turns.rule(DocumentRules("markdown", template="# Profile\n## Name\n"))
+    turns.rule(DocumentRules(format="markdown", template="# Profile\n## Name\n"))
     await turns.turn("forget it all")
     await turns.work(changed(empty, "forget it all"))
     assert (await turns.document()).version == 0
     await turns.keep("# Profile\n## Name\nAna\n")
     await turns.turn("forget it all")
-    with pytest.raises(Refused, match="nothing in it"):
+    with pytest.raises(AnswerRefused, match="nothing in it"):
         await turns.work(changed(empty, "forget it all"))
     assert "Ana" in await turns.content()
     assert [job.attempts for job in await turns.waiting()] == [1]
@@ -99,7 +99,7 @@ async def test_without_a_users_word_nothing_changes(turns: Turns, evidence: str)
     result = [{"type": "tool_result", "tool_use_id": "c", "content": "x"}, {"type": "text", "text": "it rains in Graz"}]
     await turns.talk.add({"role": "assistant", "content": [call]}, {"role": "user", "content": result})
     await turns.turn("Where do I live?", "Rome is nice, she lives in Rome.")
-    with pytest.raises(Refused, match="word for word"):
+    with pytest.raises(AnswerRefused, match="word for word"):
         await turns.work(changed("Lives in Rome.", evidence))
     assert await turns.cursor("profile_seq") == 0
     await turns.work(changed("Lives in Rome.", evidence))
@@ -139,12 +139,12 @@ async def test_a_message_deleted_meanwhile_leaves_nothing(turns: Turns) -> None:
     await turns.talk.delete("a")
     answer = changed("Lives in Graz.", "I live in Graz")
     with pytest.raises((Stale, Fenced)):
-        await conclude(turns.talk.engine, turns.kind, claim, material, answer, Thinker("m", material.prompt))
+        await conclude(turns.talk.engine, turns.kind, claim, material, answer, Author("m", material.prompt))
     assert (await turns.document()).version == 0
 
 
 async def test_a_json_profile_fits_its_schema_or_is_refused_without_a_word_of_it(turns: Turns) -> None:
-    turns.rule(DocumentRules("json", schema=SCHEMA))
+    turns.rule(DocumentRules(format="json", json_schema=SCHEMA))
     await turns.turn("I am Ana and like tea.")
     for wrong, why in (
         ("Ana likes tea", "must be a JSON object"),
@@ -152,7 +152,7 @@ async def test_a_json_profile_fits_its_schema_or_is_refused_without_a_word_of_it
         ('{"name": "Ana", "likes": "secret tea"}', "its JSON Schema at likes"),
         ('{"secret": 1}', "its JSON Schema at its top level"),
     ):
-        with pytest.raises(Refused, match=why) as refused:
+        with pytest.raises(AnswerRefused, match=why) as refused:
             await turns.work(changed(wrong, "I am Ana"))
         assert "secret" not in str(refused.value)
     good = '{"likes": ["tea"], "name": "Ana"}'
@@ -163,7 +163,7 @@ async def test_a_json_profile_fits_its_schema_or_is_refused_without_a_word_of_it
     assert given["profile"] == {"name": "Ana", "likes": ["tea"]}
     assert (await turns.document()).version == 1
     await turns.turn("I am Ana!")
-    with pytest.raises(Refused, match="nothing in it"):
+    with pytest.raises(AnswerRefused, match="nothing in it"):
         await turns.work(changed('{"likes": [], "name": ""}', "I am Ana"))
 
 
@@ -171,17 +171,18 @@ async def test_what_is_too_long_or_repeats_itself_is_refused(turns: Turns) -> No
     turns.rule(DocumentRules(), max_bytes=200)
     await turns.turn("I like tea.")
     for wrong, why in (
-        (" ".join(f"tea{n}" for n in range(50)), "289 bytes; 200"),
+        (" ".join(f"tea{n}" for n in range(50)), "289 bytes; at most 200"),
         ("\n".join(["likes tea"] * 8), "again and"),
     ):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(AnswerRefused, match=why):
             await turns.work(changed(wrong, "I like tea"))
     assert (await turns.document()).version == 0
 
 
 async def test_secrets_do_not_enter_the_profile(turns: Turns) -> None:
-    await turns.turn("I like tea.")
-    await turns.work(changed("Likes tea. Key: sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "I like tea"))
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    await turns.turn(f"I like tea. Key: {key}")
+    await turns.work(changed(f"Likes tea. Key: {key}", "I like tea"))
     assert "Likes tea." in await turns.content()
     assert "abcdefghijklmnop" not in await turns.content()
 
@@ -189,7 +190,7 @@ async def test_secrets_do_not_enter_the_profile(turns: Turns) -> None:
 async def test_sources_of_a_version_are_those_of_the_one_before_and_its_own(turns: Turns) -> None:
     await turns.turn("I like tea.")
     await turns.work(changed("Likes tea.", "like tea"))
-    await turns.turn("Hello.")
+    await turns.turn("It rains.")
     await turns.work(UNCHANGED)
     await turns.turn("I like gin.")
     await turns.work(changed("Likes tea and gin.", "like gin"))
@@ -215,7 +216,7 @@ async def test_two_threads_write_one_profile_and_none_undoes_the_other(turns: Tu
 
 
 async def test_a_long_backlog_is_read_in_pieces_and_only_where_a_user_speaks(database: Database) -> None:
-    turns = Turns(Talk.on(database), Profile(), "resource")
+    turns = Turns(Talk.on(database), ProfileWriter(), "resource")
     for part in range(0, MOST_MESSAGES + 10, 10):
         await turns.talk.add(*({"role": "assistant", "content": f"step {n}"} for n in range(part, part + 10)))
     for n in range(MOST_MESSAGES // 10 + 1):
@@ -233,5 +234,5 @@ async def test_the_profile_waits_for_a_model(turns: Turns) -> None:
     await turns.turn("I like tea.")
     claim = await turns.claim()
     assert claim is not None
-    with pytest.raises(NoThinker):
+    with pytest.raises(NoModel):
         await turns.attempt(claim, None)

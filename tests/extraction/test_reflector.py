@@ -1,7 +1,6 @@
 """Fewer observations take the place of many: what is critical stays, each has one fate, and a bad answer changes nothing."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -10,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.kind import Refused
-from layerlore.extraction.reflector import Reflection, read_reflection
-from layerlore.memory.observing import ObservationRules
-from layerlore.storage import observation_sources
-from layerlore.storage.observations import MARKERS, Observation
-from layerlore.storage.records import Json
-from layerlore.storage.transaction import Database
+from layerlore.extraction.kinds.kind import AnswerRefused
+from layerlore.extraction.kinds.reflector import Reflection, read_reflection
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import observation_sources
+from layerlore.storage.derived.observations import MARKERS, Observation
 
 from .talking import Talk, note, noting, words
 from .talking import given as told_to
@@ -86,17 +85,17 @@ def test_what_is_under_a_note_goes_with_it_unless_it_is_critical() -> None:
     ids=["empty", "invented", "critical only", "no text", "no ids"],
 )
 def test_an_answer_that_changes_nothing_is_refused(merges: list[Json], drop: list[int]) -> None:
-    with pytest.raises(Refused, match="nothing would change"):
+    with pytest.raises(AnswerRefused, match="nothing would change"):
         read(merges, drop, ROWS)
 
 
 def test_an_answer_that_repeats_itself_or_has_another_form_is_refused() -> None:
-    with pytest.raises(Refused, match="same text"):
+    with pytest.raises(AnswerRefused, match="same text"):
         read([merge(1, text="x"), merge(3, text="x")], [], ROWS)
-    with pytest.raises(Refused, match="repeats itself"):
+    with pytest.raises(AnswerRefused, match="repeats itself"):
         read([merge(1, text="again and " * 60)], [], ROWS)
     for answer in ({"merge": "all"}, {"merge": [7]}, {"merge": [{"supersedes": [1]}]}):
-        with pytest.raises(Refused, match="must be"):
+        with pytest.raises(AnswerRefused, match="must be"):
             read_reflection(answer, ROWS)
 
 
@@ -123,7 +122,7 @@ def test_whatever_is_answered_no_note_has_two_fates_and_no_critical_one_is_lost(
     merges = [merge(*named, text=f"text {place}") for place, named in enumerate(answer[0])]
     try:
         found = read(merges, answer[1], rows)
-    except Refused:
+    except AnswerRefused:
         return
     fates = [id_ for merged in found.merges for id_ in merged.supersedes] + sorted(found.drops)
     assert len(fates) == len(set(fates))
@@ -169,7 +168,7 @@ async def test_too_many_observations_are_reflected_upon_and_the_old_rows_stay(da
     talk.chat.tell("reflect", {"merge": [merge(*rest, text="much was said")], "drop": [first]})
     assert await talk.work("reflect") == ["reflect"]
     (now,) = await talk.rows()
-    assert (now.text, now.level, now.model, now.prompt) == ("much was said", 1, "scripted/one", "reflect/1")
+    assert (now.text, now.level, now.model, now.prompt) == ("much was said", 1, "scripted/one", "reflect/2")
     assert (now.from_seq, now.to_seq, now.trust, now.batch) == (2, before[-1].to_seq, "user", before[-1].batch)
     assert {each.observation_id for each in await talk.rows("superseded")} == set(rest)
     assert {each.superseded_by for each in await talk.rows("superseded")} == {now.observation_id}
@@ -242,7 +241,7 @@ async def test_a_reflection_on_notes_that_changed_meanwhile_is_not_stored(databa
 
 
 async def test_a_reflection_goes_with_a_message_it_was_made_from_and_the_rest_comes_back(database: Database) -> None:
-    talk = (await Reflecting.begin(database, replace(RULES, stand_in=10))).talk
+    talk = (await Reflecting.begin(database, RULES.model_copy(update={"stand_in": 10}))).talk
     rows = await talk.rows()
     talk.chat.tell("reflect", {"merge": [merge(*(each.observation_id for each in rows), text="told all")], "drop": []})
     assert await talk.work("reflect") == ["reflect"]
@@ -261,7 +260,7 @@ async def test_a_reflection_goes_with_a_message_it_was_made_from_and_the_rest_co
 async def test_without_a_model_far_too_many_lose_the_oldest_of_the_least_and_nothing_critical(
     database: Database,
 ) -> None:
-    rules = replace(RULES, reflect_tokens=200)
+    rules = RULES.model_copy(update={"reflect_tokens": 200})
     talk = (await Reflecting.begin(database, rules)).talk
     before = await talk.rows()
     assert sum(each.tokens for each in before) >= rules.reflect_stand_in_tokens

@@ -1,22 +1,22 @@
 """When a model is left alone: because it does not answer, never because of what it answers."""
 
-from layerlore.extraction.chat.port import ThinkingFailed
-from layerlore.extraction.resting import OUTAGE, OUTAGE_MS, Rest
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.jobs.pauses import OUTAGE, OUTAGE_MS, ModelPauses
+from layerlore.storage.audit.usage import Spent
 
 
-def down(**options: object) -> ThinkingFailed:
-    return ThinkingFailed("it is down", **{"retryable": True, **options})  # type: ignore[arg-type]
+def down(**options: object) -> ChatFailed:
+    return ChatFailed("it is down", **{"retryable": True, **options})  # type: ignore[arg-type]
 
 
-def rest_after(*errors: ThinkingFailed, now: int = 0) -> Rest:
-    rest = Rest()
+def rest_after(*errors: ChatFailed, now: int = 0) -> ModelPauses:
+    rest = ModelPauses()
     for error in errors:
-        rest.failed(error, now)
+        rest.note_failure(error, now)
     return rest
 
 
-def until(rest: Rest, now: int = 0) -> int | None:
+def until(rest: ModelPauses, now: int = 0) -> int | None:
     pause = rest.at(now)
     return pause.until if pause else None
 
@@ -29,7 +29,7 @@ def test_a_model_that_gives_no_answer_again_and_again_is_left_alone() -> None:
 def test_requests_that_were_under_way_when_the_pause_began_do_not_make_it_longer() -> None:
     rest = rest_after(*[down()] * (OUTAGE + 20))
     assert until(rest) == OUTAGE_MS
-    rest.failed(down(), OUTAGE_MS)
+    rest.note_failure(down(), OUTAGE_MS)
     assert until(rest, OUTAGE_MS) == OUTAGE_MS * 3
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import NoThinker, conclude
-from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
-from layerlore.extraction.summaries import Summariser
-from layerlore.memory.window.choosing import WindowRules
-from layerlore.memory.window.policy import WindowPolicy
-from layerlore.storage import events, observations, summaries
-from layerlore.storage.records import Json
-from layerlore.storage.summaries import Summary
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import NoModel, conclude
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.kinds.summaries import Summariser
+from layerlore.memory.window.policy import WindowPolicy, WindowRules
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import observations, summaries
+from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.threads import events
 
 from .talking import words
 from .turning import Turns, given, said
@@ -63,13 +63,13 @@ async def test_what_fell_out_is_summarised_together_with_the_summary_of_what_fel
     found = await newest(turns)
     assert found is not None
     assert (found.text, found.from_seq, found.upto_seq) == ("Tea, again and again.", 1, 8)
-    assert (found.model, found.prompt, found.tokens) == ("scripted/one", "summary/1", 6)
+    assert (found.model, found.prompt, found.tokens) == ("scripted/one", "summary/2", 6)
     earlier = await newest(turns, 8)
     assert earlier is not None
     assert earlier.upto_seq == 4
     assert await turns.waiting() == []
     log = await turns.talk.engine.database.read(
-        events.listed, turns.talk.scope, "main", after=0, types=["summary_updated"], limit=9
+        events.read_page, turns.talk.scope, "main", after=0, types=["summary_updated"], limit=9
     )
     assert [event.payload for event in log.events] == [{"from_seq": 1, "to_seq": 4}, {"from_seq": 1, "to_seq": 8}]
 
@@ -159,7 +159,7 @@ async def test_of_an_observed_thread_only_what_is_not_observed_and_too_much_is_s
 @pytest.mark.parametrize("wrong", [{}, summary(""), summary("…"), summary("\n".join(["tea"] * 9))], ids=str)
 async def test_what_is_no_summary_is_refused(turns: Turns, wrong: Json) -> None:
     await say(turns, 5)
-    with pytest.raises(Refused, match="summary"):
+    with pytest.raises(AnswerRefused, match="summary"):
         await turns.work(wrong)
     assert await newest(turns) is None
 
@@ -167,7 +167,7 @@ async def test_what_is_no_summary_is_refused(turns: Turns, wrong: Json) -> None:
 async def test_a_summary_that_is_too_long_is_refused_once_and_then_cut(turns: Turns) -> None:
     await say(turns, 5)
     long = summary(" ".join(f"word{n}" for n in range(200)))
-    with pytest.raises(Refused, match="at most 60"):
+    with pytest.raises(AnswerRefused, match="at most 60"):
         await turns.work(long)
     await turns.work(long)
     found = await newest(turns)
@@ -196,7 +196,7 @@ async def test_a_message_deleted_meanwhile_or_another_summary_leaves_nothing(tur
     assert claim is not None
     material = await engine.database.read(turns.kind.prepare, claim, engine)
     assert material is not None
-    by = Thinker("m", material.prompt)
+    by = Author("m", material.prompt)
     other = Summary(1, 1, "Theirs.", 1, "m", "p", 0)
     uid = (await turns.talk.found()).thread_uid
     await engine.database.write(summaries.add, turns.talk.scope, uid, other)
@@ -213,6 +213,6 @@ async def test_summaries_wait_for_a_model(turns: Turns) -> None:
     await say(turns, 5)
     claim = await turns.claim()
     assert claim is not None
-    with pytest.raises(NoThinker):
+    with pytest.raises(NoModel):
         await turns.attempt(claim, None)
     await turns.attempt(claim, ScriptedChat(summary=summary("Tea.")))

@@ -2,24 +2,27 @@
 
 import pytest
 
-from layerlore.extraction.attempt import conclude
-from layerlore.extraction.kind import Fenced, Refused, Stale, Thinker
-from layerlore.extraction.titles import MOST_CHARS, Title, cleaned, is_trivial, shortened
-from layerlore.memory.threads import update_thread
-from layerlore.storage import events
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import conclude
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Fenced, Stale
+from layerlore.extraction.kinds.titles import TitleWriter, clean_title, is_trivial, shorten
+from layerlore.memory.messages.threads import update_thread
+from layerlore.memory.settings.titles import TitleRules
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import events
 
 from .talking import SENT
 from .turning import Turns
 
 pytestmark = pytest.mark.anyio
 
+MOST_CHARS = TitleRules().max_length
+
 ASKED = "How do I bake bread without an oven?"
 
 
 @pytest.fixture
 def turns(database: Database) -> Turns:
-    return Turns.on(database, Title())
+    return Turns.on(database, TitleWriter())
 
 
 async def title_of(turns: Turns) -> tuple[str | None, str | None]:
@@ -47,10 +50,10 @@ async def test_the_first_message_that_says_something_gives_the_title(turns: Turn
     assert await title_of(turns) == ("Bread without an oven", "scripted/one")
     assert await turns.waiting() == []
     log = await turns.talk.engine.database.read(
-        events.listed, turns.talk.scope, "main", after=0, types=["thread_updated"], limit=9
+        events.read_page, turns.talk.scope, "main", after=0, types=["thread_updated"], limit=9
     )
     assert [event.payload for event in log.events] == [
-        {"changed": ["title"], "model": "scripted/one", "prompt": "title/1"}
+        {"changed": ["title"], "model": "scripted/one", "prompt": "title/2"}
     ]
 
 
@@ -74,7 +77,7 @@ async def test_a_title_that_a_caller_set_or_took_away_stays_so(turns: Turns, tit
         material = await engine.database.read(turns.kind.prepare, claim, engine)
         assert material is not None
         await call_it(turns, title)
-        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Thinker("m", material.prompt))
+        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Author("m", material.prompt))
     assert await turns.work({"title": "Bread"}) == []
     assert await title_of(turns) == (title or None, "caller")
 
@@ -100,7 +103,7 @@ async def test_secrets_do_not_enter_a_title(turns: Turns) -> None:
 @pytest.mark.parametrize("wrong", [{}, {"title": 1}, {"title": ""}, {"title": "<think>hm"}, {"title": "«…»"}], ids=str)
 async def test_a_title_without_a_word_is_refused(turns: Turns, wrong: dict[str, object]) -> None:
     await turns.turn(ASKED)
-    with pytest.raises(Refused, match="title"):
+    with pytest.raises(AnswerRefused, match="title"):
         await turns.work(wrong)
     assert await title_of(turns) == (None, None)
 
@@ -114,7 +117,7 @@ async def test_a_message_deleted_meanwhile_gives_no_title(turns: Turns) -> None:
     assert material is not None
     await turns.talk.delete("a")
     with pytest.raises((Stale, Fenced)):
-        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Thinker("m", material.prompt))
+        await conclude(engine, turns.kind, claim, material, {"title": "Bread"}, Author("m", material.prompt))
     assert await title_of(turns) == (None, None)
 
 
@@ -154,11 +157,11 @@ def test_what_is_too_short_to_be_what_a_conversation_is_about(text: str, trivial
     ],
 )
 def test_a_title_is_cleaned(written: str, title: str) -> None:
-    assert cleaned(written) == title
+    assert clean_title(written) == title
 
 
 def test_a_long_title_is_cut_at_a_word_if_that_leaves_enough() -> None:
-    assert shortened("word " * 30) == ("word " * 12).rstrip() + "…"
-    assert shortened("x" * 100) == "x" * (MOST_CHARS - 1) + "…"
-    assert shortened("short " + "x" * 100) == "short " + "x" * (MOST_CHARS - 7) + "…"
-    assert shortened("x" * MOST_CHARS) == "x" * MOST_CHARS
+    assert shorten("word " * 30, MOST_CHARS) == ("word " * 12).rstrip() + "…"
+    assert shorten("x" * 100, MOST_CHARS) == "x" * (MOST_CHARS - 1) + "…"
+    assert shorten("short " + "x" * 100, MOST_CHARS) == "short " + "x" * (MOST_CHARS - 7) + "…"
+    assert shorten("x" * MOST_CHARS, MOST_CHARS) == "x" * MOST_CHARS

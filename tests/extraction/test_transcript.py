@@ -1,17 +1,19 @@
 """A transcript has what was said whole, what tools brought cut short, and nothing of what we put there."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from layerlore.extraction.transcript import MOST_PAYLOAD, lines_of, transcript, without_echoes
-from layerlore.memory.blocks import block
-from layerlore.memory.engine import Engine
-from layerlore.memory.said import said
-from layerlore.memory.trust import lowest, trust_of
-from layerlore.storage.records import Json, Message, Role
-from layerlore.storage.transaction import Database
+from layerlore.extraction.kinds.transcript import MOST_PAYLOAD, lines_as_json, read_lines
+from layerlore.memory.digest.digest import take_notes
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.speech import said
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.trust import find_lowest_trust, find_trust
+from layerlore.storage.core.records import Json, Message, Role
+from layerlore.storage.core.transaction import Database
 
 from .talking import Talk
 
@@ -43,25 +45,25 @@ def result(id_: str, answer: Any, **more: Any) -> Json:
 
 
 def told(engine: Engine, *messages: Message) -> list[str]:
-    return [line.text for line in lines_of(engine, messages, tools=True)]
+    return [line.text for line in read_lines(engine, messages, tools=True)]
 
 
 async def test_a_line_has_seq_role_name_time_and_text(engine: Engine) -> None:
-    lines = lines_of(engine, [message(3, text("hi"), text("there"), name="Ana")], tools=True)
-    assert transcript(lines) == [
+    lines = read_lines(engine, [message(3, text("hi"), text("there"), name="Ana")], tools=True)
+    assert lines_as_json(lines) == [
         {"seq": 3, "role": "user", "name": "Ana", "said_at": "2025-06-15T15:06:40.000Z", "text": "hi\nthere"}
     ]
 
 
 async def test_without_tools_a_line_is_exactly_what_was_said(engine: Engine) -> None:
-    ours = block("memory", "recalled", "what is remembered")
+    ours = wrap_block("memory", "recalled", "what is remembered")
     messages = [
         message(1, text(f"{ours}\nmy key is {KEY}"), {"type": "reasoning", "text": "hm"}),
         message(2, call("c", "weather", {}), role="assistant"),
         message(3, result("c", "sunny"), role="tool"),
         message(4, text(ours)),
     ]
-    lines = lines_of(engine, messages, tools=False)
+    lines = read_lines(engine, messages, tools=False)
     assert [(line.seq, line.text) for line in lines] == [(1, said(engine, messages[0]))]
     assert lines[0].text.startswith("my key is [masked:")
 
@@ -98,24 +100,35 @@ async def test_what_our_own_tools_gave_back_is_left_out(engine: Engine) -> None:
     messages = [
         message(1, call("c", "mcp__layerlore__recall_memory", {"query": "tea"}), role="assistant"),
         message(2, result("c", "recalled words"), role="tool"),
-        message(3, result("d", block("memory", "recalled words") + " rest"), role="tool"),
+        message(3, result("d", wrap_block("memory", "recalled words") + " rest"), role="tool"),
     ]
-    assert told(engine, *messages) == [
-        "[tool call mcp__layerlore__recall_memory(…)]",
-        "[tool result mcp__layerlore__recall_memory: …]",
-        "[tool result: rest]",
-    ]
-    assert [each.parts for each in without_echoes(engine, messages)][:2] == [[], []]
+    assert told(engine, *messages) == ["[tool result: rest]"]
 
 
-@pytest.mark.parametrize("tool", ["forget", "mcp__layerlore__forget", "remember"])
-async def test_what_was_to_be_forgotten_does_not_come_back_by_the_preview_of_it(engine: Engine, tool: str) -> None:
+@pytest.mark.parametrize(
+    ("tool", "asked"),
+    [
+        ("forget", {"query": "the tea ceremony"}),
+        ("mcp__layerlore__forget", {"query": "the tea ceremony"}),
+        ("mcp__layerlore__forget", {}),
+        ("remember", {"content": "the tea ceremony"}),
+    ],
+)
+async def test_what_was_to_be_forgotten_does_not_come_back_by_the_preview_of_it(
+    engine: Engine, tool: str, asked: dict[str, str]
+) -> None:
     messages = [
-        message(1, call("c", tool, {"query": "the tea ceremony"}), role="assistant"),
+        message(1, call("c", tool, asked), role="assistant"),
         message(2, result("c", "- message #4: the tea ceremony is on Friday"), role="tool"),
     ]
-    assert "tea" not in "".join(told(engine, *messages))
-    assert [each.parts for each in without_echoes(engine, messages)] == [[], []]
+    assert told(engine, *messages) == []
+    assert take_notes(messages) == []
+
+
+async def test_a_result_whose_call_was_noted_before_is_left_out_too(engine: Engine) -> None:
+    asked = call("c", "mcp__layerlore__plan", {"action": "review"})
+    answer = replace(message(2, result("c", "the tea ceremony"), role="tool"), answered=(asked,))
+    assert told(engine, answer) == []
 
 
 async def test_files_and_images_leave_their_place_and_reasoning_none(engine: Engine) -> None:
@@ -142,9 +155,9 @@ async def test_files_and_images_leave_their_place_and_reasoning_none(engine: Eng
     ],
 )
 def test_the_trust_of_a_message_is_whose_word_it_is(given: Message, trust: str) -> None:
-    assert trust_of(given) == trust
+    assert find_trust(given) == trust
 
 
 def test_what_is_derived_has_the_lowest_trust_of_its_sources() -> None:
-    assert lowest(["user", "tool", "assistant"]) == "tool"
-    assert lowest([]) == "web"
+    assert find_lowest_trust(["user", "tool", "assistant"]) == "tool"
+    assert find_lowest_trust([]) == "web"

@@ -1,5 +1,6 @@
 """The worker: what is due is done once, whatever the model, the budget, the clock or the end of the process do."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -7,23 +8,23 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.backoff import FIRST_MS, LONGEST_MS, pause_ms
-from layerlore.extraction.budget import Budget
-from layerlore.extraction.chat.port import ThinkingFailed
-from layerlore.extraction.endings import MOST_STALE
-from layerlore.extraction.kind import EXTRACTIVE, Stale
-from layerlore.extraction.resting import OUTAGE
-from layerlore.extraction.worker import Pace
-from layerlore.memory.redaction import Redactor
-from layerlore.storage import jobs, spending, usage
-from layerlore.storage.errors import NotFound
-from layerlore.storage.jobs import MOST_FAILURES, Claim, Kind
-from layerlore.storage.spending import OfDay, day_of, next_day
-from layerlore.storage.transaction import Database
-from layerlore.storage.usage import Spent
+from layerlore.extraction.chat.port import ChatFailed
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.jobs.budget import DailyBudget
+from layerlore.extraction.jobs.endings import MOST_STALE
+from layerlore.extraction.jobs.pauses import FIRST_MS, LONGEST_MS, OUTAGE, retry_pause_ms
+from layerlore.extraction.jobs.worker import Pace
+from layerlore.extraction.kinds.kind import EXTRACTIVE, Stale
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.storage.audit import spending, usage
+from layerlore.storage.audit.spending import OfDay, day_of, next_day
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Kind
 
-from .working import ANA, START, Counting, Work
+from .working import ANA, PATIENCE, START, Counting, Work
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +36,8 @@ async def work(database: Database) -> Work:
     return await Work(database).begin()
 
 
-def fails(**options: Any) -> ThinkingFailed:
-    return ThinkingFailed("it is down", **{"retryable": True, **options})
+def fails(**options: Any) -> ChatFailed:
+    return ChatFailed("it is down", **{"retryable": True, **options})
 
 
 def raises(error: Exception, times: int = 10**9) -> Any:
@@ -61,15 +62,15 @@ async def test_a_job_is_done_once_by_the_model_that_is_named_with_it(work: Work)
 
 
 async def test_a_write_wakes_the_worker_before_its_next_look(work: Work) -> None:
-    async with work.working([Counting(digest={})], pace=Pace(poll_seconds=3600, gather_seconds=0)):
+    async with work.working([Counting(own_answer={})], pace=Pace(poll_seconds=3600, gather_seconds=0)):
         await work.ask("t", 1)
-        work.engine.wake.tell()
+        work.engine.wake.notify()
         await work.until_effects(1)
 
 
 async def test_a_job_that_is_due_later_is_begun_when_it_is_due(work: Work) -> None:
     await work.database.write(jobs.request, ANA, "t", "observe", 1, due_at=START + 60, now=START)
-    async with work.working([Counting(digest={})]):
+    async with work.working([Counting(own_answer={})]):
         await work.ask("other")
         await work.until_effects(1)
         work.now += 60
@@ -79,7 +80,7 @@ async def test_a_job_that_is_due_later_is_begun_when_it_is_due(work: Work) -> No
 async def test_without_a_model_the_digest_answers_and_what_has_none_waits_for_the_host(work: Work) -> None:
     await work.ask(kind="observe")
     await work.ask(kind="entries")
-    async with work.working([Counting("observe", digest={}), Counting("entries")]):
+    async with work.working([Counting("observe", own_answer={}), Counting("entries")]):
         assert await work.until_effects(1) == [("observe", "t", 1, EXTRACTIVE, "observe/1")]
 
         async def free() -> bool:
@@ -98,7 +99,7 @@ async def test_kinds_that_the_chat_has_no_model_for_are_digested(work: Work) -> 
     chat = ScriptedChat(observe={})
     for kind in ("observe", "title", "digest"):
         await work.ask(kind=kind)
-    async with work.working([Counting(), Counting("title", digest={}), Counting("digest", digest={})], chat):
+    async with work.working([Counting(), Counting("title", own_answer={}), Counting("digest", own_answer={})], chat):
         assert [(row[0], row[3]) for row in await work.until_effects(3)] == [
             ("digest", EXTRACTIVE),
             ("observe", chat.name),
@@ -115,7 +116,7 @@ async def test_a_refused_answer_is_asked_for_again_and_at_last_the_job_is_dead(w
             assert row.error is not None
             assert row.error.startswith("there may be no 'wrong'")
             assert "abcdefghijkl" not in row.error, "secrets are masked"
-            assert row.due_at == work.now + pause_ms(failures, 0.0)
+            assert row.due_at == work.now + retry_pause_ms(failures, 0.0)
             work.now = row.due_at
         await work.ask("other", kind="observe")
         await work.until_failed(1, "other")
@@ -125,11 +126,11 @@ async def test_a_refused_answer_is_asked_for_again_and_at_last_the_job_is_dead(w
 
 
 async def test_one_bad_job_ends_dead_and_all_others_are_done(work: Work) -> None:
-    bad = Counting("observe", digest={}, on_commit=raises(ValueError("secret words")))
+    bad = Counting("observe", own_answer={}, on_commit=raises(ValueError("secret words")))
     await work.ask("bad", kind="observe")
     for n in range(30):
         await work.ask(f"t{n}", kind="title")
-    async with work.working([bad, Counting("title", digest={})]):
+    async with work.working([bad, Counting("title", own_answer={})]):
         await work.until_effects(30)
         for failures in range(1, MOST_FAILURES + 1):
             row = await work.until_failed(failures, "bad")
@@ -147,7 +148,7 @@ async def test_a_failure_that_no_retry_mends_ends_the_job_at_once(work: Work) ->
 async def test_a_provider_that_wants_to_be_left_alone_is_and_the_worker_says_so(work: Work) -> None:
     chat = ScriptedChat(observe=fails(retry_after_ms=90_000))
     chat.tell("observe", {})
-    async with work.working([Counting(), Counting("digest", digest={})], chat) as worker:
+    async with work.working([Counting(), Counting("digest", own_answer={})], chat) as worker:
         await work.ask()
         assert (await work.until_failed(1)).due_at == START + 90_000
         await work.ask("other")
@@ -159,6 +160,36 @@ async def test_a_provider_that_wants_to_be_left_alone_is_and_the_worker_says_so(
         work.now += 90_000
         await work.until_effects(3)
         assert worker.pause is None
+
+
+async def test_no_model_is_asked_through_a_pause_that_begins_while_a_job_is_claimed(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = ScriptedChat(observe={})
+    worker = work.worker([Counting()], chat)
+    claim, claimed = jobs.claim, []
+
+    async def claim_as_another_attempt_fails(tx: Tx, kinds: Collection[Kind], **options: Any) -> Claim | None:
+        found = await claim(tx, kinds, **options)
+        if found is not None and not claimed:
+            worker._pauses.note_failure(fails(retry_after_ms=90_000), work.now)
+        claimed.append(found)
+        return found
+
+    monkeypatch.setattr(jobs, "claim", claim_as_another_attempt_fails)
+    await work.ask()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(worker.run)
+
+        async def handed_back() -> bool:
+            return bool(claimed) and (await work.waiting())["t", "observe"].state == "waiting"
+
+        await work.until(handed_back)
+        assert chat.asked == []
+        assert (await work.waiting())["t", "observe"].attempts == 0
+        work.now += 90_000
+        assert len(await work.until_effects(1)) == 1
+        tasks.cancel_scope.cancel()
 
 
 async def test_when_the_provider_may_be_asked_again_the_worker_does_not_wait_for_its_next_look(work: Work) -> None:
@@ -197,8 +228,8 @@ async def test_a_model_that_fails_again_and_again_is_left_alone_whatever_the_job
 async def test_a_spent_budget_stops_the_models_until_the_next_day_and_nothing_else(work: Work) -> None:
     chat = ScriptedChat(observe={})
     each = chat.spends.input_tokens + chat.spends.output_tokens
-    kinds = [Counting(), Counting("digest", digest={})]
-    async with work.working(kinds, chat, budget=Budget(daily_tokens=2 * each), concurrency=1) as worker:
+    kinds = [Counting(), Counting("digest", own_answer={})]
+    async with work.working(kinds, chat, budget=DailyBudget(daily_tokens=2 * each), concurrency=1) as worker:
         for n in range(5):
             await work.ask(f"t{n}")
         await work.until(lambda: worker.pause)
@@ -216,7 +247,7 @@ async def test_a_spent_budget_stops_the_models_until_the_next_day_and_nothing_el
 async def test_money_is_a_budget_too(work: Work) -> None:
     chat = ScriptedChat(observe={})
     chat.spends = Spent(1, 1, 1, 30_000_000)
-    async with work.working([Counting()], chat, budget=Budget(daily_usd=0.05), concurrency=1) as worker:
+    async with work.working([Counting()], chat, budget=DailyBudget(daily_usd=0.05), concurrency=1) as worker:
         for n in range(4):
             await work.ask(f"t{n}")
         await work.until(lambda: worker.pause)
@@ -231,7 +262,7 @@ async def test_what_an_answer_cost_is_counted_whether_or_not_it_can_be_used(work
     async with work.working([Counting()], chat):
         await work.ask()
         await work.until_failed(1)
-    assert await work.database.read_installation(spending.on, day_of(START)) == OfDay(120, 3_000)
+    assert await work.database.read_installation(spending.read_of_day, day_of(START)) == OfDay(120, 3_000)
     (line,) = await work.database.read(usage.of_resource, ANA)
     assert (line.model, line.spent) == (chat.name, chat.spends)
 
@@ -241,12 +272,12 @@ async def test_jobs_under_way_are_handed_back_when_the_worker_ends(work: Work) -
     chat.hold()
     for n in range(3):
         await work.ask(f"t{n}")
-    with anyio.fail_after(5):
+    with anyio.fail_after(PATIENCE):
         async with work.working([Counting()], chat, concurrency=2):
             await work.until(lambda: len(chat.asked) == 2)
     rows = (await work.waiting()).values()
     assert {(row.state, row.attempts) for row in rows} == {("waiting", 0)}
-    async with work.working([Counting(digest={})]):
+    async with work.working([Counting(own_answer={})]):
         await work.until_effects(3)
 
 
@@ -256,7 +287,7 @@ async def test_no_more_calls_at_a_time_than_allowed_and_what_needs_no_model_goes
     for n in range(6):
         await work.ask(f"t{n}")
     await work.ask("t", kind="digest")
-    async with work.working([Counting(), Counting("digest", digest={})], chat, concurrency=2):
+    async with work.working([Counting(), Counting("digest", own_answer={})], chat, concurrency=2):
         await work.until_effects(1)
         await work.until(lambda: len(chat.asked) == 2)
         chat.release()
@@ -274,7 +305,8 @@ async def test_the_lease_is_prolonged_while_a_model_thinks(work: Work) -> None:
 
             async def prolonged() -> bool:
                 return (
-                    await work.database.read_installation(jobs.soonest, ["observe"], now=work.now) == work.now + 30_000
+                    await work.database.read_installation(jobs.find_soonest, ["observe"], now=work.now)
+                    == work.now + 30_000
                 )
 
             await work.until(prolonged)
@@ -287,7 +319,7 @@ async def test_who_loses_the_lease_stops_and_stores_nothing(work: Work) -> None:
     chat.hold()
     async with work.working([Counting()], chat, pace=Pace(beat_seconds=0.02, poll_seconds=3600)):
         await work.ask()
-        work.engine.wake.tell()
+        work.engine.wake.notify()
         await chat.begun.wait()
 
         async def other() -> Claim | None:
@@ -301,7 +333,7 @@ async def test_who_loses_the_lease_stops_and_stores_nothing(work: Work) -> None:
         await work.database.write(jobs.finish, taken, now=work.now)
         chat.release()
         await work.ask("next")
-        work.engine.wake.tell()
+        work.engine.wake.notify()
         assert [row[1] for row in await work.until_effects(1)] == ["next"]
 
 
@@ -317,23 +349,23 @@ async def test_an_answer_to_a_job_that_somebody_else_has_is_not_stored(work: Wor
     assert first is not None
     assert second is not None
     with pytest.raises(jobs.Fenced):
-        await attempt(work.engine, Counting(digest={}), first, None)
+        await attempt(work.engine, Counting(own_answer={}), first, None)
     assert await work.effects() == []
-    await attempt(work.engine, Counting(digest={}), second, None)
+    await attempt(work.engine, Counting(own_answer={}), second, None)
     with pytest.raises(jobs.Fenced):
-        await attempt(work.engine, Counting(digest={}), second, None)
+        await attempt(work.engine, Counting(own_answer={}), second, None)
     assert len(await work.effects()) == 1
 
 
 async def test_changed_material_is_tried_again_at_once_and_not_for_ever(work: Work) -> None:
-    async with work.working([Counting(digest={}, on_commit=raises(Stale("the cursor moved"), MOST_STALE - 1))]):
+    async with work.working([Counting(own_answer={}, on_commit=raises(Stale("the cursor moved"), MOST_STALE - 1))]):
         await work.ask()
         await work.until_effects(1)
     assert len(await work.effects()) == 1, "what was not stored is undone"
-    async with work.working([Counting("title", digest={}, on_commit=raises(Stale("the cursor moved")))]):
+    async with work.working([Counting("title", own_answer={}, on_commit=raises(Stale("the cursor moved")))]):
         await work.ask(kind="title")
         row = await work.until_failed(1, kind="title")
-        assert row.error == "what it was made from kept changing: the cursor moved"
+        assert row.error == "its material kept changing: the cursor moved"
         assert row.due_at > work.now
 
 
@@ -351,7 +383,7 @@ async def test_two_workers_share_the_jobs(work: Work) -> None:
     kinds: list[Kind] = ["observe", "title", "summary"]
     for n in range(60):
         await work.ask(f"t{n // 3}", kind=kinds[n % 3])
-    every = [Counting(kind, digest={}) for kind in kinds]
+    every = [Counting(kind, own_answer={}) for kind in kinds]
     async with work.working(every, holder="one"), work.working(every, holder="two"):
         found = await work.until_effects(60)
         await work.until_done()
@@ -359,13 +391,13 @@ async def test_two_workers_share_the_jobs(work: Work) -> None:
 
 
 def test_pauses_grow_from_a_second_to_five_minutes_with_some_chance() -> None:
-    pauses = [pause_ms(failures, 0.0) for failures in range(1, MOST_FAILURES)]
+    pauses = [retry_pause_ms(failures, 0.0) for failures in range(1, MOST_FAILURES)]
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (FIRST_MS, LONGEST_MS)
-    assert pause_ms(50, 0.0) == LONGEST_MS
-    assert pause_ms(1, 1.0) == FIRST_MS * 1.25
-    assert pause_ms(1, 0.0, 60_000) == 60_000
-    assert pause_ms(4, 0.0, 60_000) == LONGEST_MS
+    assert retry_pause_ms(50, 0.0) == LONGEST_MS
+    assert retry_pause_ms(1, 1.0) == FIRST_MS * 1.25
+    assert retry_pause_ms(1, 0.0, 60_000) == 60_000
+    assert retry_pause_ms(4, 0.0, 60_000) == LONGEST_MS
 
 
 class Broken(Redactor):
@@ -376,7 +408,7 @@ class Broken(Redactor):
 async def test_a_defect_at_the_end_of_a_job_ends_neither_the_worker_nor_its_other_jobs(work: Work) -> None:
     work.engine = replace(work.engine, redactor=Broken(b"k" * 32))
     await work.ask("one")
-    async with work.working([Counting("observe", digest={"wrong": "it"}), Counting("title", digest={})]):
+    async with work.working([Counting("observe", own_answer={"wrong": "it"}), Counting("title", own_answer={})]):
         await work.ask("other", kind="title")
         assert len(await work.until_effects(1)) == 1
         assert (await work.waiting())["one", "observe"].state == "running"  # until its lease has run out

@@ -6,23 +6,25 @@ from typing import Any
 
 from scripted_chat import Reply, ScriptedChat
 
-from layerlore.extraction.attempt import attempt
 from layerlore.extraction.chat.port import Chat
-from layerlore.extraction.kind import JobKind, Material, Refused, Stale
-from layerlore.memory import working_memory
-from layerlore.memory.document_rules import DocumentRules, DocumentScope, WorkingMemoryRules
-from layerlore.memory.engine import Sent
-from layerlore.storage import document_sources, jobs, thread_cursors
-from layerlore.storage.document_sources import DocumentSource
-from layerlore.storage.jobs import Claim, JobRow
-from layerlore.storage.records import Json, Origin
-from layerlore.storage.thread_cursors import Cursor
-from layerlore.storage.transaction import Database
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.kinds.kind import AnswerRefused, JobKind, Material, Stale
+from layerlore.memory.documents import working_memory
+from layerlore.memory.engine.engine import Sent
+from layerlore.memory.settings.documents import DocumentRules, DocumentScope, WorkingMemoryRules
+from layerlore.storage.core.records import Json, Origin
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import working_memory as stored_working_memory
+from layerlore.storage.derived.working_memory import DocumentSource
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, JobRow
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Cursor
 
 from .talking import Talk
 
 CALLER = Sent(Origin("claude", "update_working_memory"))
-LATER = 5_000
+LATER = 1_000_000
 """More than turns are waited for, in ms."""
 
 
@@ -74,16 +76,16 @@ class Turns:
         except Stale:
             await database.write(jobs.hand_back, claim, now=now)
             raise
-        except Refused as error:
+        except AnswerRefused as error:
             await database.write(jobs.fail, claim, error=str(error), retry_at=now, dead=False, now=now)
             raise
 
     async def waiting(self) -> list[JobRow]:
-        found = await self.talk.engine.database.read(jobs.waiting, self.talk.scope, self.talk.now)
+        found = await self.talk.engine.database.read(jobs.list_waiting, self.talk.scope, self.talk.now)
         return [job for job in found if job.kind == self.kind.name]
 
-    async def document(self) -> working_memory.Document:
-        return await working_memory.current(self.talk.engine, self.talk.scope, self.of, self.talk.thread)
+    async def document(self) -> working_memory.WorkingMemoryDocument:
+        return await working_memory.read_current(self.talk.engine, self.talk.scope, self.of, self.talk.thread)
 
     async def content(self) -> str:
         return (await self.document()).content
@@ -91,7 +93,7 @@ class Turns:
     async def keep(self, content: Any) -> None:
         """A caller writes the document."""
         self.talk.now += 1
-        await working_memory.update(
+        await working_memory.update_document(
             self.talk.engine,
             self.talk.scope,
             self.of,
@@ -104,7 +106,7 @@ class Turns:
 
     async def clear(self) -> None:
         self.talk.now += 1
-        await working_memory.clear(
+        await working_memory.clear_document(
             self.talk.engine,
             self.talk.scope,
             self.of,
@@ -117,13 +119,13 @@ class Turns:
     async def sources(self, version: int) -> list[tuple[int, int]]:
         uid = (await self.talk.found()).thread_uid if self.of == "thread" else ""
         found: list[DocumentSource] = await self.talk.engine.database.read(
-            document_sources.of_version, self.talk.scope, uid, version
+            stored_working_memory.sources_of_version, self.talk.scope, uid, version
         )
         return [(source.from_seq, source.to_seq) for source in found]
 
     async def cursor(self, cursor: Cursor) -> int:
         uid = (await self.talk.found()).thread_uid
-        return await self.talk.engine.database.read(thread_cursors.read, self.talk.scope, uid, cursor)
+        return await self.talk.engine.database.read(threads.read_cursor, self.talk.scope, uid, cursor)
 
 
 def given(material: Material) -> Json:

@@ -11,36 +11,33 @@ from seeing_all import see_all
 from sqlalchemy import text
 
 from layerlore.extraction.chat.port import Chat
-from layerlore.extraction.kind import Material, Refused, Thinker
-from layerlore.extraction.worker import JobWorker, Pace
-from layerlore.memory.engine import Engine
-from layerlore.memory.limits import Limits
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.tokens import TokenCounter
-from layerlore.storage import jobs, resources
-from layerlore.storage.jobs import Claim, JobRow, Kind
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.transaction import Database, Row, Tx
+from layerlore.extraction.jobs.worker import JobWorker, Pace
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Database, Row, Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, JobRow, Kind
 
 ANA = Scope("local", "agent", "ana")
 START = 1_750_000_000_000
-PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+PATIENCE = 120.0  # seconds: only a hang takes so long
 PACE = Pace(beat_seconds=0.02, poll_seconds=0.02, gather_seconds=0.0)
 
 
 @dataclass
 class Counting:
-    """Writes down what it was done for. ``digest`` is its answer without a model; what the hooks raise, it raises."""
+    """Writes down what it was done for. ``own_answer`` is its answer without a model; what the hooks raise, it raises."""
 
     name: Kind = "observe"
-    digest: Json | None = None
+    own_answer: Json | None = None
     nothing: bool = False
     on_prepare: Callable[[], Any] = lambda: None
     on_commit: Callable[[], Any] = lambda: None
-
-    @property
-    def source(self) -> str:
-        return self.name
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         self.on_prepare()
@@ -48,10 +45,10 @@ class Counting:
 
     def read(self, answer: Json, material: Material) -> Json:
         if "wrong" in answer:
-            raise Refused(f"there may be no 'wrong' ({answer['wrong']})")
+            raise AnswerRefused(f"there may be no 'wrong' ({answer['wrong']})")
         return answer
 
-    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Thinker) -> None:
+    async def commit(self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Json, by: Author) -> None:
         values = {
             "kind": self.name,
             "thread": claim.thread_uid,
@@ -62,8 +59,8 @@ class Counting:
         await tx.run(text("INSERT INTO effects VALUES (:kind, :thread, :seq, :model, :prompt)"), **values)
         self.on_commit()
 
-    def digested(self, material: Material) -> Json | None:
-        return self.digest
+    def digest(self, material: Material) -> Json | None:
+        return self.own_answer
 
 
 @dataclass
@@ -92,7 +89,7 @@ class Work:
 
     async def ask(self, thread: str = "t", seq: int = 1, *, kind: Kind = "observe", scope: Scope = ANA) -> None:
         async def asked(tx: Tx, scope: Scope) -> None:
-            await resources.hold(tx, scope)
+            await resource_lock.hold(tx, scope)
             await jobs.request(tx, scope, thread, kind, seq, due_at=self.now, now=self.now)
 
         await self.database.write(asked, scope)

@@ -152,6 +152,8 @@ def quiet(home: Path) -> dict[str, str]:
     nowhere = "http://127.0.0.1:9"
     return kept | {
         "HOME": str(home),
+        # The server that the hosts of this home share ends soon after them.
+        "LAYERLORE_LOCAL__IDLE_MINUTES": "0.02",
         "HTTP_PROXY": nowhere,
         "HTTPS_PROXY": nowhere,
         "NO_PROXY": "127.0.0.1,localhost",

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from layerlore.server.building import build_server
-from layerlore.server.settings import load_settings
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 from .python_environments import environment
 

@@ -6,26 +6,26 @@ from typing import Any
 import pytest
 from told_embedder import ToldEmbedder
 
-from layerlore.memory.embedding.service import Embedding
-from layerlore.memory.engine import Engine
-from layerlore.memory.limits import Limits
-from layerlore.memory.recall_rules import RecallRules
-from layerlore.memory.redaction import Redactor
-from layerlore.storage.transaction import Database
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.transaction import Database
 
 from .entry_memory import COUNTER, Memory
 
 
 @pytest.fixture
-async def embedding() -> AsyncIterator[Embedding]:
-    opened = Embedding(ToldEmbedder(), patience_ms=10_000)
+async def embedding() -> AsyncIterator[EmbeddingService]:
+    opened = EmbeddingService(ToldEmbedder(), patience_ms=10_000)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 def memory_of(database: Database) -> Callable[..., Memory]:
-    def made(embedding: Embedding | None = None, **given: Any) -> Memory:
+    def made(embedding: EmbeddingService | None = None, **given: Any) -> Memory:
         memory: Memory
 
         def new_id() -> str:

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from layerlore.memory import adding, forgetting
-from layerlore.memory import memory_block as injected
-from layerlore.memory.engine import Engine, Sent
-from layerlore.memory.recall import Recalled, RecallRequest, recall
-from layerlore.memory.remembering import Told, remember
-from layerlore.memory.search_text import query_words
-from layerlore.memory.tokens import load_counter
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.transaction import Tx
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.remember_requests import RememberRequest, remember
+from layerlore.memory.messages import addition
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.recall import memory_block as injected
+from layerlore.memory.recall.recall import RecallRequest, RecallResult, recall
+from layerlore.memory.removal import forget_requests
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Tx
 
 ANA, BEN = Scope("t", "agent", "ana"), Scope("t", "agent", "ben")
 NOW = 1_750_000_000_000
@@ -32,17 +32,17 @@ class Memory:
 
     async def say(self, thread: str, *texts: str, role: str = "user", **given: Any) -> None:
         raw = [{"role": role, "content": text, **given} for text in texts]
-        await adding.add_messages(self.engine, ANA, thread, raw, replace=bool(given), sent=self.sent("add_messages"))
+        await addition.add_messages(self.engine, ANA, thread, raw, replace=bool(given), sent=self.sent("add_messages"))
 
     async def remember(self, content: str, *, thread: str = "main", scope: Scope = ANA, **given: str) -> Json:
-        return await remember(self.engine, scope, thread, Told(content, **given), sent=self.sent())
+        return await remember(self.engine, scope, thread, RememberRequest(content, **given), sent=self.sent())
 
     async def forget(self, *ids: str, query: str = "", confirm: str = "") -> str:
-        return await forgetting.forget(
+        return await forget_requests.forget(
             self.engine, ANA, ids=ids, query=query, confirm=confirm, sent=self.sent("forget")
         )
 
-    async def recall(self, query: str, **given: Any) -> Recalled:
+    async def recall(self, query: str, **given: Any) -> RecallResult:
         return await recall(self.engine, ANA, RecallRequest([query], **given))
 
     async def found(self, query: str, **given: Any) -> list[str]:
@@ -50,10 +50,13 @@ class Memory:
         return [hit.message.parts[0]["text"] for hit in recalled.hits]
 
     async def block(self, query: str) -> list[str]:
-        made = (await self.engine.embedding.query(query))[0] if self.engine.embedding else None
+        """The lines of the entries that a context tells."""
+        prepared = await injected.prepare_memory(self.engine, ANA, [query])
+        if prepared is None:
+            return []
 
         async def look(tx: Tx, scope: Scope) -> list[str]:
-            words, vector = query_words(query), made.vector if made else None
-            return await injected.memory_block(tx, self.engine, ANA, words, vector, now=self.now)
+            recalled = await injected.find_memory(tx, self.engine, scope, prepared)
+            return [injected.render_entry(entry, self.now) for entry in recalled.entries]
 
         return await self.engine.database.read(look, ANA)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.acceptance import parse_time
-from layerlore.memory.ages import DAY_MS, age, day, iso
+from layerlore.memory.rules.ages import DAY_MS, age, day, iso
+from layerlore.memory.rules.validation import parse_time
 
 NOW = 1_750_000_000_000
 FIRST = parse_time("0001-01-01", "first")

@@ -4,16 +4,16 @@ import base64
 
 import pytest
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import Incoming, parse_messages
-from layerlore.storage.errors import InvalidInput
+from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.errors import InvalidInput
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 FOUND = {"type": "tool_result", "tool_call_id": "c1"}
 LIMITS = Limits()
 
 
-def parse_one(message: dict) -> Incoming:
+def parse_one(message: dict) -> IncomingMessage:
     (parsed,) = parse_messages([message], LIMITS)
     return parsed
 
@@ -185,11 +185,11 @@ def test_a_user_message_of_tool_results_alone_has_the_role_tool():
         ),
         (
             {"type": "tool_use", "id": "", "name": "n", "input": {}},
-            "messages[0].content[0].id: is empty",
+            "messages[0].content[0].id: must not be empty",
         ),
         (
             {"type": "mcp_tool_use", "id": "c", "name": "n" * 200, "server_name": "s" * 200, "input": {}},
-            "messages[0].content[0]: the name with the server's: 407 characters; 255 are allowed",
+            "messages[0].content[0]: the name with the server's: 407 characters; at most 255 are allowed",
         ),
     ],
 )
@@ -214,4 +214,4 @@ def test_an_anthropic_answer_is_accepted_as_the_api_gives_it():
             "usage": {"input_tokens": 3, "output_tokens": 1},
         }
     )
-    assert parsed == Incoming("msg_01", "assistant", None, [{"type": "text", "text": "Hi"}], {}, None)
+    assert parsed == IncomingMessage("msg_01", "assistant", None, [{"type": "text", "text": "Hi"}], {}, None)

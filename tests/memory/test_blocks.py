@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.blocks import MARK, block, without_blocks
-from layerlore.memory.quoting import TAGS, escaped, visible
+from layerlore.memory.text.blocks import MARK, wrap_block
+from layerlore.memory.text.echoes import strip_echoes
+from layerlore.memory.text.quotation import TAGS, escape_tags, make_visible
 
 NAMES = (*TAGS, "description", "value", "task", "briefing")
 PIECES = st.lists(
@@ -18,11 +19,11 @@ PIECES = st.lists(
 
 
 def test_a_block_has_a_description_and_a_value() -> None:
-    assert block("user-profile", "likes tea", "About the user.") == (
+    assert wrap_block("user-profile", "likes tea", "About the user.") == (
         f"<user-profile>\n<description>\n{MARK} About the user.\n</description>\n"
         "<value>\nlikes tea\n</value>\n</user-profile>"
     )
-    assert block("plan", "Goal: tea") == (
+    assert wrap_block("plan", "Goal: tea") == (
         f"<plan>\n<description>\n{MARK}\n</description>\n<value>\nGoal: tea\n</value>\n</plan>"
     )
 
@@ -31,21 +32,21 @@ def test_a_block_has_a_description_and_a_value() -> None:
 def test_a_block_is_cut_out_of_a_text_again_and_nothing_else(value: str, around: tuple[str, str]) -> None:
     before, after = around
     for tag in TAGS:
-        text = f"{before}\n\n{block(tag, value, 'Ours.')}\n\n{after}"
-        assert without_blocks(text) == f"{before}\n\n\n\n{after}".strip()
-    assert without_blocks(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
+        text = f"{before}\n\n{wrap_block(tag, value, 'Ours.')}\n\n{after}"
+        assert strip_echoes(text) == f"{before}\n\n\n\n{after}".strip()
+    assert strip_echoes(f"<plan>\n{before}\n</plan>") == f"<plan>\n{before}\n</plan>"
 
 
 def test_a_block_that_was_stored_under_the_former_name_is_cut_out_too() -> None:
-    text = block("memory", "Ana likes tea.").replace("layerlore", "memstrata")
-    assert without_blocks(f"Hi.\n{text}\nWhat do I like?").split() == ["Hi.", "What", "do", "I", "like?"]
+    text = wrap_block("memory", "Ana likes tea.").replace("layerlore", "memstrata")
+    assert strip_echoes(f"Hi.\n{text}\nWhat do I like?").split() == ["Hi.", "What", "do", "I", "like?"]
 
 
 def test_of_a_block_that_was_cut_off_nothing_is_left_and_it_takes_no_time() -> None:
-    head = block("plan", "x")[: -len("\n</value>\n</plan>")]
+    head = wrap_block("plan", "x")[: -len("\n</value>\n</plan>")]
     text = f"{head}\n" * 3000
     began = time.process_time()
-    assert without_blocks(f"Hi.\n{text}") == "Hi."
+    assert strip_echoes(f"Hi.\n{text}") == "Hi."
     assert time.process_time() - began < 1
 
 
@@ -54,7 +55,7 @@ def test_of_a_block_that_was_cut_off_nothing_is_left_and_it_takes_no_time() -> N
 def test_whatever_looks_like_a_tag_of_ours_is_escaped(tag: str, form: str) -> None:
     for name in (tag, tag.upper(), tag.title()):
         text = f"a {form.format(name)} b"
-        assert escaped(text) == text.replace("<", "(")
+        assert escape_tags(text) == text.replace("<", "(")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_whatever_looks_like_a_tag_of_ours_is_escaped(tag: str, form: str) -> No
     ["a < b", "<b>bold</b>", "<memory-card>", "<values>", "<div class='plan'>", "x<y>z", "List<String>", "<plans>"],
 )
 def test_text_that_is_no_tag_of_ours_stays_as_it_is(text: str) -> None:
-    assert escaped(text) == text
+    assert escape_tags(text) == text
 
 
 @pytest.mark.parametrize(
@@ -77,28 +78,28 @@ def test_text_that_is_no_tag_of_ours_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_a_tag_with_characters_in_it_that_nobody_sees_is_escaped(text: str) -> None:
-    assert escaped(text) == "(" + visible(text)[1:]
+    assert escape_tags(text) == "(" + make_visible(text)[1:]
 
 
 def test_a_long_run_of_spaces_after_the_sign_that_opens_a_tag_takes_no_time() -> None:
     text = "<" + " \n\u200b" * 20_000 + "/" + " " * 60_000
     began = time.process_time()
-    assert escaped(text) == visible(text)
-    assert escaped(text + "plan>") == "(" + visible(text)[1:] + "plan>"
+    assert escape_tags(text) == make_visible(text)
+    assert escape_tags(text + "plan>") == "(" + make_visible(text)[1:] + "plan>"
     assert time.process_time() - began < 1  # with a square of it, an hour
 
 
 @given(PIECES)
 def test_no_text_closes_its_block_or_opens_another(pieces: list[str]) -> None:
-    inside = escaped("".join(pieces))
+    inside = escape_tags("".join(pieces))
     assert not re.search(rf"<\s*/?\s*({'|'.join(TAGS)})(?![\w-])", inside, re.IGNORECASE)
-    assert escaped(inside) == inside
-    whole = block("session-memory", "".join(pieces), "Ours.")
+    assert escape_tags(inside) == inside
+    whole = wrap_block("session-memory", "".join(pieces), "Ours.")
     assert whole.count("</session-memory>") == whole.count("<value>") == 1
 
 
 @given(PIECES)
 def test_only_the_signs_that_open_a_tag_change(pieces: list[str]) -> None:
     text = "".join(pieces)
-    changed = escaped(text).replace("(", "<").replace("[", "<").replace("&lt;", "<")
-    assert changed == visible(text).replace("(", "<").replace("[", "<").replace("&lt;", "<")
+    changed = escape_tags(text).replace("(", "<").replace("[", "<").replace("&lt;", "<")
+    assert changed == make_visible(text).replace("(", "<").replace("[", "<").replace("&lt;", "<")

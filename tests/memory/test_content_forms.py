@@ -9,11 +9,11 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.content_forms import StoredContent
-from layerlore.memory.engine import Engine
-from layerlore.memory.redaction import Redactor
-from layerlore.storage.content_columns import Form
-from layerlore.storage.transaction import Database
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.removal.content_forms import StoredContent
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.storage.core.content_columns import Form
+from layerlore.storage.core.transaction import Database
 
 from .entry_memory import COUNTER, NOW
 
@@ -69,9 +69,9 @@ def test_masking_json_twice_is_masking_it_once_and_what_has_no_secret_is_the_sam
     def holds(stored: tuple[Form, Any]) -> None:
         form, value = stored
         written = COMPACT(value)
-        clean, count = content.masked(form, written)
+        clean, count = content.mask(form, written)
         assert (clean == written) == (count == 0)
-        assert content.masked(form, clean) == (clean, 0)
+        assert content.mask(form, clean) == (clean, 0)
         assert type(json.loads(clean)) is type(value)
         assert not re.search(r"gh[p]_\w{36}", without_media(clean))
 
@@ -99,11 +99,11 @@ def engine_without_database() -> Engine:
 def test_media_and_documents_that_only_look_like_json_stay_as_they_are() -> None:
     content = StoredContent(engine_without_database())
     image = COMPACT([{"type": "image", "data": ONE, "mime_type": "image/png"}])
-    assert content.masked("parts", image) == (image, 0)
+    assert content.mask("parts", image) == (image, 0)
     loose = f'{{ "a": "{ONE}" }}'
-    assert MARK.sub("*", content.masked("document", loose)[0]) == '{ "a": "*" }'
-    assert content.masked("document", "{ {{ template }}") == ("{ {{ template }}", 0)
-    assert content.masked("window", '"quick"') == ('"quick"', 0)
+    assert MARK.sub("*", content.mask("document", loose)[0]) == '{ "a": "*" }'
+    assert content.mask("document", "{ {{ template }}") == ("{ {{ template }}", 0)
+    assert content.mask("window", '"quick"') == ('"quick"', 0)
 
 
 def test_json_that_lies_deeper_than_what_may_be_sent_is_masked_too() -> None:
@@ -111,7 +111,7 @@ def test_json_that_lies_deeper_than_what_may_be_sent_is_masked_too() -> None:
     value: Any = {"token": ONE}
     for _ in range(50):
         value = {"a": [value, "plain"]}
-    clean, count = content.masked("json", COMPACT(value))
+    clean, count = content.mask("json", COMPACT(value))
     assert count == 1
     assert ONE not in clean
-    assert content.masked("json", clean) == (clean, 0)
+    assert content.mask("json", clean) == (clean, 0)

@@ -1,10 +1,11 @@
 """A context as Anthropic's API takes it: checked against the anthropic package's types, and what they do not say."""
 
+import importlib
 import itertools
 import re
+from collections.abc import Callable
 
 import pytest
-from anthropic.types import ContentBlockParam, MessageParam, TextBlockParam
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -21,20 +22,31 @@ from told_threads import (
     whole_threads,
 )
 
-from layerlore.memory.context.anthropic_messages import BEGAN_EARLIER, as_anthropic
-from layerlore.memory.context.layout import Laid
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import parse_messages
-from layerlore.memory.parts import reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.storage.records import Json, Message
+from layerlore.memory.context.anthropic_messages import BEGAN_EARLIER, render_anthropic
+from layerlore.memory.context.layout import ContextLayout
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.parts.parts import reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.records import Json, Message
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
 THINKING = ("thinking", "redacted_thinking")
 MARK = {"type": "ephemeral"}
-check_messages = checked_against(list[MessageParam])
+
+
+def list_of(name: str) -> Callable[[], object]:
+    """A list of a type of the package, which is imported when the list is asked for."""
+
+    def load() -> object:
+        return list[getattr(importlib.import_module("anthropic.types"), name)]
+
+    return load
+
+
+check_messages = checked_against(list_of("MessageParam"))
 # What a message may hold may also be the package's own answers, which take any key: the blocks are checked again.
-check_blocks = checked_against(list[ContentBlockParam])
-check_system = checked_against(list[TextBlockParam])
+check_blocks = checked_against(list_of("ContentBlockParam"))
+check_system = checked_against(list_of("TextBlockParam"))
 
 
 def check(shape: Json) -> None:
@@ -89,7 +101,7 @@ def check_block(block: Json, role: str) -> None:
 @given(ANY_THREAD, BLOCKS, ANY_THREAD, BLOCKS, st.none() | USER_MESSAGE, ANY_THREAD)
 def test_the_api_takes_whatever_is_stored(predefined, stable, before, volatile, question, after):
     turn = (question, *after) if question else ()
-    check(as_anthropic(Laid(tuple(predefined), stable, tuple(before), volatile, turn)))
+    check(render_anthropic(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn)))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +128,9 @@ def unmarked(messages: list[Json]) -> list[Json]:
 @settings(deadline=None)
 @given(ANY_THREAD)
 def test_messages_stay_as_they_are_whatever_comes_after_them(messages):
-    whole = unmarked(as_anthropic(Laid(before=tuple(messages)))["messages"])
+    whole = unmarked(render_anthropic(ContextLayout(before=tuple(messages)))["messages"])
     for length in complete_until(messages):
-        beginning = unmarked(as_anthropic(Laid(before=tuple(messages[:length])))["messages"])
+        beginning = unmarked(render_anthropic(ContextLayout(before=tuple(messages[:length])))["messages"])
         if beginning:
             *closed, last = beginning
             assert whole[: len(closed)] == closed
@@ -130,7 +142,9 @@ def test_messages_stay_as_they_are_whatever_comes_after_them(messages):
 @given(whole_threads())
 def test_what_is_given_can_be_stored_again_and_says_the_same(messages):
     messages = [one for one in messages if one.role != "system"]
-    given_back = parse_messages(as_anthropic(Laid(before=(message("user", "Hi"), *messages)))["messages"], Limits())
+    given_back = parse_messages(
+        render_anthropic(ContextLayout(before=(message("user", "Hi"), *messages)))["messages"], Limits()
+    )
     texts, calls, results = what_is_said(messages)
     trimmed = [(role, text.rstrip() if role == "assistant" else text) for role, text in texts]
     assert what_is_said(given_back) == ([("user", "Hi"), *trimmed], calls, results)
@@ -138,18 +152,18 @@ def test_what_is_given_can_be_stored_again_and_says_the_same(messages):
 
 def told(*thread: Message) -> list[Json]:
     """The messages of a thread, without the breakpoints for a cache."""
-    return unmarked(as_anthropic(Laid(before=thread))["messages"])
+    return unmarked(render_anthropic(ContextLayout(before=thread))["messages"])
 
 
 def test_what_changes_often_stands_in_front_of_the_last_question_and_breakpoints_before_it():
-    laid = Laid(
+    laid = ContextLayout(
         predefined=(message("system", "Be kind."), message("user", "Hi"), message("assistant", "Hello")),
         stable=("<user-profile>", "<observations>"),
         before=(message("user", "One?"), message("assistant", "1")),
         volatile=("<plan>", "<memory>"),
         turn=(message("user", "Two?"),),
     )
-    assert as_anthropic(laid) == {
+    assert render_anthropic(laid) == {
         "system": [
             text_part("Be kind."),
             text_part("<user-profile>"),
@@ -170,8 +184,8 @@ CALL = tool_call_part("c1", "look", {"q": "ä"})
 
 def test_in_the_middle_of_a_turn_what_changes_often_comes_last_and_a_breakpoint_before_it():
     turn = (message("user", "Go"), message("assistant", CALL), message("tool", tool_result_part("c1", None, "found")))
-    laid = Laid(before=(message("user", "Hi"),), volatile=("<plan>",), turn=turn)
-    assert as_anthropic(laid)["messages"] == [
+    laid = ContextLayout(before=(message("user", "Hi"),), volatile=("<plan>",), turn=turn)
+    assert render_anthropic(laid)["messages"] == [
         {"role": "user", "content": [{**text_part("Hi"), "cache_control": MARK}, text_part("Go")]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {"q": "ä"}}]},
         {
@@ -186,22 +200,26 @@ def test_in_the_middle_of_a_turn_what_changes_often_comes_last_and_a_breakpoint_
 
 @pytest.mark.parametrize("turn", [(), (message("user", "Go"), message("assistant", "Going"))])
 def test_after_an_answer_and_without_a_turn_what_changes_often_is_a_message_of_its_own(turn):
-    laid = Laid(before=(message("user", "Hi"), message("assistant", "Hello")), volatile=("<plan>",), turn=turn)
-    assert unmarked(as_anthropic(laid)["messages"])[-1] == {"role": "user", "content": [text_part("<plan>")]}
+    laid = ContextLayout(before=(message("user", "Hi"), message("assistant", "Hello")), volatile=("<plan>",), turn=turn)
+    assert unmarked(render_anthropic(laid)["messages"])[-1] == {"role": "user", "content": [text_part("<plan>")]}
 
 
 def test_no_breakpoint_stands_on_a_thought():
     thoughts = message("assistant", "So.", reasoning_part("hm", "c2ln"))
-    laid = Laid(before=(message("user", "Hi"), thoughts, message("assistant", CALL)), turn=(message("user", "Go"),))
-    [_, answer, _] = as_anthropic(laid)["messages"]
+    laid = ContextLayout(
+        before=(message("user", "Hi"), thoughts, message("assistant", CALL)), turn=(message("user", "Go"),)
+    )
+    [_, answer, _] = render_anthropic(laid)["messages"]
     assert [("cache_control" in block) for block in answer["content"]] == [False, False, True]
-    laid = Laid(before=(message("user", "Hi"), thoughts), turn=(message("user", "Go"), message("assistant", "On it")))
-    [_, answer, _, _] = as_anthropic(laid)["messages"]
+    laid = ContextLayout(
+        before=(message("user", "Hi"), thoughts), turn=(message("user", "Go"), message("assistant", "On it"))
+    )
+    [_, answer, _, _] = render_anthropic(laid)["messages"]
     assert answer["content"] == [{**text_part("So."), "cache_control": MARK}]
 
 
 def test_nothing_to_say_has_no_system():
-    assert as_anthropic(Laid()) == {"messages": []}
+    assert render_anthropic(ContextLayout()) == {"messages": []}
 
 
 def test_a_thread_that_begins_with_an_answer_is_said_to_have_begun_earlier():

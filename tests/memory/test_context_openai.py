@@ -5,7 +5,6 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionMessageParam
 from pydantic import ValidationError
 from told_threads import (
     ANY_THREAD,
@@ -20,16 +19,24 @@ from told_threads import (
     whole_threads,
 )
 
-from layerlore.memory.context.layout import Laid
-from layerlore.memory.context.openai_messages import as_openai
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import parse_messages
-from layerlore.memory.part_fields import Source
-from layerlore.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.storage.records import Json
+from layerlore.memory.context.layout import ContextLayout
+from layerlore.memory.context.openai_messages import render_openai
+from layerlore.memory.parts.fields import MediaSource
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.parts.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.records import Json
 
 BLOCKS = st.lists(st.sampled_from(["<memory>\nx\n</memory>", "<plan>\ny\n</plan>"]), max_size=2).map(tuple)
-check_types = checked_against(list[ChatCompletionMessageParam])
+
+
+def message_list() -> object:
+    from openai.types.chat import ChatCompletionMessageParam
+
+    return list[ChatCompletionMessageParam]
+
+
+check_types = checked_against(message_list)
 
 
 def check(messages: list[Json]) -> None:
@@ -63,7 +70,7 @@ def check(messages: list[Json]) -> None:
 @given(ANY_THREAD, BLOCKS, ANY_THREAD, BLOCKS, st.none() | USER_MESSAGE, ANY_THREAD)
 def test_the_api_takes_whatever_is_stored(predefined, stable, before, volatile, question, after):
     turn = (question, *after) if question else ()
-    check(as_openai(Laid(tuple(predefined), stable, tuple(before), volatile, turn)))
+    check(render_openai(ContextLayout(tuple(predefined), stable, tuple(before), volatile, turn)))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +89,9 @@ def test_the_types_are_checked_to_the_innermost_block(wrong):
 @settings(deadline=None)
 @given(ANY_THREAD)
 def test_messages_stay_as_they_are_whatever_comes_after_them(messages):
-    whole = as_openai(Laid(before=tuple(messages)))
+    whole = render_openai(ContextLayout(before=tuple(messages)))
     for length in complete_until(messages):
-        beginning = as_openai(Laid(before=tuple(messages[:length])))
+        beginning = render_openai(ContextLayout(before=tuple(messages[:length])))
         assert whole[: len(beginning)] == beginning
 
 
@@ -92,19 +99,19 @@ def test_messages_stay_as_they_are_whatever_comes_after_them(messages):
 @given(whole_threads())
 def test_what_is_given_can_be_stored_again_and_says_the_same(messages):
     messages = [message("user", "Hi"), *messages]
-    given_back = parse_messages(as_openai(Laid(before=tuple(messages))), Limits())
+    given_back = parse_messages(render_openai(ContextLayout(before=tuple(messages))), Limits())
     assert what_is_said(given_back) == what_is_said(messages)
 
 
 def test_what_changes_often_stands_in_front_of_the_last_question():
-    laid = Laid(
+    laid = ContextLayout(
         predefined=(message("system", "Be kind."), message("user", "Hi"), message("assistant", "Hello")),
         stable=("<user-profile>", "<observations>"),
         before=(message("user", "One?"), message("assistant", "1")),
         volatile=("<plan>", "<memory>"),
         turn=(message("user", "Two?"),),
     )
-    assert as_openai(laid) == [
+    assert render_openai(laid) == [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Hello"},
@@ -116,8 +123,8 @@ def test_what_changes_often_stands_in_front_of_the_last_question():
 
 
 def test_in_front_of_a_question_with_an_image_it_is_a_block_of_its_own():
-    image = image_part(Source(encoded=PNG), "image")
-    [asked] = as_openai(Laid(volatile=("<plan>",), turn=(message("user", image, "What is it?"),)))
+    image = image_part(MediaSource(encoded=PNG), "image")
+    [asked] = render_openai(ContextLayout(volatile=("<plan>",), turn=(message("user", image, "What is it?"),)))
     assert asked["content"] == [
         text_part("<plan>"),
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
@@ -127,21 +134,23 @@ def test_in_front_of_a_question_with_an_image_it_is_a_block_of_its_own():
 
 @pytest.mark.parametrize("turn", [(), (message("user", "Go"), message("assistant", "Going"))])
 def test_in_the_middle_of_a_turn_and_without_one_what_changes_often_comes_last(turn):
-    messages = as_openai(Laid(before=(message("user", "Hi"),), volatile=("<plan>",), turn=turn))
+    messages = render_openai(ContextLayout(before=(message("user", "Hi"),), volatile=("<plan>",), turn=turn))
     assert len(messages) == len(turn) + 2
     assert messages[-1] == {"role": "user", "content": "<plan>"}
 
 
 def test_a_user_message_without_anything_to_say_is_no_question():
-    laid = Laid(before=(message("user", "Hi"),), volatile=("<plan>",), turn=(message("user", reasoning_part("hm")),))
-    assert [one["content"] for one in as_openai(laid)] == ["Hi", "<plan>"]
+    laid = ContextLayout(
+        before=(message("user", "Hi"),), volatile=("<plan>",), turn=(message("user", reasoning_part("hm")),)
+    )
+    assert [one["content"] for one in render_openai(laid)] == ["Hi", "<plan>"]
 
 
 CALL = tool_call_part("c1", "look", {"q": "ä"})
 
 
 def asking(*parts: Json | str, name: str | None = None) -> list[Json]:
-    return as_openai(Laid(before=(message("assistant", *parts, name=name),)))
+    return render_openai(ContextLayout(before=(message("assistant", *parts, name=name),)))
 
 
 def test_a_result_moves_up_to_its_call_and_what_stood_between_comes_after():
@@ -151,7 +160,7 @@ def test_a_result_moves_up_to_its_call_and_what_stood_between_comes_after():
         message("tool", tool_result_part("c2", None, "two")),
         message("tool", tool_result_part("c1", None, {"rows": ["ä"]})),
     )
-    assert as_openai(Laid(before=thread)) == [
+    assert render_openai(ContextLayout(before=thread)) == [
         {
             "role": "assistant",
             "content": "Looking.",
@@ -168,9 +177,11 @@ def test_a_result_moves_up_to_its_call_and_what_stood_between_comes_after():
 
 def test_a_result_that_belongs_to_a_call_before_the_turn_leaves_the_question_last():
     result = message("tool", tool_result_part("c1", None, "found"))
-    laid = Laid(before=(message("assistant", CALL),), volatile=("<plan>",), turn=(message("user", "Well?"), result))
-    assert [one["role"] for one in as_openai(laid)] == ["assistant", "tool", "user"]
-    assert as_openai(laid)[-1]["content"] == "<plan>\n\nWell?"
+    laid = ContextLayout(
+        before=(message("assistant", CALL),), volatile=("<plan>",), turn=(message("user", "Well?"), result)
+    )
+    assert [one["role"] for one in render_openai(laid)] == ["assistant", "tool", "user"]
+    assert render_openai(laid)[-1]["content"] == "<plan>\n\nWell?"
 
 
 def test_one_message_with_calls_and_results_is_taken_apart():
@@ -184,7 +195,7 @@ def test_one_message_with_calls_and_results_is_taken_apart():
 
 def test_half_of_a_pair_becomes_a_text():
     assert asking(CALL) == [{"role": "assistant", "content": '[tool call look({"q":"ä"})]'}]
-    alone = as_openai(Laid(before=(message("tool", tool_result_part("c1", "look", "found")),)))
+    alone = render_openai(ContextLayout(before=(message("tool", tool_result_part("c1", "look", "found")),)))
     assert alone == [{"role": "user", "content": "[tool result look: found]"}]
 
 
@@ -271,7 +282,7 @@ def test_a_speaker_is_named_beside_the_content_or_where_the_api_refuses_the_name
 
 
 def shown(part: Json, role: str = "user") -> str | list[Json]:
-    [one] = as_openai(Laid(before=(message(role, part),)))
+    [one] = render_openai(ContextLayout(before=(message(role, part),)))
     return one["content"]
 
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory import denying
-from layerlore.memory.denials import Denial, Denials
-from layerlore.storage import journal
-from layerlore.storage.journal import Line, Wanted
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.engine import denied_calls
+from layerlore.memory.engine.denials import Denial, Denials
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import JournalFilter, JournalLine
+from layerlore.storage.core.records import Origin, Scope
 
 from .entry_memory import Memory
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 
 def denial(
@@ -69,14 +69,15 @@ def test_tools_and_resources_are_one_kind_and_errors_and_principals_are_not() ->
     assert told == [True, False, False, True, True]
 
 
-Lines = Callable[[], Awaitable[list[Line]]]
+Lines = Callable[[], Awaitable[list[JournalLine]]]
 
 
 @pytest.fixture
 def lines(memory: Memory) -> Lines:
-    async def read() -> list[Line]:
+    async def read() -> list[JournalLine]:
         return [
-            row.line for row in await memory.engine.database.read_installation(journal.listed, Wanted(), limit=1000)
+            row.line
+            for row in await memory.engine.database.read_installation(journal.read_lines, JournalFilter(), limit=1000)
         ]
 
     return read
@@ -84,8 +85,8 @@ def lines(memory: Memory) -> Lines:
 
 async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lines: Lines) -> None:
     for n in range(500):
-        await denying.denied(memory.engine, denial(("key:a", "key:b")[n % 2], resource=f"r{n}"))
-    await denying.tell_rest(memory.engine)
+        await denied_calls.report_denial(memory.engine, denial(("key:a", "key:b")[n % 2], resource=f"r{n}"))
+    await denied_calls.report_rest(memory.engine)
     found = await lines()
     assert [(line.principal, dict(line.counts), line.outcome, line.reason) for line in found] == [
         ("key:a", {"calls": 1}, "denied", "NotFound"),
@@ -93,18 +94,18 @@ async def test_a_flood_is_a_line_at_once_and_one_of_the_rest(memory: Memory, lin
         ("key:a", {"calls": 249}, "denied", "NotFound"),
         ("key:b", {"calls": 249}, "denied", "NotFound"),
     ]
-    await denying.tell_rest(memory.engine)
+    await denied_calls.report_rest(memory.engine)
     assert await lines() == found
 
 
 async def test_what_was_counted_is_told_without_another_call(
     memory: Memory, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(denying, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(denied_calls, "PAUSE_SECONDS", 0.01)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(denying.keep_telling, memory.engine)
+        tasks.start_soon(denied_calls.keep_reporting, memory.engine)
         for _ in range(10):
-            await denying.denied(memory.engine, denial())
+            await denied_calls.report_denial(memory.engine, denial())
         with anyio.fail_after(PATIENCE):
             while sum(line.counts["calls"] for line in await lines()) < 10:
                 await anyio.sleep(0.01)
@@ -113,4 +114,4 @@ async def test_what_was_counted_is_told_without_another_call(
 
 async def test_a_database_that_cannot_serve_does_not_change_the_answer(memory: Memory) -> None:
     await memory.engine.database.close()
-    await denying.denied(memory.engine, denial())
+    await denied_calls.report_denial(memory.engine, denial())

@@ -7,14 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.blocks import block
-from layerlore.memory.digest import MOST_A_MESSAGE, MOST_OF_A_PERSON, Note, as_lines, digest, notes_of
-from layerlore.memory.digest_sentences import LONGEST, sentences_of, shortened
-from layerlore.memory.digest_words import ASK, DECISION, DONE, ERROR, RULE
-from layerlore.memory.parts import text_part, tool_call_part, tool_result_part
-from layerlore.memory.stop_words import FUNCTION_WORDS
-from layerlore.memory.tokens import TokenCounter
-from layerlore.storage.records import ROLES, Json, Message, Role
+from layerlore.memory.digest.digest import (
+    MOST_A_MESSAGE,
+    MOST_OF_A_PERSON,
+    DigestNote,
+    digest,
+    rank_notes,
+    render_notes,
+    take_notes,
+)
+from layerlore.memory.digest.sentences import LONGEST, shorten, split_sentences
+from layerlore.memory.digest.words import ASK, DECISION, DONE, ERROR, RULE
+from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.stop_words import FUNCTION_WORDS
+from layerlore.storage.core.records import ROLES, Json, Message, Role
 
 COUNTER = TokenCounter(None)
 
@@ -24,16 +32,16 @@ def message(seq: int, role: Role, *parts: str | Json) -> Message:
     return Message("t", seq, f"m{seq}", role, None, read, {}, 10, "", 0, seq * 1000, 1)
 
 
-def said(*texts: str, role: Role = "user") -> list[Note]:
-    return notes_of([message(seq, role, text) for seq, text in enumerate(texts, 1)])
+def said(*texts: str, role: Role = "user") -> list[DigestNote]:
+    return take_notes([message(seq, role, text) for seq, text in enumerate(texts, 1)])
 
 
-def called(tool: str, result: Any, *, is_error: bool = False, **arguments: Any) -> list[Note]:
+def called(tool: str, result: Any, *, is_error: bool = False, **arguments: Any) -> list[DigestNote]:
     call, answer = tool_call_part("c1", tool, arguments), tool_result_part("c1", None, result, is_error=is_error)
-    return notes_of([message(1, "assistant", call), message(2, "tool", answer)])
+    return take_notes([message(1, "assistant", call), message(2, "tool", answer)])
 
 
-def marked(notes: list[Note]) -> list[tuple[str, str]]:
+def marked(notes: list[DigestNote]) -> list[tuple[str, str]]:
     return [(note.marker, note.text) for note in notes]
 
 
@@ -113,7 +121,7 @@ def test_what_a_person_tells_of_himself_is_noted_and_outweighs_what_others_are_l
     mine, theirs = said(
         "I live in a small village near Bergen.", "The village near Bergen seemed small, wooden, empty."
     )
-    assert mine.marker == theirs.marker == "info"
+    assert (mine.marker, theirs.marker) == ("important", "info")
     assert mine.weight > theirs.weight
 
 
@@ -142,7 +150,7 @@ def test_only_the_telling_sentence_of_a_message_is_noted() -> None:
 
 
 def test_of_a_message_the_weightiest_sentences_are_noted_in_their_order() -> None:
-    rules = [f"Never touch server number {n}." for n in range(7)]
+    rules = [f"Never touch server number {n}." for n in range(MOST_OF_A_PERSON + 2)]
     text = " ".join(["The weather in Oslo was fine.", *rules])
     assert [note.text for note in said(text)] == rules[:MOST_OF_A_PERSON]
     decisions = " ".join(f"We decided to use server number {n}." for n in range(7))
@@ -151,12 +159,12 @@ def test_of_a_message_the_weightiest_sentences_are_noted_in_their_order() -> Non
 
 def test_people_who_talk_to_each_other_are_noted_as_briefly_as_an_agent() -> None:
     text = " ".join(f"I moved to house number {n} in Oslo." for n in range(7))
-    notes = notes_of([replace(message(seq, "user", text), name=name) for seq, name in enumerate(("Ann", "Bo"), 1)])
+    notes = take_notes([replace(message(seq, "user", text), name=name) for seq, name in enumerate(("Ann", "Bo"), 1)])
     assert [note.seq for note in notes] == [1] * MOST_A_MESSAGE + [2] * MOST_A_MESSAGE
 
 
 def test_the_first_request_outweighs_what_is_asked_besides() -> None:
-    first, second = notes_of(
+    first, second = take_notes(
         [
             message(1, "user", "Can you rename the report? Can you delete the folder?"),
             message(2, "assistant", "Which one?"),
@@ -168,8 +176,8 @@ def test_the_first_request_outweighs_what_is_asked_besides() -> None:
 @pytest.mark.parametrize("text", ["Which painting did Ingrid finish?", "Never give up on painting, Ingrid!"])
 def test_what_people_ask_and_tell_each_other_weighs_less_than_what_they_say_to_an_agent(text: str) -> None:
     between = [replace(message(seq, "user", text), name=name) for seq, name in enumerate(("Ann", "Bo"), 1)]
-    among_people = notes_of(between)[0]
-    to_an_agent = notes_of([*between, message(3, "assistant", "ok")])[0]
+    among_people = take_notes(between)[0]
+    to_an_agent = take_notes([*between, message(3, "assistant", "ok")])[0]
     assert among_people.weight < to_an_agent.weight
     assert among_people.marker != "critical"
 
@@ -185,17 +193,17 @@ def test_notes_carry_seq_role_and_time_of_their_message() -> None:
 
 
 def test_blocks_that_we_put_in_are_not_noted() -> None:
-    injected = block("memory", "Never push to the main branch.")
+    injected = wrap_block("memory", "Never push to the main branch.")
     assert [note.text for note in said(f"{injected}\nPlease book flight LH 454.")] == ["Please book flight LH 454."]
 
 
 def test_a_files_name_is_noted() -> None:
-    notes = notes_of([message(1, "user", {"type": "file", "file_name": "report 2024.pdf"})])
+    notes = take_notes([message(1, "user", {"type": "file", "file_name": "report 2024.pdf"})])
     assert marked(notes) == [("info", "file: report 2024.pdf")]
 
 
 def test_reasoning_is_not_noted() -> None:
-    assert notes_of([message(1, "assistant", {"type": "reasoning", "text": "Never push to main 2."})]) == []
+    assert take_notes([message(1, "assistant", {"type": "reasoning", "text": "Never push to main 2."})]) == []
 
 
 # Tool calls
@@ -288,18 +296,18 @@ def test_a_failure_that_the_same_tool_made_good_is_no_longer_critical() -> None:
         ]
 
     failed = attempt(1, "a", "run", "401", True)
-    assert [note.marker for note in notes_of([*failed, *attempt(3, "b", "look", "fine", False)])] == [
+    assert [note.marker for note in take_notes([*failed, *attempt(3, "b", "look", "fine", False)])] == [
         "critical",
         "info",
     ]
-    assert [note.marker for note in notes_of([*failed, *attempt(3, "b", "run", "fine", False)])] == [
+    assert [note.marker for note in take_notes([*failed, *attempt(3, "b", "run", "fine", False)])] == [
         "important",
         "completion",
     ]
 
 
 def test_results_belong_to_the_latest_call_of_their_id() -> None:
-    notes = notes_of(
+    notes = take_notes(
         [
             message(1, "assistant", tool_call_part("1", "first", {})),
             message(2, "tool", tool_result_part("1", None, "one")),
@@ -313,7 +321,7 @@ def test_results_belong_to_the_latest_call_of_their_id() -> None:
 def test_a_half_of_a_call_is_noted_as_what_it_is() -> None:
     open_call = message(5, "assistant", tool_call_part("1", "search", {"query": "tea"}))
     late_result = message(4, "tool", tool_result_part("0", "search", "3 pages"))
-    assert [note.text for note in notes_of([late_result, open_call])] == [
+    assert [note.text for note in take_notes([late_result, open_call])] == [
         "search(…) -> ok: 3 pages",
         "search(query=tea) -> no result",
     ]
@@ -333,7 +341,7 @@ def test_an_agents_word_that_it_is_done_counts_only_with_a_result_to_show() -> N
     call = message(2, "assistant", tool_call_part("1", "fix_workflow", {"id": "wf-123"}))
 
     def marker_of_claim(*between: Message) -> str:
-        return notes_of([ask, *between, message(9, "assistant", claim)])[-1].marker
+        return take_notes([ask, *between, message(9, "assistant", claim)])[-1].marker
 
     fine = message(3, "tool", tool_result_part("1", None, "ok"))
     broken = message(3, "tool", tool_result_part("1", None, "401", is_error=True))
@@ -344,7 +352,7 @@ def test_an_agents_word_that_it_is_done_counts_only_with_a_result_to_show() -> N
 
 def test_what_an_agent_says_before_it_calls_a_tool_is_not_noted() -> None:
     call = tool_call_part("1", "search", {"query": "tea"})
-    notes = notes_of([message(1, "assistant", "Let me search for green tea in shop 12.", call)])
+    notes = take_notes([message(1, "assistant", "Let me search for green tea in shop 12.", call)])
     assert [note.text for note in notes] == ["search(query=tea) -> no result"]
 
 
@@ -352,7 +360,7 @@ def test_what_an_agent_says_before_it_calls_a_tool_is_not_noted() -> None:
 
 
 def test_sentences_end_where_they_end() -> None:
-    assert sentences_of("It costs 3.50 e.g. here. Dr. Ruiz pays on the 3. May. Fine? 好。是的！ Yes") == [
+    assert split_sentences("It costs 3.50 e.g. here. Dr. Ruiz pays on the 3. May. Fine? 好。是的！ Yes") == [
         "It costs 3.50 e.g. here.",
         "Dr. Ruiz pays on the 3. May.",
         "Fine?",
@@ -364,13 +372,13 @@ def test_sentences_end_where_they_end() -> None:
 
 def test_signs_of_lists_headings_and_bold_type_are_left_out_and_code_but_for_its_errors() -> None:
     text = "## Plan\n- **First**: use `*.py`\n2. next\n```\nimport x\nValueError: no x\n```\n> quoted"
-    assert sentences_of(text) == ["Plan", "First: use `*.py`", "next", "ValueError: no x", "quoted"]
+    assert split_sentences(text) == ["Plan", "First: use `*.py`", "next", "ValueError: no x", "quoted"]
 
 
 def test_a_long_sentence_is_cut_to_where_its_values_are_and_says_so() -> None:
     filler = "and so the story went on and on without anything in it " * 8
     text = f"{filler}until order A-2291 at https://example.com/x?y=1 cost $300 on 2024-03-15 {filler}"
-    cut = shortened(text)
+    cut = shorten(text)
     assert all(value in cut for value in ("A-2291", "https://example.com/x?y=1", "$300", "2024-03-15"))
     assert cut.startswith("… ")
     assert cut.endswith(" …")
@@ -378,20 +386,20 @@ def test_a_long_sentence_is_cut_to_where_its_values_are_and_says_so() -> None:
 
 
 def test_a_long_sentence_without_values_keeps_its_beginning() -> None:
-    assert shortened("It began " + "and went on " * 40).startswith("It began and went on")
+    assert shorten("It began " + "and went on " * 40).startswith("It began and went on")
 
 
 @given(st.text(max_size=600), st.integers(40, LONGEST))
 def test_shortened_text_fits_and_its_words_are_whole_unless_they_are_too_long(text: str, most: int) -> None:
     line = " ".join(text.split())
-    cut = shortened(line, most)
+    cut = shorten(line, most)
     assert len(cut) <= most
     if all(len(word) < most // 4 for word in line.split()) and not any(ord(letter) > 0xDFF for letter in line):
         assert set(cut.split()) - {"…"} <= set(line.split())
 
 
 def test_text_without_spaces_is_cut_within_no_character() -> None:
-    cut = shortened("กำ" * 300)
+    cut = shorten("กำ" * 300)
     assert 200 < len(cut) <= LONGEST
     assert cut.removesuffix(" …").endswith("กำ")
 
@@ -418,7 +426,7 @@ def test_the_weightiest_notes_that_fit_are_kept_in_their_order() -> None:
     )
     kept = digest(notes, COUNTER, 24)
     assert [note.seq for note in kept] == [2, 4]
-    assert as_lines(kept) == "- #2 user: Never push to main 1.\n- #4 user: We decided to use Postgres."
+    assert render_notes(kept) == "- #2 user: Never push to main 1.\n- #4 user: We decided to use Postgres."
 
 
 def test_what_was_said_again_is_kept_once_as_it_was_said_last() -> None:
@@ -435,7 +443,7 @@ def test_notes_of_one_message_keep_their_order() -> None:
 def test_with_room_for_nothing_nothing_is_kept() -> None:
     assert digest(said("Never push to main."), COUNTER, 3) == []
     assert digest([], COUNTER, 100) == []
-    assert as_lines([]) == ""
+    assert render_notes([]) == ""
 
 
 WORDS = st.sampled_from(
@@ -502,7 +510,7 @@ THREADS = st.lists(st.tuples(st.sampled_from(ROLES), st.lists(PARTS, max_size=4)
 @settings(max_examples=60)
 @given(THREADS)
 def test_notes_are_in_order_few_short_and_on_one_line_whatever_was_said(thread: list[Message]) -> None:
-    notes = notes_of(thread)
+    notes = take_notes(thread)
     seqs = [note.seq for note in notes]
     assert seqs == sorted(seqs)
     assert all(seqs.count(seq) <= MOST_OF_A_PERSON for seq in seqs)
@@ -510,14 +518,23 @@ def test_notes_are_in_order_few_short_and_on_one_line_whatever_was_said(thread: 
         assert 0 < len(note.text) <= LONGEST
         assert note.text.splitlines() == [note.text.strip()]
         assert note.weight > 0
-    assert notes == notes_of(thread)
+    assert notes == take_notes(thread)
 
 
 @settings(max_examples=60)
 @given(THREADS, st.integers(0, 200))
 def test_a_digest_fits_and_is_made_of_notes(thread: list[Message], most: int) -> None:
-    notes = notes_of(thread)
+    notes = take_notes(thread)
     kept = digest(notes, COUNTER, most)
-    assert COUNTER.text(as_lines(kept)) <= most
+    assert COUNTER.text(render_notes(kept)) <= most
     left = iter(notes)
     assert all(note in left for note in kept)
+
+
+@settings(max_examples=60)
+@given(THREADS, st.integers(0, 200), st.integers(0, 60))
+def test_with_more_room_every_note_that_was_chosen_is_still_chosen(thread: list[Message], most: int, more: int) -> None:
+    notes = take_notes(thread)
+    kept = digest(notes, COUNTER, most + more)
+    assert all(note in kept for note in digest(notes, COUNTER, most))
+    assert rank_notes(notes)[: len(kept)] == sorted(kept, key=rank_notes(notes).index)

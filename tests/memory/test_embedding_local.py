@@ -12,13 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.embedding.choosing import embedder as chosen
-from layerlore.memory.embedding.fitting import fit, unit_rows
+from layerlore.memory.embedding.choice import make_embedder as chosen
 from layerlore.memory.embedding.minilm import VOCABULARY, VOCABULARY_SHA256, MiniLmEmbedder
-from layerlore.memory.embedding.port import Embedder, EmbeddingFailed
+from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, clip_text, normalize_rows
 from layerlore.memory.embedding.remote import RemoteEmbedder
-from layerlore.memory.embedding.use import UseEmbedder
-from layerlore.server.settings import EmbeddingSettings
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.memory.settings.embedding import EmbeddingSettings
 
 NAMES = ("use", "english")
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -99,7 +98,7 @@ def test_the_built_in_embedder_brings_languages_together(use: UseEmbedder) -> No
 
 @given(ANY_TEXT, st.integers(0, 80))
 def test_a_fitted_text_can_be_encoded_and_keeps_what_is_whole(text: str, most: int) -> None:
-    fitted = fit(text, most)
+    fitted = clip_text(text, most)
     fitted.encode()
     assert len(fitted) <= most
     if not any("\ud800" <= character <= "\udfff" for character in text):
@@ -120,7 +119,7 @@ def test_a_fitted_text_can_be_encoded_and_keeps_what_is_whole(text: str, most: i
 )
 def test_what_is_no_vector_is_refused(values: Any, told: str) -> None:
     with pytest.raises(EmbeddingFailed, match=told):
-        unit_rows(values, 2, 2)
+        normalize_rows(values, 2, 2)
 
 
 def test_the_vocabulary_is_berts() -> None:

@@ -5,18 +5,22 @@ from dataclasses import replace
 
 import pytest
 import sqlalchemy
+from told_embedder import ToldEmbedder
 
-from layerlore.memory import adding, deleting
-from layerlore.memory import memory_block as injected
-from layerlore.memory.embedding.service import Embedding
-from layerlore.memory.entries import tells_apart
-from layerlore.memory.entry_rules import EntryRules
-from layerlore.memory.reindexing import rebuild_all, rebuild_old
-from layerlore.memory.vector_writing import VectorWriter
-from layerlore.storage import entries
-from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.transaction import Tx
+from layerlore.memory.embedding.relevance import Calibration, LogisticTerm
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.entries.entries import differs_in_detail
+from layerlore.memory.messages import addition
+from layerlore.memory.recall import memory_block as injected
+from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
+from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.removal import deletion
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.index import vectors
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
 
@@ -51,7 +55,7 @@ async def test_evidence_is_kept_as_a_place_and_trusted_as_whose_word_it_is(memor
         "kind": "fact",
         "origin": "remembered",
         "trust": "user",
-        "sources": [{"thread_id": "main", "seq": 1, "label": "user_assertion"}],
+        "sources": [{"thread_id": "main", "seq": 1, "label": "user_assertion", "quote": "gate code is “4711”"}],
     }
     assert by_id[said["id"]].said_at == NOW - 5 * DAY
     assert by_id[found["id"]].metadata["trust"] == "assistant"
@@ -73,14 +77,14 @@ async def test_evidence_that_nobody_gave_is_refused_and_nothing_is_kept(
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "sunny"},
     ]
-    await adding.add_messages(memory.engine, ANA, "main", raw, replace=False, sent=memory.sent())
+    await addition.add_messages(memory.engine, ANA, "main", raw, replace=False, sent=memory.sent())
     with pytest.raises(InvalidInput, match="stands word for word in none of the"):
         await memory.remember("The gate code.", evidence=evidence, source=source)
     assert await memory.found("gate", kinds=("entry",)) == []
 
 
 async def test_what_was_injected_is_no_evidence(memory: Memory) -> None:
-    await memory.say("main", f"{injected.as_block(['- The gate code is 4711. (today)'])}\nHello!")
+    await memory.say("main", f"{injected.wrap_memory_block(['- The gate code is 4711. (today)'])}\nHello!")
     with pytest.raises(InvalidInput, match="stands word for word"):
         await memory.remember("The gate code.", evidence="The gate code is 4711.")
 
@@ -89,7 +93,7 @@ async def test_what_was_injected_is_no_evidence(memory: Memory) -> None:
     ("given", "error", "text"),
     [
         ({"content": " \n "}, InvalidInput, "content: say in 1 to 3 sentences"),
-        ({"content": "x" * 2001}, LimitExceeded, "content: 2,001 characters; 2,000 are allowed"),
+        ({"content": "x" * 2001}, LimitExceeded, "content: 2,001 characters; at most 2,000 are allowed"),
         ({"content": "x", "kind": "facts"}, InvalidInput, "did you mean 'fact'"),
         ({"content": "x", "source": "nobody", "evidence": "y"}, InvalidInput, "source: allowed: user_assertion"),
         ({"content": "x", "source": "user_assertion"}, InvalidInput, "needs evidence"),
@@ -124,7 +128,7 @@ async def test_the_same_words_are_one_entry_that_is_refreshed(memory: Memory) ->
 
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_what_says_the_same_is_not_kept_unless_a_number_or_a_no_differs(
-    memory_of: Callable[..., Memory], embedding: Embedding, embedded: bool
+    memory_of: Callable[..., Memory], embedding: EmbeddingService, embedded: bool
 ) -> None:
     memory = memory_of(embedding if embedded else None)
     first = await memory.remember("apple and pear, both of 2024")
@@ -141,15 +145,15 @@ async def test_what_says_the_same_is_not_kept_unless_a_number_or_a_no_differs(
 
 
 def test_numbers_names_with_digits_and_a_no_tell_texts_apart() -> None:
-    assert tells_apart("port 9090", "port 8080")
-    assert tells_apart("It doesn't work", "it works")
-    assert tells_apart("Es läuft nicht", "Es läuft")
-    assert not tells_apart("port 8080", "Port 8080 of node 2")
+    assert differs_in_detail("port 9090", "port 8080")
+    assert differs_in_detail("It doesn't work", "it works")
+    assert differs_in_detail("Es läuft nicht", "Es läuft")
+    assert not differs_in_detail("port 8080", "Port 8080 of node 2")
 
 
 @pytest.mark.parametrize("embedded", [True, False])
 async def test_a_correction_takes_the_place_of_what_it_corrects(
-    memory_of: Callable[..., Memory], embedding: Embedding, embedded: bool
+    memory_of: Callable[..., Memory], embedding: EmbeddingService, embedded: bool
 ) -> None:
     memory = memory_of(embedding if embedded else None)
     old = await memory.remember("Ana has a pear tree of 3 years")
@@ -159,10 +163,12 @@ async def test_a_correction_takes_the_place_of_what_it_corrects(
     assert sorted(await memory.found("Ana pear Ben fig")) == ["Ana has a pear tree of 4 years", "Ben reads about a fig"]
     unrelated = await memory.remember("A quince is no plum", kind="correction")
     assert "superseded" not in unrelated
-    assert list(await memory.engine.database.read(entries.seen, ANA, [other["id"]])) == [other["id"]]
+    assert list(await memory.engine.database.read(entries.read_seen, ANA, [other["id"]])) == [other["id"]]
 
 
-async def test_an_entry_is_found_by_its_meaning_at_once(memory_of: Callable[..., Memory], embedding: Embedding) -> None:
+async def test_an_entry_is_found_by_its_meaning_at_once(
+    memory_of: Callable[..., Memory], embedding: EmbeddingService
+) -> None:
     memory = memory_of(embedding)
     await memory.remember("quince of an old garden")
     (hit,) = (await memory.recall("a quince?", kinds=("entry",))).hits
@@ -185,12 +191,14 @@ async def test_an_old_entry_counts_less_than_a_new_one_and_never_less_than_the_f
 
 
 async def test_an_entry_that_has_no_vector_yet_gets_one_behind_it(
-    memory: Memory, memory_of: Callable[..., Memory], embedding: Embedding
+    memory: Memory, memory_of: Callable[..., Memory], embedding: EmbeddingService
 ) -> None:
     await memory.remember("quince of an old garden")
     later = memory_of(embedding)
-    assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].parts.cosine is None
+    model = embedding.embedder.name
+    assert await later.engine.database.read(vectors.progress, ANA, model) == vectors.Progress(1, 0)
     assert await VectorWriter(later.engine, embedding, "writer").scan()
+    assert await later.engine.database.read(vectors.progress, ANA, model) == vectors.Progress(1, 1)
     assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].parts.cosine is not None
 
 
@@ -218,7 +226,7 @@ async def test_another_scopes_entries_are_not_there(memory: Memory) -> None:
 
 
 async def test_the_block_has_what_fits_newest_first_with_ages(
-    memory_of: Callable[..., Memory], embedding: Embedding
+    memory_of: Callable[..., Memory], embedding: EmbeddingService
 ) -> None:
     memory = memory_of(embedding)
     for age, text in (
@@ -243,12 +251,46 @@ async def test_the_block_has_what_fits_newest_first_with_ages(
     assert await off.block("which apple?") == []
 
 
+async def test_the_block_has_what_only_the_vector_finds(
+    memory_of: Callable[..., Memory], embedding: EmbeddingService
+) -> None:
+    memory = memory_of(embedding)
+    await memory.remember("apple of spring")
+    await memory.remember("plum of autumn")
+    lines = await memory.block("pineapples")
+    assert lines == ["- [assistant] apple of spring (today)"]
+    assert await memory_of().block("pineapples") == []
+
+
+@pytest.mark.parametrize("calibration", [None, Calibration((LogisticTerm(0.0),))], ids=["words", "vectors"])
+async def test_the_block_has_a_floor_of_its_own_for_words_and_for_vectors(
+    memory_of: Callable[..., Memory], calibration: Calibration | None
+) -> None:
+    """A term of 0 makes every relevance 0.5; of words alone it is above 0.9 here."""
+    embedder = ToldEmbedder()
+    embedder.calibration = calibration
+    relevance = 0.9 if calibration is None else 0.5
+    service = EmbeddingService(embedder, patience_ms=10_000)
+    for floor, fits in ((relevance - 0.1, True), (min(1.0, relevance + 0.1), False)):
+        memory = memory_of(service, entries=EntryRules(auto_inject_floor=floor))
+        await memory.remember("apple of spring")
+        assert bool(await memory.block("apple of spring")) is fits
+    await service.close()
+
+
 async def test_an_entry_is_hidden_from_recall_and_block_with_its_thread_and_comes_back_with_it(memory: Memory) -> None:
     await memory.say("main", "The gate code is 4711.")
     await memory.remember("Code of the gate: 4711", evidence="gate code is 4711")
-    gone = await deleting.delete_thread(memory.engine, ANA, "main", sent=memory.sent())
+    gone = await deletion.delete_thread(memory.engine, ANA, "main", sent=memory.sent())
     assert await memory.found("gate") == []
     assert await memory.block("gate") == []
-    await deleting.restore(memory.engine, ANA, gone["deletion"], origin=Origin("test", "restore"))
+    await deletion.restore_deletion(memory.engine, ANA, gone["deletion"], origin=Origin("test", "restore"))
     assert await memory.found("gate", kinds=("entry",)) == ["Code of the gate: 4711"]
     assert await memory.block("gate") == ["- Code of the gate: 4711 (today)"]
+
+
+def test_the_block_begins_with_what_it_is() -> None:
+    block = injected.wrap_memory_block(["- the gate code is 4711"])
+    assert injected.DESCRIPTION in block
+    assert block.index(injected.DESCRIPTION) < block.index("- the gate code is 4711")
+    assert injected.wrap_memory_block([]) == ""

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.evidence import Label, Said, find
-from layerlore.storage.records import Role
+from layerlore.memory.entries.evidence import EvidenceText, Label, find_evidence
+from layerlore.storage.core.records import Role
 
 SAID = [
-    Said(1, 1, "user", "The “active” subscription is on record A — not on B."),
-    Said(2, 3, "assistant", "Entitlement checks are reading record B."),
-    Said(3, 1, "user", "Yes,\n  exactly: record A."),
+    EvidenceText(1, 1, "user", "The “active” subscription is on record A — not on B."),
+    EvidenceText(2, 3, "assistant", "Entitlement checks are reading record B."),
+    EvidenceText(3, 1, "user", "Yes,\n  exactly: record A."),
 ]
 
 
-def quoted(evidence: str, label: Label = "caller", said: list[Said] = SAID) -> str | None:
+def quoted(evidence: str, label: Label = "caller", said: list[EvidenceText] = SAID) -> str | None:
     """What is quoted, as it stands in the message."""
-    span = find(evidence, label, said)
+    span = find_evidence(evidence, label, said)
     if span is None:
         return None
     message = next(message for message in said if message.seq == span.seq)
@@ -59,13 +59,19 @@ def test_what_nobody_said_so_is_no_evidence(evidence: str) -> None:
 )
 def test_a_label_allows_the_words_of_its_roles_only(label: Label, roles: set[Role]) -> None:
     every: tuple[Role, ...] = ("system", "user", "assistant", "tool")
-    found = {role for role in every if find("said so", label, [Said(1, 1, role, "I said so.")])}
+    found = {role for role in every if find_evidence("said so", label, [EvidenceText(1, 1, role, "I said so.")])}
     assert found == roles
 
 
 def test_of_several_messages_the_newest_counts_and_the_assistants_before_the_users() -> None:
-    said = [Said(seq, 1, role, "the port is 80") for seq, role in enumerate(("user", "assistant", "user", "user"), 1)]  # type: ignore[arg-type]
-    newest, finding = find("port is 80", "user_assertion", said), find("port is 80", "verified_assistant_finding", said)
+    said = [
+        EvidenceText(seq, 1, role, "the port is 80")
+        for seq, role in enumerate(("user", "assistant", "user", "user"), 1)
+    ]  # type: ignore[arg-type]
+    newest, finding = (
+        find_evidence("port is 80", "user_assertion", said),
+        find_evidence("port is 80", "verified_assistant_finding", said),
+    )
     assert newest
     assert newest.seq == 4
     assert finding
@@ -79,7 +85,7 @@ def test_of_several_messages_the_newest_counts_and_the_assistants_before_the_use
 )
 def test_any_words_of_a_text_are_found_in_it(before: str, span: str, after: str) -> None:
     text = f"{before} {span} {after}"
-    found = quoted(span, said=[Said(1, 1, "user", text)])
+    found = quoted(span, said=[EvidenceText(1, 1, "user", text)])
     if found is None:
         assert sum(character.isalnum() for character in unicodedata.normalize("NFD", span.casefold())) < 2
     else:
@@ -87,12 +93,12 @@ def test_any_words_of_a_text_are_found_in_it(before: str, span: str, after: str)
 
 
 def test_a_part_of_a_word_or_a_single_letter_is_no_evidence() -> None:
-    said = [Said(1, 1, "user", "Nothing works in the café, says Ali; it is not his. 我喜欢咖啡")]
-    span = find("not", "user_assertion", said)
+    said = [EvidenceText(1, 1, "user", "Nothing works in the café, says Ali; it is not his. 我喜欢咖啡")]
+    span = find_evidence("not", "user_assertion", said)
     assert span is not None
     assert said[0].text[span.starts - 3 : span.ends] == "is not"
-    assert find("i", "user_assertion", said) is None
-    assert find("othing works", "user_assertion", said) is None
-    assert find("the cafe", "user_assertion", said) is None
-    assert find("it is not", "user_assertion", said) is not None
-    assert find("喜欢", "user_assertion", said) is not None
+    assert find_evidence("i", "user_assertion", said) is None
+    assert find_evidence("othing works", "user_assertion", said) is None
+    assert find_evidence("the cafe", "user_assertion", said) is None
+    assert find_evidence("it is not", "user_assertion", said) is not None
+    assert find_evidence("喜欢", "user_assertion", said) is not None

@@ -2,12 +2,14 @@
 
 import pytest
 
-from layerlore.memory import deleting, forgetting, working_memory
-from layerlore.storage import observations, threads
-from layerlore.storage.errors import InvalidInput, NotFound
-from layerlore.storage.observations import NewObservation
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Tx
+from layerlore.memory.documents import working_memory
+from layerlore.memory.removal import deletion, forget_requests
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import NewObservation
+from layerlore.storage.threads import threads
 
 from .entry_memory import ANA, BEN, DAY, NOW, Memory
 
@@ -23,7 +25,7 @@ async def test_forgetting_by_id_hides_at_once_and_erases_when_its_time_has_come(
     assert (await memory.remember("The gate code is 4711."))["status"] == "refreshed"
     await memory.forget(kept["id"])
     memory.now += 31 * DAY
-    assert await deleting.erase_expired(memory.engine) == 1
+    assert await deletion.erase_expired(memory.engine) == 1
     assert (await memory.remember("The gate code is 4711."))["id"] not in (kept["id"], other["id"])
 
 
@@ -43,7 +45,7 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     entry = await memory.remember("Ana's gate code is 4711.")
     await memory.remember("Ana likes tea.")
     profile = "# Ana\n- gate code: 4711\n- likes tea\n"
-    await working_memory.update(
+    await working_memory.update_document(
         memory.engine, ANA, "resource", "", profile, mode="replace", expected_version=None, sent=memory.sent()
     )
     preview = await memory.forget(query="gate code")
@@ -63,12 +65,12 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     left = await memory.found("gate code", limit=20)
     assert left[0] == "The gate code was changed to 1234."
     assert not [text for text in left if "4711" in text]
-    document = await working_memory.current(memory.engine, ANA, "resource")
+    document = await working_memory.read_current(memory.engine, ANA, "resource")
     assert document.content == "# Ana\n- likes tea\n"
     assert await memory.forget(confirm=token) == "Nothing was left to forget."
     memory.now += 31 * DAY
-    await deleting.erase_expired(memory.engine)
-    _, kept = await working_memory.read(memory.engine, ANA, "resource", "", version=0)
+    await deletion.erase_expired(memory.engine)
+    _, kept = await working_memory.read_document(memory.engine, ANA, "resource", "", version=0)
     assert [version.version for version in kept.versions] == [3, 2]
 
 
@@ -77,7 +79,7 @@ async def test_a_token_that_no_preview_gave_is_refused(memory: Memory) -> None:
     token = (await memory.forget(query="gate code")).partition('confirm="')[2].partition('"')[0]
     with pytest.raises(NotFound, match="no preview gave 'nothing'"):
         await memory.forget(confirm="nothing")
-    elsewhere = forgetting.forget(memory.engine, BEN, ids=[], query="", confirm=token, sent=memory.sent("forget"))
+    elsewhere = forget_requests.forget(memory.engine, BEN, ids=[], query="", confirm=token, sent=memory.sent("forget"))
     with pytest.raises(NotFound):
         await elsewhere
     assert await memory.forget(query="submarine") == "Nothing that is remembered is about this; nothing to forget."

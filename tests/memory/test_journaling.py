@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.journaling import _COUNTED, counts_of, line_of, resource_mark
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.engine.journal import _COUNTED, count_written, make_line, resource_mark
+from layerlore.storage.core.records import Origin, Scope
 
 CANARY = "quokka"
 KEY = b"k" * 32
@@ -23,7 +23,7 @@ _answers = st.dictionaries(_said | st.sampled_from((*_COUNTED, "first", "last", 
 
 @given(_answers)
 def test_no_word_of_an_answer_is_in_its_counts(answer: dict[str, Any]) -> None:
-    counts = counts_of(answer)
+    counts = count_written(answer)
     assert CANARY not in json.dumps(counts)
     assert counts.keys() <= {*_COUNTED, "steps"}
     assert all(type(number) is int for number in counts.values())
@@ -31,10 +31,10 @@ def test_no_word_of_an_answer_is_in_its_counts(answer: dict[str, Any]) -> None:
 
 def test_lists_are_counted_and_numbers_are_taken_as_they_are() -> None:
     added = {"thread_id": "t", "messages": [{"id": "a"}, {"id": "b"}], "masked": 3, "totals": {"messages": 9}}
-    assert counts_of(added) == {"messages": 2, "masked": 3}
-    assert counts_of({"deleted": 4, "ids": ["a"] * 4, "deletion": "d"}) == {"deleted": 4}
-    assert counts_of({"first": 5, "last": 7, "events": 0}) == {"steps": 3}
-    assert counts_of({"id": "e", "status": "kept", "version": 7, "revision": 3}) == {}
+    assert count_written(added) == {"messages": 2, "masked": 3}
+    assert count_written({"deleted": 4, "ids": ["a"] * 4, "deletion": "d"}) == {"deleted": 4}
+    assert count_written({"first": 5, "last": 7, "events": 0}) == {"steps": 3}
+    assert count_written({"id": "e", "status": "kept", "version": 7, "revision": 3}) == {}
 
 
 def test_a_mark_is_the_same_for_the_same_resource_and_installation_alone() -> None:
@@ -47,16 +47,16 @@ def test_a_mark_is_the_same_for_the_same_resource_and_installation_alone() -> No
 
 def test_a_job_is_named_by_its_kind_and_a_tool_by_its_name() -> None:
     scope = Scope("local", "agent", "ana")
-    job = line_of(KEY, scope, Origin("observe", "", "job:observe"), "done", 7)
+    job = make_line(KEY, scope, Origin("observe", "", "job:observe"), "done", 7)
     assert (job.principal, job.client, job.tool) == ("job:observe", "observe", "observe")
-    call = line_of(KEY, scope, Origin("claude 1.0", "remember", "key:k"), "failed", 7, error="Conflict")
+    call = make_line(KEY, scope, Origin("claude 1.0", "remember", "key:k"), "failed", 7, error="Conflict")
     assert (call.principal, call.client, call.tool, call.reason) == ("key:k", "claude 1.0", "remember", "Conflict")
     assert "ana" not in repr(call)
 
 
 def test_whose_token_names_the_resource_itself_is_told_by_its_mark() -> None:
     scope = Scope("acme", "agent", "ana@example.com")
-    own = line_of(KEY, scope, Origin("claude", "remember", "jwt:ana@example.com@sso.example.com"), "done", 7)
+    own = make_line(KEY, scope, Origin("claude", "remember", "jwt:ana@example.com@sso.example.com"), "done", 7)
     assert own.principal == f"jwt:{resource_mark(KEY, 'ana@example.com')}@sso.example.com"
-    other = line_of(KEY, scope, Origin("claude", "remember", "jwt:service@sso.example.com"), "done", 7)
+    other = make_line(KEY, scope, Origin("claude", "remember", "jwt:service@sso.example.com"), "done", 7)
     assert other.principal == "jwt:service@sso.example.com"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from layerlore.memory import json_schema
-from layerlore.memory.json_schema import SCHEMA_BYTES, check_against, check_schema
-from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory.rules import json_schema
+from layerlore.memory.rules.json_schema import SCHEMA_BYTES, check_against, check_schema
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 
 PERSON = {
     "type": "object",
@@ -43,7 +43,7 @@ def refusal(schema: Any) -> str:
 
 
 def seconds(start: float) -> float:
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_a_value_that_fits_is_taken() -> None:
@@ -57,14 +57,14 @@ def test_a_value_that_fits_is_taken() -> None:
         ([], "content: must be an object, not a list"),
         ({"name": "Ana"}, 'content: lacks "age"'),
         ({}, 'content: lacks "name", "age"'),
-        ({**ANA, "name": "A"}, "content.name: must be at least 2 characters"),
+        ({**ANA, "name": "A"}, "content.name: must have at least 2 characters"),
         ({**ANA, "age": 1.5}, "content.age: must be an integer, not a number"),
         ({**ANA, "age": True}, "content.age: must be an integer, not a boolean"),
         ({**ANA, "age": 150}, "content.age: must be less than 150"),
         ({**ANA, "mood": "fine"}, 'content.mood: must be one of "good", "bad", null, not \'fine\''),
         ({**ANA, "tags": ["a", 1]}, "content.tags[1]: must be a string, not a number"),
-        ({**ANA, "tags": ["a", "a"]}, "content.tags: has an entry twice; each must be there once only"),
-        ({**ANA, "tags": list("abcd")}, "content.tags: must be of at most 3 entries"),
+        ({**ANA, "tags": ["a", "a"]}, "content.tags: has an entry twice; its entries must be unique"),
+        ({**ANA, "tags": list("abcd")}, "content.tags: must have at most 3 entries"),
         ({**ANA, "home": {}}, 'content.home: lacks "city"'),
         ({**ANA, "hom": 1}, "content: unknown key 'hom'; allowed: age, home, mood, name, tags; did you mean 'home'?"),
     ],
@@ -78,12 +78,12 @@ def test_a_violation_names_its_path_and_what_is_allowed(value: Any, told: str) -
     [
         (1, {"anyOf": [{"type": "string"}, {"type": "object"}]}, "must be a string, not a number, or must be an obj"),
         ({"a": {"b": 1}}, {"anyOf": [{"properties": {"a": {"required": ["c"]}}}, {"type": "string"}]}, 'lacks "c"'),
-        (2, {"oneOf": [{"type": "number"}, {"type": "integer"}]}, "fits several"),
-        (2, {"not": {"type": "number"}}, 'must not fit {"type": "number"}'),
+        (2, {"oneOf": [{"type": "number"}, {"type": "integer"}]}, "matches more than one"),
+        (2, {"not": {"type": "number"}}, 'must not match {"type": "number"}'),
         (2, {"const": 3}, "must be 3"),
         ({"a": 1}, {"properties": {"a": False}}, "content.a: no value is allowed here"),
         ({"a": 1}, {"additionalProperties": False}, "unknown key 'a'; no other is allowed"),
-        ("ab", {"pattern": "^b"}, 'must be a text that matches the pattern "^b"'),
+        ("ab", {"pattern": "^b"}, 'must match the pattern "^b"'),
         ({"a": 1, "b": 2}, {"properties": {"a": {}}, "unevaluatedProperties": False}, "'b' was unexpected"),
         ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, "'b' is a dependency of 'a'"),
         ({"x" * 90: 1}, {"additionalProperties": {"type": "string"}}, f"content.{'x' * 40}…: must be a string"),
@@ -111,29 +111,32 @@ def test_a_large_value_is_not_repeated_in_the_error() -> None:
         (True, "not a boolean"),
         (
             {"type": "strin"},
-            'resume_schema.type: is none of the 2 kinds of value that are allowed: must be one of "array',
+            'resume_schema.type: matches none of the 2 allowed kinds of value: must be one of "array',
         ),
         ({"properties": []}, "resume_schema.properties: must be an object, not a list"),
         ({"properties": {"a": {"minimum": "1"}}}, "resume_schema.properties.a.minimum: must be a number, not '1'"),
         ({"$schema": "https://example.test/mine"}, "allowed: https://json-schema.org/draft/2020-12/schema"),
-        ({"$schema": 1}, "not a draft that is known here"),
-        ({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}}, "$schema belongs at the top"),
-        ({"pattern": "("}, "'(' is no regular expression: missing )"),
-        ({"pattern": "(?R)"}, "from character 0 on; allowed is ECMA-262's syntax"),
+        ({"$schema": 1}, "unknown draft"),
+        (
+            {"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}},
+            "$schema is allowed only at the top",
+        ),
+        ({"pattern": "("}, "'(' is not a valid regular expression: missing )"),
+        ({"pattern": "(?R)"}, "from character 0 on; ECMA-262's syntax is allowed"),
         ({"pattern": "a{e<=3}"}, "from character 1 on"),
-        ({"patternProperties": {"[": True}}, "'[' is no regular expression"),
-        ({"pattern": "a" * 2001}, "2,001 characters; 2,000 are allowed"),
-        ({"$ref": "https://example.test/schema.json"}, "leads nowhere; it must name a place in the schema itself"),
+        ({"patternProperties": {"[": True}}, "'[' is not a valid regular expression"),
+        ({"pattern": "a" * 2001}, "2,001 characters; at most 2,000 are allowed"),
+        ({"$ref": "https://example.test/schema.json"}, "points to nothing; it must name a place in this schema"),
         ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, "nothing is fetched"),
         ({"$ref": "file:///etc/passwd"}, "nothing is fetched"),
-        ({"$ref": "#/$defs/b", "$defs": {"a": {}}}, "$ref '#/$defs/b' leads nowhere"),
-        ({"$ref": "#/title", "title": "x"}, "leads to something that is no schema"),
-        ({"$ref": "#/title/0", "title": "x"}, "leads to something that is no schema"),
-        ({"$ref": "#/title/x", "title": "x"}, "leads nowhere"),
+        ({"$ref": "#/$defs/b", "$defs": {"a": {}}}, "$ref '#/$defs/b' points to nothing"),
+        ({"$ref": "#/title", "title": "x"}, "points to something that is not a schema"),
+        ({"$ref": "#/title/0", "title": "x"}, "points to something that is not a schema"),
+        ({"$ref": "#/title/x", "title": "x"}, "points to nothing"),
         ({"$ref": "#/default", "default": {"minimum": "1"}}, "not a valid JSON Schema"),
-        ({"$dynamicRef": "#nowhere"}, "leads nowhere"),
-        ({"$id": "http://[", "$ref": "#"}, "an $id that is no URI"),
-        ({"$ref": "http://["}, "leads nowhere"),
+        ({"$dynamicRef": "#nowhere"}, "points to nothing"),
+        ({"$id": "http://[", "$ref": "#"}, "its $id is not a valid URI"),
+        ({"$ref": "http://["}, "points to nothing"),
         ({"patternProperties": {"a": True}, "allOf": [{"unevaluatedProperties": False}]}, "cannot be checked here"),
         ({"description": "x" * SCHEMA_BYTES}, "16,384 are allowed"),
         ({"default": float("nan")}, "not a JSON number"),
@@ -162,7 +165,7 @@ def test_an_older_draft_is_followed_where_it_is_named(number: str) -> None:
     }
     check_against({"x": "tea", "y": ["a", 1]}, schema, "content")
     assert violations({"x": 1}, schema) == "content.x: must be a string, not a number"
-    assert "matches the pattern" in violations({"x": "Tea"}, schema)
+    assert "must match the pattern" in violations({"x": "Tea"}, schema)
 
 
 def test_a_reference_to_itself_describes_a_tree() -> None:
@@ -214,7 +217,7 @@ BOMBS = [
 
 @pytest.mark.parametrize(("value", "schema"), BOMBS, ids=range(len(BOMBS)))
 def test_a_check_that_would_not_end_is_ended_with_words(value: Any, schema: Any) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(LimitExceeded):
         check_against(value, schema, "content")
     assert seconds(start) < 8
@@ -245,7 +248,7 @@ def test_a_schema_that_lists_thousands_is_judged_in_time(schema: Any) -> None:
     ["(((a{1000}){1000}){1000})", "a{10000000}", "(?:ab|c){1000000}", "(?:x(?:ab|[c)]){200}){200}", "(" * 1999],
 )
 def test_a_pattern_that_would_fill_the_memory_is_refused_before_it_is_compiled(pattern: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     refusal({"pattern": pattern})
     assert seconds(start) < 2
 
@@ -265,11 +268,11 @@ def test_a_pattern_that_would_fill_the_memory_is_refused_before_it_is_compiled(p
 )
 def test_patterns_as_schemas_have_them_work(pattern: str, fits: str, not_: str) -> None:
     check_against(fits, {"pattern": pattern}, "content")
-    assert "matches the pattern" in violations(not_, {"pattern": pattern})
+    assert "must match the pattern" in violations(not_, {"pattern": pattern})
 
 
 def test_many_unique_objects_are_told_apart_in_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     check_against([{"a": n} for n in range(60_000)], {"uniqueItems": True}, "content")
     assert seconds(start) < 3
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import Incoming, parse_messages
-from layerlore.memory.parts import PART_KEYS
-from layerlore.storage.errors import InvalidInput, LayerloreError, LimitExceeded
+from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.parts.parts import PART_KEYS
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 
 LIMITS = Limits()
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
@@ -65,7 +65,7 @@ SAID = st.one_of(
     st.tuples(st.just("tool"), st.lists(RESULT_PARTS, min_size=1, max_size=3)),
 )
 CANONICAL = st.builds(
-    lambda said, message_id, name, metadata, time: Incoming(message_id, said[0], name, said[1], metadata, time),
+    lambda said, message_id, name, metadata, time: IncomingMessage(message_id, said[0], name, said[1], metadata, time),
     SAID,
     st.none() | IDS,
     st.none() | IDS,
@@ -74,11 +74,11 @@ CANONICAL = st.builds(
 )
 
 
-def as_sent(message: Incoming) -> dict:
-    return {name: getattr(message, name) for name in Incoming.__slots__}
+def as_sent(message: IncomingMessage) -> dict:
+    return {name: getattr(message, name) for name in IncomingMessage.__slots__}
 
 
-def parse_one(message: dict) -> Incoming:
+def parse_one(message: dict) -> IncomingMessage:
     (parsed,) = parse_messages(message, LIMITS)
     return parsed
 
@@ -116,7 +116,7 @@ def test_every_text_comes_through_unchanged(text):
         {"role": "user", "parts": [{"type": "text", "text": text}]},
     ]
     for message in parse_messages(ways, LIMITS):
-        assert message == Incoming(None, "user", None, [{"type": "text", "text": text}], {}, None)
+        assert message == IncomingMessage(None, "user", None, [{"type": "text", "text": text}], {}, None)
 
 
 KEYS = (
@@ -169,7 +169,7 @@ def test_what_is_no_message_is_refused_by_saying_what_is(raw):
 
 def test_one_message_a_list_and_a_json_string_of_either_are_the_same():
     message = {"role": "user", "content": "hi"}
-    expected = [Incoming(None, "user", None, [{"type": "text", "text": "hi"}], {}, None)]
+    expected = [IncomingMessage(None, "user", None, [{"type": "text", "text": "hi"}], {}, None)]
     for raw in (message, [message], json.dumps(message), json.dumps([message])):
         assert parse_messages(raw, LIMITS) == expected
 
@@ -185,7 +185,7 @@ def test_the_keys_around_the_content_are_read():
             "created_at": "2025-03-01T14:30:00+01:00",
         }
     )
-    assert parsed == Incoming(
+    assert parsed == IncomingMessage(
         "m1", "system", "ops", [{"type": "text", "text": "Be brief."}], {"k": [1]}, 1_740_835_800_000
     )
 
@@ -324,14 +324,14 @@ def limited(message: dict, **limits: int) -> str | None:
 def test_a_call_may_have_a_hundred_messages_and_no_more():
     message = {"role": "user", "content": "hi"}
     assert len(parse_messages([message] * 100, LIMITS)) == 100
-    with pytest.raises(LimitExceeded, match=r"^messages: 101 in one call; 100 are allowed$"):
+    with pytest.raises(LimitExceeded, match=r"^messages: 101 in one call; at most 100 are allowed$"):
         parse_messages([message] * 101, LIMITS)
 
 
 def test_a_message_may_have_256_kib_of_text_in_utf_8_and_no_more():
     assert limited({"role": "user", "content": "é" * 131_072}) is None
     assert limited({"role": "user", "content": ["é" * 131_071, "xx"]}) is None
-    over = "messages[0]: 262,145 bytes of text; 262,144 are allowed in one message, so split it"
+    over = "messages[0]: 262,145 bytes of text; at most 262,144 are allowed in one message, so split it"
     assert limited({"role": "user", "content": "é" * 131_072 + "x"}) == over
     assert limited({"role": "user", "content": ["é" * 131_072, "x"]}) == over
 
@@ -342,14 +342,14 @@ def test_a_message_may_have_3_mib_of_base64_and_no_more(kind):
     assert limited({"role": "user", "content": [at_limit]}) is None
     error = limited({"role": "user", "content": [at_limit, {"type": kind, "data": "AAAA"}]})
     assert error is not None
-    assert error.startswith("messages[0]: 3,145,732 bytes of base64; 3,145,728 are allowed")
+    assert error.startswith("messages[0]: 3,145,732 bytes of base64; at most 3,145,728 are allowed")
 
 
 @pytest.mark.parametrize("field", ["id", "name"])
 def test_ids_and_names_may_have_255_characters_and_no_more(field):
     assert limited({"role": "user", "content": "hi", field: "x" * 255}) is None
     error = limited({"role": "user", "content": "hi", field: "x" * 256})
-    assert error == f"messages[0].{field}: 256 characters; 255 are allowed"
+    assert error == f"messages[0].{field}: 256 characters; at most 255 are allowed"
 
 
 def deep(levels: int) -> dict:
@@ -388,7 +388,7 @@ def test_json_that_a_message_holds_may_be_64_levels_deep_and_no_deeper(holding):
 
 def test_metadata_over_its_limit_names_the_message():
     error = limited({"role": "user", "content": "hi", "metadata": {"k": "x" * 16_384}})
-    assert error == "messages[0].metadata: 16,392 bytes of JSON; 16,384 are allowed"
+    assert error == "messages[0].metadata: 16,392 bytes of JSON; at most 16,384 are allowed"
 
 
 def test_a_message_that_was_read_can_be_sent_again_as_it_is() -> None:

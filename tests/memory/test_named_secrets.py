@@ -6,8 +6,8 @@ import pytest
 from ordinary_texts import ordinary_text
 from written_secrets import WRITTEN, written
 
-from layerlore.memory.named_secrets import meaning
-from layerlore.memory.redaction import Redactor
+from layerlore.memory.secrets.names import find_meaning
+from layerlore.memory.secrets.redaction import Redactor
 
 SEEDS = 3
 MARK = re.compile(r"\[masked:[a-z0-9-]+:[0-9a-f]{8}\]")
@@ -87,12 +87,12 @@ OTHER_NAMES = """
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_means_a_secret_by_its_words(name: str) -> None:
-    assert meaning(name) is not None
+    assert find_meaning(name) is not None
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_a_word_beside_it_takes_the_meaning_away(name: str) -> None:
-    assert meaning(name) is None
+    assert find_meaning(name) is None
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,17 @@
 """The block of observations only grows until a reflection, keeps to its budget, and holds what is critical."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.blocks import MARK, without_blocks
-from layerlore.memory.observations_text import CLOSING, block_of, cursor_of, line
-from layerlore.memory.tokens import load_counter
-from layerlore.storage.observations import MARKERS, Observation
-from layerlore.storage.records import Thread
+from layerlore.memory.observations.observation_text import CLOSING, find_cursor, render_line, render_observations
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.text.blocks import MARK
+from layerlore.memory.text.echoes import strip_echoes
+from layerlore.storage.core.records import Thread
+from layerlore.storage.derived.observations import MARKERS, Observation
 
 COUNTER = load_counter()
 NOON = 1_750_075_200_000  # 2025-06-16 12:00 UTC
@@ -24,8 +26,9 @@ def row(
     said_at: int = NOON,
     refers_to: str | None = None,
     parent: int | None = None,
+    trust: str = "assistant",
 ) -> Observation:
-    tokens = COUNTER.text(line(marker, said_at, text, refers_to, child=parent is not None) + "\n")
+    tokens = COUNTER.text(render_line(marker, said_at, text, refers_to, child=parent is not None) + "\n")
     return Observation(
         id_,
         marker,
@@ -38,7 +41,7 @@ def row(
         parent,
         "active",
         None,
-        "user",
+        trust,
         0,
         id_,
         "m",
@@ -53,7 +56,7 @@ def test_notes_stand_by_day_with_their_times_and_what_is_under_them() -> None:
         row(2, "two cups", parent=1),
         row(3, "Moved it", said_at=NOON + 13 * HOUR, refers_to="2025-07-01", marker="critical"),
     ]
-    text = block_of(rows, COUNTER)
+    text = render_observations(rows, COUNTER)
     assert text.startswith(f"<observations>\n<description>\n{MARK} Notes on the earlier part")
     assert text.endswith(CLOSING)
     assert text.removesuffix(CLOSING).partition("<value>\n")[2].splitlines() == [
@@ -63,13 +66,13 @@ def test_notes_stand_by_day_with_their_times_and_what_is_under_them() -> None:
         "2025-06-17",
         "- [critical] 01:00 Moved it (about 2025-07-01)",
     ]
-    assert without_blocks(f"{text}\nhello") == "hello"
+    assert strip_echoes(f"{text}\nhello") == "hello"
 
 
 def test_without_observations_there_is_no_block_and_no_cursor() -> None:
     thread = Thread("u", "main", None, observed_seq=7)
-    assert (block_of([], COUNTER), cursor_of(thread, [])) == ("", 0)
-    assert cursor_of(thread, [row(1, "x")]) == 7
+    assert (render_observations([], COUNTER), find_cursor(thread, [])) == ("", 0)
+    assert find_cursor(thread, [row(1, "x")]) == 7
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)
@@ -90,31 +93,40 @@ def test_an_earlier_block_is_a_byte_prefix_of_a_later_one(
     earlier: list[tuple[str, str, int, bool]], more: list[tuple[str, str, int, bool]]
 ) -> None:
     rows = made([*earlier, *more])
-    before = block_of(rows[: len(earlier)], COUNTER).removesuffix(CLOSING).encode()
-    assert block_of(rows, COUNTER).encode().startswith(before)
+    before = render_observations(rows[: len(earlier)], COUNTER).removesuffix(CLOSING).encode()
+    assert render_observations(rows, COUNTER).encode().startswith(before)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(notes, max_size=30), st.integers(1, 600))
 def test_a_block_keeps_to_its_budget_and_has_the_newest(drawn: list[tuple[str, str, int, bool]], most: int) -> None:
     rows = made(drawn)
-    text = block_of(rows, COUNTER, most)
+    text = render_observations(rows, COUNTER, most)
     assert COUNTER.text(text) <= most
-    if COUNTER.text(block_of(rows, COUNTER)) <= most:
-        assert COUNTER.text(text) <= COUNTER.text(block_of(rows, COUNTER))
+    if COUNTER.text(render_observations(rows, COUNTER)) <= most:
+        assert COUNTER.text(text) <= COUNTER.text(render_observations(rows, COUNTER))
 
 
-def test_within_a_budget_the_block_also_grows_most_of_the_time_and_critical_notes_stay() -> None:
-    rows = [row(1, "never use port 8080", marker="critical")]
-    began = 0
-    before = ""
-    for id_ in range(2, 120):
-        rows.append(row(id_, f"note {id_} on the tea that was ordered from the shop in Lima"))
-        text = block_of(rows, COUNTER, 600)
-        assert COUNTER.text(text) <= 600
+def test_of_extracts_those_stay_that_tell_the_most_for_their_length() -> None:
+    texts = [f"assistant: I looked at it again and it seems to be fine, number {id_}." for id_ in range(2, 60)]
+    texts[10] = "user: The account is A-88120 of Hartmann GmbH."
+    texts[20] = "assistant: create_ticket(title=host) -> ok: Created OPS-4431."
+    rows = [replace(row(id_, text, trust=text.partition(":")[0]), prompt="digest/2") for id_, text in enumerate(texts)]
+    text = render_observations(rows, COUNTER, 160)
+    assert "A-88120" in text
+    assert "OPS-4431" in text
+
+
+def test_within_a_budget_what_a_user_said_and_what_is_critical_stays_and_then_the_newest() -> None:
+    rows = [row(1, "never use port 8080", marker="critical", trust="user")]
+    rows += [row(id_, f"note {id_} on the tea that was ordered from the shop in Lima") for id_ in range(2, 120)]
+    rows.insert(40, row(200, "the host is down", marker="critical"))
+    before: set[str] = set()
+    for most in range(150, 2000, 50):
+        text = render_observations(rows, COUNTER, most)
+        assert COUNTER.text(text) <= most
         assert "never use port 8080" in text
-        assert f"note {id_} on" in text
-        began += not text.startswith(before.removesuffix(CLOSING))
-        before = text
-    # Of about 2,000 tokens; each new beginning leaves room for half the budget.
-    assert 2 <= began <= 10
+        assert "the host is down" in text
+        assert before <= {*text.splitlines()}, "more room never shows less"
+        before = {*text.splitlines()}
+    assert "note 119 on" in render_observations(rows, COUNTER, 300)

@@ -3,16 +3,15 @@
 import base64
 
 import pytest
-from openai.types.chat import ChatCompletionMessage
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import Incoming, parse_messages
-from layerlore.storage.errors import InvalidInput
+from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.errors import InvalidInput
 
 LIMITS = Limits()
 
 
-def parse_one(message: dict) -> Incoming:
+def parse_one(message: dict) -> IncomingMessage:
     (parsed,) = parse_messages([message], LIMITS)
     return parsed
 
@@ -162,6 +161,8 @@ def test_an_unknown_kind_of_tool_call_is_refused():
 
 @pytest.mark.parametrize("exclude_none", [True, False])
 def test_an_openai_sdk_answer_is_accepted_as_it_dumps_itself(exclude_none):
+    from openai.types.chat import ChatCompletionMessage
+
     answer = ChatCompletionMessage.model_validate(
         {
             "role": "assistant",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layerlore.memory.parts import media_bytes, part_text_bytes, part_texts, plain_text, searchable_text
+from layerlore.memory.parts.parts import media_bytes, part_text_bytes, part_texts, plain_text, searchable_text
 
 TEXT = {"type": "text", "text": "Grüße"}
 REASONING = {"type": "reasoning", "text": "Hm.", "signature": "sig"}

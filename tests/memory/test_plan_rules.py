@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.plan_rules import MOST_BYTES, MOST_STEPS, OPEN, STATUSES, created, updated
-from layerlore.storage.errors import InvalidInput, LimitExceeded, NotFound
-from layerlore.storage.records import Json
+from layerlore.memory.work.plan_rules import MOST_BYTES, MOST_STEPS, OPEN, STATUSES, change_plan, make_plan
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.records import Json
 
 PHASES = ("build", "execute", "inspect")
 
 
 def make(*descriptions: str, **rest: Any) -> Json:
-    return created({"goal": "Serve tea", "steps": [{"description": each} for each in descriptions], **rest}, PHASES)
+    return make_plan({"goal": "Serve tea", "steps": [{"description": each} for each in descriptions], **rest}, PHASES)
 
 
 def change(plan: Json, *steps: Json, **rest: Any) -> Json:
     """The plan after a patch of steps."""
-    return updated(plan, {**rest, **({"steps": list(steps)} if steps else {})}, PHASES)
+    return change_plan(plan, {**rest, **({"steps": list(steps)} if steps else {})}, PHASES)
 
 
 def ids(plan: Json) -> list[str]:
@@ -30,22 +30,22 @@ def ids(plan: Json) -> list[str]:
 def refused(plan: Json | None, given_: Json) -> str:
     before = copy.deepcopy((plan, given_))
     with pytest.raises((InvalidInput, NotFound)) as caught:
-        updated(plan, given_, PHASES)
+        change_plan(plan, given_, PHASES)
     assert (plan, given_) == before
     return str(caught.value)
 
 
 def test_what_a_plan_does_not_say_has_defaults() -> None:
-    assert created({"goal": "Serve tea", "steps": [{"description": "Boil"}]}, PHASES) == {
+    assert make_plan({"goal": "Serve tea", "steps": [{"description": "Boil"}]}, PHASES) == {
         "goal": "Serve tea",
         "current_phase": "build",
         "iteration": 1,
         "steps": [{"id": "s1", "phase": "build", "description": "Boil", "status": "pending"}],
         "last_id": 1,
     }
-    later = created({"goal": "x", "current_phase": "inspect", "steps": [{"description": "Taste"}]}, PHASES)
+    later = make_plan({"goal": "x", "current_phase": "inspect", "steps": [{"description": "Taste"}]}, PHASES)
     assert later["steps"][0]["phase"] == "inspect"
-    assert created({"goal": "x"}, PHASES)["steps"] == []
+    assert make_plan({"goal": "x"}, PHASES)["steps"] == []
 
 
 def test_a_plan_as_n8ns_agents_send_it_is_kept_as_it_was_sent() -> None:
@@ -53,16 +53,16 @@ def test_a_plan_as_n8ns_agents_send_it_is_kept_as_it_was_sent() -> None:
         {"phase": "build", "description": "Boil", "status": "completed", "result": "hot"},
         {"phase": "execute", "description": "Pour", "status": "in_progress"},
     ]
-    plan = created({"goal": "Serve tea", "currentPhase": "execute", "iteration": 2, "steps": steps}, PHASES)
+    plan = make_plan({"goal": "Serve tea", "currentPhase": "execute", "iteration": 2, "steps": steps}, PHASES)
     assert (plan["current_phase"], plan["iteration"]) == ("execute", 2)
     assert [{key: value for key, value in step.items() if key != "id"} for step in plan["steps"]] == steps
     assert ids(plan) == ["s1", "s2"]
 
 
 def test_ids_that_are_given_are_kept_and_new_ones_avoid_them() -> None:
-    plan = created({"goal": "x", "steps": [{"id": "s3", "description": "a"}, {"description": "b"}]}, PHASES)
+    plan = make_plan({"goal": "x", "steps": [{"id": "s3", "description": "a"}, {"description": "b"}]}, PHASES)
     assert ids(plan) == ["s3", "s4"]
-    far = created({"goal": "x", "steps": [{"id": "s9999999", "description": "a"}, {"description": "b"}]}, PHASES)
+    far = make_plan({"goal": "x", "steps": [{"id": "s9999999", "description": "a"}, {"description": "b"}]}, PHASES)
     assert ids(far) == ["s9999999", "s1"]
 
 
@@ -96,7 +96,7 @@ def test_a_patch_of_the_plan_leaves_its_steps() -> None:
 
 def test_goal_and_whole_steps_replace_the_plan_and_keep_the_ids_of_steps_that_stay() -> None:
     plan = make("Boil", "Pour", "Taste")
-    whole = updated(plan, {"goal": "g", "steps": [{"description": d} for d in ("Taste", "Sugar", "Boil")]}, PHASES)
+    whole = change_plan(plan, {"goal": "g", "steps": [{"description": d} for d in ("Taste", "Sugar", "Boil")]}, PHASES)
     # Sugar stands where Pour stood, which no other step took.
     assert [(step["id"], step["description"]) for step in whole["steps"]] == [
         ("s3", "Taste"),
@@ -104,39 +104,39 @@ def test_goal_and_whole_steps_replace_the_plan_and_keep_the_ids_of_steps_that_st
         ("s1", "Boil"),
     ]
     steps = [{"description": each} for each in ("New", "Boil", "Pour", "Taste")]
-    longer = updated(plan, {"goal": "g", "steps": steps}, PHASES)
+    longer = change_plan(plan, {"goal": "g", "steps": steps}, PHASES)
     assert ids(longer) == ["s4", "s1", "s2", "s3"]
 
 
 def test_an_id_is_not_given_again_after_its_step_was_dropped() -> None:
-    plan = updated(make("Boil", "Pour"), {"goal": "g", "steps": [{"description": "Boil"}]}, PHASES)
+    plan = change_plan(make("Boil", "Pour"), {"goal": "g", "steps": [{"description": "Boil"}]}, PHASES)
     assert ids(plan) == ["s1"]
     assert ids(change(plan, {"description": "Taste"})) == ["s1", "s3"]
 
 
 def test_a_goal_with_no_steps_drops_none() -> None:
     plan = make("Boil", "Pour")
-    assert updated(plan, {"goal": "New", "steps": []}, PHASES) == {**plan, "goal": "New"}
+    assert change_plan(plan, {"goal": "New", "steps": []}, PHASES) == {**plan, "goal": "New"}
 
 
 def test_a_step_of_a_whole_plan_that_says_no_status_keeps_it_if_it_is_the_same_step() -> None:
     plan = change(make("Boil", "Pour"), {"id": "s1", "status": "completed", "result": "hot", "phase": "execute"})
-    kept = updated(plan, {"goal": "g", "steps": [{"description": "Boil"}, {"description": "Pour"}]}, PHASES)
+    kept = change_plan(plan, {"goal": "g", "steps": [{"description": "Boil"}, {"description": "Pour"}]}, PHASES)
     assert kept["steps"] == plan["steps"]
-    renamed = updated(plan, {"goal": "g", "steps": [{"id": "s1", "description": "Boil more"}]}, PHASES)
+    renamed = change_plan(plan, {"goal": "g", "steps": [{"id": "s1", "description": "Boil more"}]}, PHASES)
     assert renamed["steps"] == [{**plan["steps"][0], "description": "Boil more"}]
-    again = updated(plan, {"goal": "g", "steps": [{"description": "Boil", "status": "pending"}]}, PHASES)
+    again = change_plan(plan, {"goal": "g", "steps": [{"description": "Boil", "status": "pending"}]}, PHASES)
     assert "result" not in again["steps"][0]
-    another = updated(plan, {"goal": "g", "steps": [{"description": "Knead"}]}, PHASES)
+    another = change_plan(plan, {"goal": "g", "steps": [{"description": "Knead"}]}, PHASES)
     assert another["steps"] == [{"id": "s1", "phase": "build", "description": "Knead", "status": "pending"}]
 
 
 def test_nothing_new_is_the_same_plan() -> None:
     plan = change(make("Boil", "Boil", "Pour"), {"id": "s2", "status": "failed", "result": "cold"})
     shown = {key: value for key, value in plan.items() if key != "last_id"}
-    assert updated(plan, shown, PHASES) == plan
+    assert change_plan(plan, shown, PHASES) == plan
     assert change(plan, {"id": "s2", "status": "failed"}) == plan
-    assert updated(plan, {"steps": []}, PHASES) == plan
+    assert change_plan(plan, {"steps": []}, PHASES) == plan
 
 
 def test_the_description_of_an_open_step_is_not_appended_again_but_that_of_a_settled_one_is() -> None:
@@ -149,9 +149,9 @@ def test_the_description_of_an_open_step_is_not_appended_again_but_that_of_a_set
 
 def test_a_phase_that_the_plan_has_is_allowed_after_the_setting_changed() -> None:
     plan = make("Boil")
-    assert updated(plan, {"goal": "g", "steps": [{"description": "Boil", "phase": "build"}]}, ["other"])
+    assert change_plan(plan, {"goal": "g", "steps": [{"description": "Boil", "phase": "build"}]}, ["other"])
     with pytest.raises(InvalidInput, match="allowed: other, build"):
-        updated(plan, {"current_phase": "inspect"}, ["other"])
+        change_plan(plan, {"current_phase": "inspect"}, ["other"])
 
 
 WRONG: list[tuple[Json, str]] = [
@@ -159,7 +159,7 @@ WRONG: list[tuple[Json, str]] = [
     ({"goal": None}, "nothing to update"),
     ({"goals": "x"}, "plan: unknown key 'goals'; allowed: goal, current_phase, iteration, steps; did you mean 'goal'?"),
     ({"goal": 5}, "plan.goal: must be a string, not a number"),
-    ({"goal": " "}, "plan.goal: is empty"),
+    ({"goal": " "}, "plan.goal: must not be empty"),
     ({"current_phase": "Build"}, "unknown phase 'Build'; allowed: build, execute, inspect; did you mean 'build'?"),
     ({"current_phase": ["build"]}, "unknown phase a list"),
     ({"current_phase": "build", "currentPhase": "inspect"}, "one and the same"),
@@ -174,7 +174,7 @@ WRONG: list[tuple[Json, str]] = [
     ({"steps": [{"id": "s1", "status": "done"}]}, "plan.steps[0].status: unknown status 'done'; allowed: pending, "),
     ({"steps": [{"id": "s1", "status": "in-progress"}]}, "did you mean 'in_progress'?"),
     ({"steps": [{"id": "s1", "phase": "bild"}]}, "plan.steps[0].phase: unknown phase 'bild'"),
-    ({"steps": [{"id": "s1", "description": ""}]}, "plan.steps[0].description: is empty"),
+    ({"steps": [{"id": "s1", "description": ""}]}, "plan.steps[0].description: must not be empty"),
     ({"steps": [{"id": "s1", "result": {"ok": 1}}]}, "plan.steps[0].result: must be a string"),
     ({"steps": [{"id": "s1", "state": "x"}]}, "plan.steps[0]: unknown key 'state'; allowed: id, phase, "),
     (
@@ -182,7 +182,7 @@ WRONG: list[tuple[Json, str]] = [
         "plan.steps[1].id: there is no step 's9' (there are 's1', 's2')",
     ),
     ({"steps": [{"id": 1, "status": "failed"}]}, "plan.steps[0].id: must be a string, not a number"),
-    ({"steps": [{"id": "", "status": "failed"}]}, "plan.steps[0].id: is empty"),
+    ({"steps": [{"id": "", "status": "failed"}]}, "plan.steps[0].id: must not be empty"),
     ({"steps": [{"index": 2, "status": "failed"}]}, "plan.steps[0].index: 2 is out of range; 0 to 1 are allowed"),
     ({"steps": [{"index": -1, "status": "failed"}]}, "-1 is out of range"),
     ({"steps": [{"index": 10**4000, "status": "failed"}]}, "out of range"),
@@ -209,7 +209,7 @@ def test_without_a_plan_an_update_says_how_to_create_one() -> None:
     assert "action='create'" in told
     assert '{"goal": "...", "steps": [{"phase": "build", "description": "..."}]}' in told
     with pytest.raises(InvalidInput, match=r"plan\.goal: needed"):
-        created({"steps": [{"description": "Boil"}]}, PHASES)
+        make_plan({"steps": [{"description": "Boil"}]}, PHASES)
 
 
 def test_a_plan_has_at_most_200_steps() -> None:
@@ -279,13 +279,13 @@ def valid(plan: Json) -> None:
 
 @given(data=st.data())
 def test_any_valid_changes_make_valid_plans_and_never_give_an_id_again(data: st.DataObject) -> None:
-    plan = created(data.draw(wholes(make())), PHASES)
+    plan = make_plan(data.draw(wholes(make())), PHASES)
     ever = set(ids(plan))
     for _ in range(data.draw(st.integers(1, 6))):
         is_whole = data.draw(st.booleans())
         asked = data.draw((wholes if is_whole else patches)(plan))
         before = copy.deepcopy((plan, asked))
-        after = updated(plan, asked, PHASES)
+        after = change_plan(plan, asked, PHASES)
         assert (plan, asked) == before
         valid(after)
         given_ids = {item.get("id") for item in asked["steps"]}
@@ -303,7 +303,7 @@ def test_any_valid_changes_make_valid_plans_and_never_give_an_id_again(data: st.
             kept = [step for step in plan["steps"] if step["id"] not in named]
             assert [step for step in after["steps"][: len(plan["steps"])] if step["id"] not in named] == kept
         shown = {key: value for key, value in after.items() if key != "last_id"}
-        assert updated(after, shown, PHASES) == after
+        assert change_plan(after, shown, PHASES) == after
         plan = after
 
 

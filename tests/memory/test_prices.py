@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory import prices
-from layerlore.memory.prices import PriceList, load_prices, price_list
-from layerlore.memory.usage import shown_lines, shown_spent, spent
-from layerlore.memory.usage_shapes import Usage
-from layerlore.storage.usage import Line, Spent
+from layerlore.memory.usage import prices
+from layerlore.memory.usage.model_usage import ModelUsage
+from layerlore.memory.usage.prices import PriceList, load_prices, load_prices_in_thread
+from layerlore.memory.usage.sums import present_lines, present_spent, price_call
+from layerlore.storage.audit.usage import Spent, UsageLine
 
 LIST = PriceList(
     {
@@ -54,7 +54,7 @@ LIST = PriceList(
         "odd": {"input_cost_per_token": "free", "output_cost_per_token": -1, "litellm_provider": "openai"},
     }
 )
-THOUSAND = Usage(1000, 100)
+THOUSAND = ModelUsage(1000, 100)
 
 
 @pytest.mark.parametrize(
@@ -101,45 +101,45 @@ def test_a_name_that_is_not_in_the_list_has_no_price(model: str) -> None:
 
 
 def test_each_kind_of_token_has_its_price() -> None:
-    cached = Usage(input=1000, output=100, cached=400, written=300, written_long=100)
+    cached = ModelUsage(input=1000, output=100, cached=400, written=300, written_long=100)
     assert LIST.cost("claude-y-4-5", cached) == 300 * 3000 + 400 * 300 + 200 * 3750 + 100 * 6000 + 100 * 15000
-    assert LIST.cost("gemini/gemini-z", Usage(0, 100, reasoning=40)) == 60 * 400 + 40 * 600
+    assert LIST.cost("gemini/gemini-z", ModelUsage(0, 100, reasoning=40)) == 60 * 400 + 40 * 600
     # Without a price of its own it has that of all input, or output.
     assert LIST.cost("gpt-x", cached) == 1000 * 2000 + 100 * 8000
-    assert LIST.cost("gpt-x", Usage(0, 100, reasoning=40)) == 100 * 8000
+    assert LIST.cost("gpt-x", ModelUsage(0, 100, reasoning=40)) == 100 * 8000
 
 
 def test_long_prompts_have_the_price_of_long_prompts() -> None:
-    assert LIST.cost("claude-y-4-5", Usage(200_000, 10)) == 200_000 * 3000 + 10 * 15000
-    assert LIST.cost("claude-y-4-5", Usage(200_001, 10, cached=1)) == 200_000 * 6000 + 300 + 10 * 22500
+    assert LIST.cost("claude-y-4-5", ModelUsage(200_000, 10)) == 200_000 * 3000 + 10 * 15000
+    assert LIST.cost("claude-y-4-5", ModelUsage(200_001, 10, cached=1)) == 200_000 * 6000 + 300 + 10 * 22500
 
 
 def test_a_kind_of_token_without_any_price_makes_the_call_unpriced() -> None:
-    assert LIST.cost("embed", Usage(1000)) == 130_000
-    assert LIST.cost("embed", Usage(1000, 1)) is None
-    assert LIST.cost("gpt-x", Usage(1000, plain=False)) is None
+    assert LIST.cost("embed", ModelUsage(1000)) == 130_000
+    assert LIST.cost("embed", ModelUsage(1000, 1)) is None
+    assert LIST.cost("gpt-x", ModelUsage(1000, plain=False)) is None
 
 
 @given(st.integers(0, 10**8), st.integers(0, 10**8))
 def test_costs_are_exact(entered: int, left: int) -> None:
-    assert LIST.cost("gpt-x", Usage(entered, left)) == entered * 2000 + left * 8000
-    assert LIST.cost("embed", Usage(entered)) == entered * 130
+    assert LIST.cost("gpt-x", ModelUsage(entered, left)) == entered * 2000 + left * 8000
+    assert LIST.cost("embed", ModelUsage(entered)) == entered * 130
 
 
 def test_a_given_cost_wins_and_what_has_no_price_is_counted_as_such() -> None:
-    assert spent(THOUSAND, "gpt-x", LIST) == Line("gpt-x", "steps", Spent(1, 1000, 100, 2_800_000, 0))
-    given_cost = Usage(1000, 100, cost_nano_usd=5)
-    assert spent(given_cost, "gpt-x", LIST).spent == Spent(1, 1000, 100, 5, 0)
-    assert spent(given_cost, "unknown", LIST).spent == Spent(1, 1000, 100, 5, 0)
-    assert spent(THOUSAND, "unknown", LIST).spent == Spent(1, 1000, 100, 0, 1)
-    assert spent(THOUSAND, "gpt-x", LIST, source="observer").source == "observer"
+    assert price_call(THOUSAND, "gpt-x", LIST) == UsageLine("gpt-x", "steps", Spent(1, 1000, 100, 2_800_000, 0))
+    given_cost = ModelUsage(1000, 100, cost_nano_usd=5)
+    assert price_call(given_cost, "gpt-x", LIST).spent == Spent(1, 1000, 100, 5, 0)
+    assert price_call(given_cost, "unknown", LIST).spent == Spent(1, 1000, 100, 5, 0)
+    assert price_call(THOUSAND, "unknown", LIST).spent == Spent(1, 1000, 100, 0, 1)
+    assert price_call(THOUSAND, "gpt-x", LIST, source="observer").source == "observer"
 
 
 def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
-    assert shown_spent(Spent(1, 2, 3, 1_230_000, 0)) == {"input_tokens": 2, "output_tokens": 3, "cost_usd": 0.00123}
-    lines = [Line(f"m{n:02}", "steps", Spent(1, n, 0, n * 10**9)) for n in range(25)]
-    shown = shown_lines(
-        [*lines, Line("m24", "observer", Spent(1, 1, 1, 0, 1)), Line("", "steps", Spent(1, 9, 9, 0, 1))]
+    assert present_spent(Spent(1, 2, 3, 1_230_000, 0)) == {"input_tokens": 2, "output_tokens": 3, "cost_usd": 0.00123}
+    lines = [UsageLine(f"m{n:02}", "steps", Spent(1, n, 0, n * 10**9)) for n in range(25)]
+    shown = present_lines(
+        [*lines, UsageLine("m24", "observer", Spent(1, 1, 1, 0, 1)), UsageLine("", "steps", Spent(1, 9, 9, 0, 1))]
     )
     assert (shown["calls"], shown["cost_usd"], shown["unpriced_calls"]) == (27, 300.0, 2)
     assert [each["model"] for each in shown["models"][:2]] == ["m24", "m23"]
@@ -152,16 +152,16 @@ def test_sums_are_shown_in_dollars_and_by_model_the_dearest_first() -> None:
         "unpriced_calls": 1,
     }
     assert (len(shown["models"]), shown["more_models"]) == (20, 6)
-    assert shown_lines([Line("", "steps", Spent(1, 9, 9))])["models"][0]["calls"] == 1
-    assert shown_lines([]) == {"calls": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "models": []}
+    assert present_lines([UsageLine("", "steps", Spent(1, 9, 9))])["models"][0]["calls"] == 1
+    assert present_lines([]) == {"calls": 0, "input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "models": []}
 
 
 def test_the_list_that_litellm_ships_is_read_without_importing_it() -> None:
     program = (
         "import sys\n"
-        "from layerlore.memory.prices import load_prices\n"
-        "from layerlore.memory.usage_shapes import Usage\n"
-        "assert load_prices().cost('gpt-4o', Usage(1)) > 0\n"
+        "from layerlore.memory.usage.prices import load_prices\n"
+        "from layerlore.memory.usage.model_usage import ModelUsage\n"
+        "assert load_prices().cost('gpt-4o', ModelUsage(1)) > 0\n"
         "assert 'litellm' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
@@ -178,7 +178,7 @@ def test_every_price_in_the_shipped_list_is_that_of_a_token() -> None:
 
 @pytest.mark.anyio
 async def test_the_list_is_read_once() -> None:
-    assert await price_list() is await price_list()
+    assert await load_prices_in_thread() is await load_prices_in_thread()
 
 
 @pytest.mark.parametrize("content", [None, b"{", b"[1, 2]"], ids=["missing", "broken", "no object"])

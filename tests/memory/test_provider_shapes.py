@@ -7,9 +7,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.message_shapes import parse_messages
-from layerlore.storage.errors import LayerloreError
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.errors import LayerloreError
 
 LIMITS = Limits()
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)

@@ -7,21 +7,27 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import numpy as np
 import pytest
 
-from layerlore.memory import adding
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
-from layerlore.memory.embedding.service import Embedding
-from layerlore.memory.engine import Engine, Sent
-from layerlore.memory.limits import Limits
-from layerlore.memory.recall import NOT_ALL_EMBEDDED, Recalled, RecallRequest, recall
-from layerlore.memory.recall_rules import RecallRules
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.relevance import USE_MULTILINGUAL, Calibration
-from layerlore.memory.search_text import words
-from layerlore.memory.tokens import load_counter
-from layerlore.storage import search_rows, vectors
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.transaction import Database
-from layerlore.storage.vectors import NewVector
+from layerlore.memory.embedding.relevance import USE_MULTILINGUAL, Calibration
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries import remember_requests
+from layerlore.memory.entries.remember_requests import RememberRequest
+from layerlore.memory.messages import addition
+from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.recall.candidates import match_words
+from layerlore.memory.recall.ranking import compute_idf
+from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, RecallResult, recall
+from layerlore.memory.recall.recent_rows import MOST_ROWS
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.index import vectors
+from layerlore.storage.index.vectors import NewVector
+from layerlore.storage.messages import indexed_rows
 
 pytestmark = pytest.mark.anyio
 
@@ -38,12 +44,12 @@ class StubEmbedder:
     name = "stub"
     dimension = DIMENSION
     languages = "some"
-    local = True
     weight = 0.5
     squeezed = False
 
     def __init__(self, calibration: Calibration | None = USE_MULTILINGUAL) -> None:
         self.calibration = calibration
+        self.local = True
         self.failing = False
         self.gate = threading.Event()
         self.gate.set()
@@ -54,7 +60,7 @@ class StubEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         if self.failing:
             raise EmbeddingFailed("the stub is broken")
-        sums = np.array([np.sum([_meaning(word) for word in words(text)], axis=0) for text in texts], np.float32)
+        sums = np.array([np.sum([_meaning(word) for word in split_words(text)], axis=0) for text in texts], np.float32)
         unit: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)
         return unit
 
@@ -72,8 +78,8 @@ def stub() -> StubEmbedder:
 
 
 @pytest.fixture
-async def embedding(stub: StubEmbedder) -> AsyncIterator[Embedding]:
-    opened = Embedding(stub, patience_ms=200)
+async def embedding(stub: StubEmbedder) -> AsyncIterator[EmbeddingService]:
+    opened = EmbeddingService(stub, patience_ms=200)
     yield opened
     stub.gate.set()
     await opened.close()
@@ -86,7 +92,7 @@ MakeEngine = Callable[..., Engine]
 def engine_of(database: Database) -> MakeEngine:
     ids = iter(f"{number:032}" for number in range(10_000))
 
-    def made(embedding: Embedding | None, rules: RecallRules | None = None) -> Engine:
+    def made(embedding: EmbeddingService | None, rules: RecallRules | None = None) -> Engine:
         return Engine(
             database=database,
             tokens=COUNTER,
@@ -107,12 +113,12 @@ def engine_of(database: Database) -> MakeEngine:
 async def say(engine: Engine, thread: str, *texts: str, role: str = "user", embedded: bool = True) -> None:
     raw = [{"role": role, "content": text} for text in texts]
     sent = Sent(Origin("test", "add_messages"))
-    await adding.add_messages(engine, SCOPE, thread, raw, replace=False, sent=sent)
+    await addition.add_messages(engine, SCOPE, thread, raw, replace=False, sent=sent)
     if not embedded:
         return
     pending = await engine.database.read_installation(vectors.pending, "stub", after=0, most=1000)
     places = [(row.thread_uid, row.seq) for row in pending]
-    messages = await engine.database.read(search_rows.messages_of, SCOPE, places)
+    messages = await engine.database.read(indexed_rows.messages_of, SCOPE, places)
     made = [
         (row.row_id, StubEmbedder().embed([engine.embedded_texts_of(messages[place])[row.chunk]])[0])
         for row, place in zip(pending, places, strict=True)
@@ -130,11 +136,11 @@ TOLD = (
 )
 
 
-async def asked(engine: Engine, query: str, **more: object) -> Recalled:
+async def asked(engine: Engine, query: str, **more: object) -> RecallResult:
     return await recall(engine, SCOPE, RecallRequest([query], **more))  # type: ignore[arg-type]
 
 
-def texts(found: Recalled) -> list[str]:
+def texts(found: RecallResult) -> list[str]:
     return [hit.message.parts[0]["text"] for hit in found.hits]
 
 
@@ -144,7 +150,7 @@ async def told(engine: Engine, *, embedded: bool = True) -> None:
 
 
 async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
-    engine_of: MakeEngine, embedding: Embedding
+    engine_of: MakeEngine, embedding: EmbeddingService
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
@@ -160,18 +166,39 @@ async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
     assert (alone.hits, alone.signals, alone.degraded) == ([], ("lexical",), ())
 
 
-async def test_what_was_never_said_is_held_back_and_counted(engine_of: MakeEngine, embedding: Embedding) -> None:
-    engine = engine_of(embedding)
+async def test_what_was_never_said_is_held_back_and_counted(engine_of: MakeEngine, embedding: EmbeddingService) -> None:
+    engine = engine_of(embedding, RecallRules(floor=1, sure=1))
     await told(engine)
     found = await asked(engine, "quantum chromodynamics lecture schedule")
-    assert found.hits == []
+    assert (found.hits, found.confidence) == ([], "nothing")
     assert 0 < found.held_back <= 5
     open_to_all = engine_of(embedding, RecallRules(floor=0, lexical_floor=0, tail=0))
     assert len((await asked(open_to_all, "quantum chromodynamics lecture schedule")).hits) == found.held_back
 
 
+async def test_between_the_bounds_few_hits_are_found_and_called_not_sure(
+    engine_of: MakeEngine, embedding: EmbeddingService
+) -> None:
+    engine = engine_of(embedding, RecallRules(floor=0.0001, sure=1, unsure_hits=2, tail=0))
+    await told(engine)
+    found = await asked(engine, "quantum chromodynamics lecture schedule")
+    assert (len(found.hits), found.confidence) == (2, "unsure")
+    assert found.held_back > 0
+
+
+async def test_a_filter_makes_nothing_less_relevant(engine_of: MakeEngine, embedding: EmbeddingService) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    every = await asked(engine, TOLD[0])
+    alone = await asked(engine, TOLD[0], thread_id="thread 0")
+    assert (every.confidence, alone.confidence) == ("sure", "sure")
+    assert alone.hits[0].score == pytest.approx(every.hits[0].score)
+    for thread in range(1, len(TOLD)):
+        assert (await asked(engine, TOLD[0], thread_id=f"thread {thread}")).confidence != "sure"
+
+
 async def test_an_embedder_that_fails_degrades_to_words_and_says_why(
-    engine_of: MakeEngine, embedding: Embedding, stub: StubEmbedder
+    engine_of: MakeEngine, embedding: EmbeddingService, stub: StubEmbedder
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
@@ -183,7 +210,7 @@ async def test_an_embedder_that_fails_degrades_to_words_and_says_why(
 
 
 async def test_an_embedder_that_loads_too_long_degrades_to_words(
-    engine_of: MakeEngine, embedding: Embedding, stub: StubEmbedder
+    engine_of: MakeEngine, embedding: EmbeddingService, stub: StubEmbedder
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
@@ -194,28 +221,72 @@ async def test_an_embedder_that_loads_too_long_degrades_to_words(
     assert "loading" in reason
 
 
-async def test_messages_without_a_vector_yet_are_found_by_their_words(
-    engine_of: MakeEngine, embedding: Embedding
+async def test_what_was_just_stored_is_found_by_its_meaning_at_once(
+    engine_of: MakeEngine, embedding: EmbeddingService
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
-    await say(engine, "new", "the violin lesson moved to Tuesday", embedded=False)
+    await say(engine, "new", "the puppy of my sister is called Rex", embedded=False)
+    found = await asked(engine, "hund")
+    assert "the puppy of my sister is called Rex" in texts(found)
+    assert (found.signals, found.degraded) == (("lexical", "semantic"), ())
+
+
+async def test_many_messages_without_a_vector_are_found_by_their_words_for_now(
+    engine_of: MakeEngine, embedding: EmbeddingService
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    others = [f"the piano lesson number {number}" for number in range(MOST_ROWS)]
+    await say(engine, "new", *others, "the violin lesson moved to Tuesday", embedded=False)
     found = await asked(engine, "violin lesson")
     assert texts(found)[0] == "the violin lesson moved to Tuesday"
     assert found.hits[0].parts.cosine is None
     assert found.degraded == (NOT_ALL_EMBEDDED,)
+    nothing = await asked(engine, "hund", thread_id="new")
+    assert (nothing.hits, nothing.degraded) == ([], (NOT_ALL_EMBEDDED,))
 
 
-async def test_nothing_embedded_yet_leaves_words_alone(engine_of: MakeEngine, embedding: Embedding) -> None:
+async def test_nothing_is_embedded_for_a_recall_where_that_takes_a_request(
+    engine_of: MakeEngine, stub: StubEmbedder
+) -> None:
+    stub.local = False
+    embedding = EmbeddingService(stub, patience_ms=5000)
     engine = engine_of(embedding)
     await told(engine, embedded=False)
     found = await asked(engine, "the bakery in Lisbon")
     assert (texts(found)[0], found.signals) == (TOLD[1], ("lexical",))
     assert found.degraded == (NOT_ALL_EMBEDDED,)
+    assert (await asked(engine, "hund operation")).degraded == (NOT_ALL_EMBEDDED,)
+    await embedding.close()
+
+
+async def test_a_text_that_the_embedder_refuses_is_not_waited_for_again(
+    engine_of: MakeEngine, embedding: EmbeddingService
+) -> None:
+    engine = engine_of(embedding)
+    await told(engine)
+    await say(engine, "new", "the puppy is called Rex", embedded=False)
+    (pending,) = await engine.database.read_installation(vectors.pending, "stub", after=0, most=1000)
+    embedding.refused[SCOPE] = {pending.row_id}
+    found = await asked(engine, "hund operiert")
+    assert (texts(found)[0], found.degraded) == (TOLD[0], ())
+
+
+async def test_an_entry_without_a_vector_yet_counts_like_a_message(
+    engine_of: MakeEngine, embedding: EmbeddingService, stub: StubEmbedder
+) -> None:
+    engine = engine_of(embedding)
+    stub.failing = True
+    sent = Sent(Origin("test", "remember"))
+    await remember_requests.remember(engine, SCOPE, "", RememberRequest("The puppy is called Rex."), sent=sent)
+    stub.failing = False
+    found = await recall(engine_of(EmbeddingService(stub, patience_ms=5000)), SCOPE, RecallRequest(["hund"]))
+    assert (texts(found), found.degraded) == (["The puppy is called Rex."], ())
 
 
 async def test_filters_narrow_what_is_near_as_they_do_what_has_the_words(
-    engine_of: MakeEngine, embedding: Embedding
+    engine_of: MakeEngine, embedding: EmbeddingService
 ) -> None:
     engine = engine_of(embedding)
     await told(engine)
@@ -228,7 +299,7 @@ async def test_filters_narrow_what_is_near_as_they_do_what_has_the_words(
     assert texts(await asked(engine, query, until=1)) == []
 
 
-async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine, embedding: Embedding) -> None:
+async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine, embedding: EmbeddingService) -> None:
     engine = engine_of(embedding)
     await told(engine)
     request = RecallRequest(["hund operiert", "quantum chromodynamics lecture", "miete"], limit=2)
@@ -239,7 +310,7 @@ async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine
 
 
 async def test_as_many_hits_as_asked_for_however_few_candidates_the_settings_want(
-    engine_of: MakeEngine, embedding: Embedding
+    engine_of: MakeEngine, embedding: EmbeddingService
 ) -> None:
     engine = engine_of(embedding, RecallRules(candidates=1, rescored=1, floor=0, lexical_floor=0, tail=0))
     for number in range(7):
@@ -251,4 +322,14 @@ async def test_as_many_hits_as_asked_for_however_few_candidates_the_settings_wan
 async def test_entries_alone_find_no_message(engine_of: MakeEngine) -> None:
     engine = engine_of(None)
     await told(engine, embedded=False)
-    assert await asked(engine, "bakery", kinds=["entry"]) == Recalled([], ("bakery",))
+    assert (await asked(engine, "bakery", kinds=["entry"])).hits == []
+
+
+async def test_a_word_weighs_what_it_is_worth_among_the_rows_that_are_searched(engine_of: MakeEngine) -> None:
+    engine = engine_of(None)
+    await told(engine, embedded=False)
+    found = await engine.database.read(match_words, SCOPE, ["rent"], None, RecallRules())
+    assert found.size == len(TOLD)
+    assert found.weights == {"rent": compute_idf(1, len(TOLD))}
+    alone = await engine.database.read(match_words, SCOPE, ["rent"], None, RecallRules(), ["entry"])
+    assert (alone.size, alone.postings["rent"].tolist()) == (0, [])

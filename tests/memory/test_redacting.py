@@ -13,19 +13,28 @@ from seeing_all import see_all
 from sqlalchemy import insert, text
 from told_embedder import ToldEmbedder
 
-from layerlore.memory import adding, attempts, deleting, events
-from layerlore.memory.embedding.service import Embedding
-from layerlore.memory.engine import Redaction
-from layerlore.memory.redacting import Redacted, redact
-from layerlore.memory.said import said
-from layerlore.memory.search_text import words
-from layerlore.memory.vector_writing import VectorWriter
-from layerlore.storage import entries, installation, jobs, journal, message_pages, places, redacting, search, threads
-from layerlore.storage.journal import Wanted
-from layerlore.storage.records import ROLES, Json, Message, Origin, Scope, Tenant
-from layerlore.storage.redacting import Change
-from layerlore.storage.tables import observations
-from layerlore.storage.transaction import Row, Tx
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Redaction
+from layerlore.memory.engine.speech import said
+from layerlore.memory.messages import addition
+from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.removal.redaction import RedactionResult, redact
+from layerlore.memory.work import attempts, steps
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import JournalFilter
+from layerlore.storage.core import installation
+from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant
+from layerlore.storage.core.tables import observations
+from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.index import lexical
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import pages, places
+from layerlore.storage.removal import redaction as removal_redaction
+from layerlore.storage.removal.redaction import Change
+from layerlore.storage.threads import threads
 
 from .entry_memory import ANA, BEN, COUNTER, NOW, Memory
 
@@ -48,7 +57,7 @@ def under(memory: Memory, redaction: Redaction) -> Memory:
     return Memory(dataclasses.replace(memory.engine, redaction=redaction))
 
 
-async def masked(memory: Memory, tenant: Tenant | None = None, **given: Any) -> Redacted:
+async def masked(memory: Memory, tenant: Tenant | None = None, **given: Any) -> RedactionResult:
     return await redact(memory.engine, lambda scope: tenant in (None, Tenant(scope.tenant_id)), origin=BY, **given)
 
 
@@ -62,13 +71,13 @@ async def rows(memory: Memory, query: str) -> list[Row]:
 
 async def is_searched(memory: Memory, secret: str) -> bool:
     """Whether the words of a secret are in the index."""
-    longest = max(words(secret), key=len)
-    found = await memory.engine.database.read(search.postings, ANA, [longest], most=100)
+    longest = max(split_words(secret), key=len)
+    found = await memory.engine.database.read(lexical.postings, ANA, [longest], most=100)
     return len(found[longest]) > 0
 
 
 async def told(memory: Memory, thread: str = "main", scope: Scope = ANA) -> list[Message]:
-    page = await memory.engine.database.read(message_pages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
+    page = await memory.engine.database.read(pages.page, scope, thread, roles=ROLES, limit=1000, offset=0)
     return page.messages
 
 
@@ -77,7 +86,7 @@ async def texts(memory: Memory, thread: str = "main") -> list[str]:
 
 
 async def test_a_masked_message_is_found_by_its_other_words_and_its_vector_is_made_anew(
-    memory_of: MemoryOf, embedding: Embedding
+    memory_of: MemoryOf, embedding: EmbeddingService
 ) -> None:
     memory = memory_of(embedding)
     embedder = cast("ToldEmbedder", embedding.embedder)
@@ -104,9 +113,9 @@ async def test_a_masked_message_is_found_by_its_other_words_and_its_vector_is_ma
 async def test_evidence_follows_its_words_in_the_masked_message(memory: Memory) -> None:
     before = under(memory, "off")
     await before.say("main", f"red, red, {ONE} my bike is red, I say, with the token {ONE} on it")
-    for number, evidence in enumerate(["red, I say", f"token {ONE} on"]):
-        await before.remember(f"note {number}", evidence=evidence, source="user_assertion")
-    await before.remember("note 9", evidence="red, red", source="user_assertion")
+    quotes = {"The bike is red.": "bike is red, I say", "A token is on it.": f"token {ONE} on", "Red, red.": "red, red"}
+    for content, evidence in quotes.items():
+        await before.remember(content, evidence=evidence, source="user_assertion")
     await masked(memory)
     (message,) = await told(memory)
     assert message.revision == 2
@@ -115,16 +124,16 @@ async def test_evidence_follows_its_words_in_the_masked_message(memory: Memory) 
     for entry_id, content in await rows(memory, "SELECT entry_id, content FROM entries"):
         (source,) = (await memory.engine.database.read(entries.sources_of, ANA, [entry_id]))[entry_id]
         shown[content] = now[source.starts : source.ends]
-    assert shown["note 0"] == "red, I say"
-    assert MARK.sub("*", shown["note 1"]) == "token * on"
-    assert shown["note 9"] == "red, red"
-    assert {"note 0", "note 1", "note 9"} <= set(await memory.found("note"))
+    assert shown["The bike is red."] == "bike is red, I say"
+    assert MARK.sub("*", shown["A token is on it."]) == "token * on"
+    assert shown["Red, red."] == "red, red"
+    assert quotes.keys() <= set(await memory.found("red bike, token"))
 
 
 async def test_evidence_that_ends_within_a_secret_is_the_whole_message(memory: Memory) -> None:
     before = under(memory, "off")
     await before.say("main", "the db is postgres://app:hunter-two-pass@db/x, remember that")
-    await before.remember("The database.", evidence="postgres://app:hunter", source="user_assertion")
+    await before.remember("The db is postgres.", evidence="postgres://app:hunter", source="user_assertion")
     await masked(memory)
     (message,) = await told(memory)
     assert "hunter" not in message.parts[0]["text"]
@@ -175,7 +184,7 @@ async def test_attempts_at_a_task_that_gets_the_name_of_another_follow_those(mem
         await attempt(under(memory, "off"), action)
     await attempt(memory, "c")
     assert (await masked(memory)).rows == {"attempts": 2}
-    page = await attempts.listed(memory.engine, ANA, "main", task_key=f"use {ONE}", limit=10)
+    page = await attempts.list_attempts(memory.engine, ANA, "main", task_key=f"use {ONE}", limit=10)
     assert [(each.attempt, each.action) for each in page.attempts] == [(1, "c"), (2, "a"), (3, "b")]
 
 
@@ -184,12 +193,12 @@ async def test_what_is_deleted_is_masked_too_and_comes_back_masked(memory: Memor
     await before.say("main", f"the plum {ONE}", "and nothing")
     await before.say("gone", f"the quince {ONE}")
     sent = memory.sent("delete_messages")
-    deleted = await deleting.delete_messages(memory.engine, ANA, "main", "all", ids=[], roles=ROLES, sent=sent)
-    thread = await deleting.delete_thread(memory.engine, ANA, "gone", sent=sent)
+    deleted = await removal_deletion.delete_messages(memory.engine, ANA, "main", "all", ids=[], roles=ROLES, sent=sent)
+    thread = await removal_deletion.delete_thread(memory.engine, ANA, "gone", sent=sent)
     assert (await masked(memory)).rows == {"messages": 2}
     assert await rows(memory, "SELECT * FROM search_rows") == []
     for deletion in (deleted["deletion"], thread["deletion"]):
-        await deleting.restore(memory.engine, ANA, deletion, origin=BY)
+        await removal_deletion.restore_deletion(memory.engine, ANA, deletion, origin=BY)
     for word, thread_id in (("plum", "main"), ("quince", "gone")):
         found = await memory.found(word)
         assert MARK.search(found[0])
@@ -262,7 +271,7 @@ async def test_tokens_of_notes_are_those_of_their_masked_lines(memory: Memory) -
 async def test_only_rows_that_are_as_they_were_read_are_changed(memory: Memory) -> None:
     await under(memory, "off").say("main", f"first {ONE}", id="a")
     database = memory.engine.database
-    (row,) = await database.read(redacting.page, ANA, "messages", after=None, most=10)
+    (row,) = await database.read(removal_redaction.page, ANA, "messages", after=None, most=10)
     await memory.say("main", "another text", id="a")
     change = Change(
         row.key,
@@ -272,7 +281,7 @@ async def test_only_rows_that_are_as_they_were_read_are_changed(memory: Memory) 
     )
     uid = row.key[0]
     put = await database.write(
-        redacting.put, ANA, "messages", uid, [change], search_text=memory.engine.search_text_of, now=NOW
+        removal_redaction.put, ANA, "messages", uid, [change], search_text=memory.engine.search_text_of, now=NOW
     )
     assert put.made == []
     assert await texts(memory) == ["another text"]
@@ -284,7 +293,7 @@ async def test_only_rows_that_are_as_they_were_read_are_changed(memory: Memory) 
 async def test_others_go_on_meanwhile_and_nothing_of_theirs_is_lost(memory: Memory) -> None:
     before = under(memory, "off")
     raw = [{"role": "user", "content": f"word{n} {made_up(n)}", "id": f"m{n}"} for n in range(100)]
-    await adding.add_messages(before.engine, ANA, "main", raw, replace=False, sent=memory.sent())
+    await addition.add_messages(before.engine, ANA, "main", raw, replace=False, sent=memory.sent())
 
     async def write(n: int) -> None:
         if n % 2:
@@ -324,14 +333,14 @@ async def test_who_was_stopped_in_the_middle_goes_on_when_run_again(memory: Memo
             raise Stopped
 
     with pytest.raises(Stopped):
-        await masked(memory, told=stop)
+        await masked(memory, report=stop)
     ((left,),) = await rows(memory, "SELECT count(*) FROM messages WHERE parts NOT LIKE '%masked%'")
     assert 0 < left < 120
     done = await masked(memory)
     assert done.rows == {"messages": left}
     assert (await masked(memory)).rows == {}
     assert await rows(memory, "SELECT count(*) FROM messages WHERE parts NOT LIKE '%masked%'") == [(0,)]
-    if memory.engine.database.dialect == "sqlite":
+    if memory.engine.database.backend.name == "sqlite":
         assert done.bytes == "erased"
 
 
@@ -341,12 +350,14 @@ async def test_watchers_and_the_journal_are_told_how_much_and_not_what(memory: M
     await before.remember(f"The key is {ONE}.")
     await masked(memory)
     asked = {"after": 0, "types": ["memory_redacted"], "limit": 10}
-    of_thread = (await events.list_events(memory.engine, ANA, "main", **asked))["events"]
-    of_resource = (await events.list_events(memory.engine, ANA, None, **asked))["events"]
+    of_thread = (await steps.list_events(memory.engine, ANA, "main", **asked))["events"]
+    of_resource = (await steps.list_events(memory.engine, ANA, None, **asked))["events"]
     assert [event["payload"] for event in of_thread] == [{"what": "messages", "rows": 2}]
     assert [event["payload"] for event in of_resource] == [{"what": "entries", "rows": 1}]
     assert {(event["by"], event["tool"]) for event in (*of_thread, *of_resource)} == {("command line", "redact")}
-    lines = await memory.engine.database.read_installation(journal.listed, Wanted(principal="command:redact"), limit=10)
+    lines = await memory.engine.database.read_installation(
+        journal.read_lines, JournalFilter(principal="command:redact"), limit=10
+    )
     assert [dict(each.line.counts) for each in lines] == [{"rows": 2, "masked": 3}, {"rows": 1, "masked": 1}]
     assert {each.tenant_id for each in lines} == {"t"}
 
@@ -368,7 +379,7 @@ async def test_all_tenants_or_one_are_gone_through_scope_by_scope(memory: Memory
     for scope in scopes:
         await before.remember(f"The key is {ONE}.", scope=scope)
         raw = [{"role": "user", "content": ONE}]
-        await adding.add_messages(before.engine, scope, "main", raw, replace=False, sent=memory.sent())
+        await addition.add_messages(before.engine, scope, "main", raw, replace=False, sent=memory.sent())
     database = memory.engine.database
     found: list[Scope] = []
     while some := await database.read_installation(places.scopes_after, found[-1] if found else Scope("", "", ""), 2):

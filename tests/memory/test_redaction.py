@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from secret_formats import FORMATS, made_up
 
-from layerlore.memory.redaction import Redactor, mask_without_key
+from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 
 
 @pytest.fixture
@@ -139,6 +139,20 @@ def test_json_takes_the_name_of_a_value_as_its_context(redactor: Redactor) -> No
     assert masked["env"]["MISTRAL_API_KEY"].startswith("[masked:assigned-secret:")
     assert masked["env"]["BUILD"] == secret
     assert redactor.json(masked) == (masked, 0)
+
+
+def test_json_takes_a_masked_name_for_no_context_of_its_value(redactor: Redactor) -> None:
+    tokens = (made_up("ghp_<a36>", seed)[1] for seed in range(1000))
+    # A digest without a letter leaves "token" as the last word of the mark.
+    token = next(each for each in tokens if redactor.text(each)[0][:-1].rpartition(":")[2].isdigit())
+    masked, count = redactor.json({token: "0000000¡"})
+    assert count == 1
+    assert redactor.json(masked) == (masked, 0)
+
+
+def test_json_takes_the_name_around_a_mark_as_the_context_of_its_value(redactor: Redactor) -> None:
+    masked, count = redactor.json({"[masked:x password": "hunter2hunter2", "[masked:url] password": "hunter3hunter3"})
+    assert (count, "hunter" in str(masked)) == (2, False)
 
 
 def test_json_loses_no_entry_when_a_mark_is_already_a_key(redactor: Redactor) -> None:

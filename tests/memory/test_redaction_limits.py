@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.redaction import MAX_DEPTH, Redactor
-from layerlore.storage.errors import LimitExceeded
+from layerlore.memory.secrets.redaction import MAX_DEPTH, Redactor
+from layerlore.storage.core.errors import LimitExceeded
 
 WORDS = {
     "en": "the server request database review token secret password key account function returns error please update"

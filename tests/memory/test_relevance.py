@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.recall_rules import RecallRules
-from layerlore.memory.relevance import (
+from layerlore.memory.embedding.relevance import (
     ANY_EMBEDDER,
     LEXICAL,
     MINILM_ENGLISH,
     USE_MULTILINGUAL,
     Calibration,
-    Evidence,
-    standing,
-    unknown_shares,
+    RelevanceEvidence,
+    measure_standing,
+    measure_unknown,
 )
+from layerlore.memory.settings.recall import RecallRules
 
 RULES = RecallRules()
 SHARE = st.floats(0, 1)
 EVIDENCE = st.builds(
-    Evidence,
+    RelevanceEvidence,
     coverage=SHARE,
     cosine=SHARE,
     nearest=SHARE,
@@ -33,9 +33,9 @@ EVIDENCE = st.builds(
 )
 
 
-def _evidence(coverage: float, cosine: float, standing: float, unknown: float, rows: int) -> Evidence:
+def _evidence(coverage: float, cosine: float, standing: float, unknown: float, rows: int) -> RelevanceEvidence:
     """The nearest leads, and unknown words weigh what others do."""
-    return Evidence(coverage, cosine, cosine, standing, unknown, unknown, rows)
+    return RelevanceEvidence(coverage, cosine, cosine, standing, unknown, unknown, rows)
 
 
 EMBEDDED = pytest.mark.parametrize("calibration", [USE_MULTILINGUAL, MINILM_ENGLISH])
@@ -45,7 +45,7 @@ EVERY = pytest.mark.parametrize("calibration", [LEXICAL, ANY_EMBEDDER, USE_MULTI
 @EVERY
 @given(evidence=EVIDENCE, more=SHARE)
 def test_relevance_is_a_share_and_grows_with_words_and_nearness(
-    calibration: Calibration, evidence: Evidence, more: float
+    calibration: Calibration, evidence: RelevanceEvidence, more: float
 ) -> None:
     relevance = calibration.relevance(evidence)
     assert 0 <= relevance <= 1
@@ -61,10 +61,10 @@ def test_relevance_is_a_share_and_grows_with_words_and_nearness(
 
 @EVERY
 def test_an_answer_with_all_the_words_is_relevant_and_one_with_a_stray_word_is_not(calibration: Calibration) -> None:
-    floor = RULES.floor if calibration in (USE_MULTILINGUAL, MINILM_ENGLISH) else RULES.lexical_floor
+    sure = RULES.sure if calibration in (USE_MULTILINGUAL, MINILM_ENGLISH) else RULES.lexical_sure
     for rows in (3, 500, 20_000):
-        assert calibration.relevance(_evidence(1.0, 0.55, 3, 0, rows)) > floor
-        assert calibration.relevance(_evidence(0.1, 0.1, 1, 0.75, rows)) < floor
+        assert calibration.relevance(_evidence(1.0, 0.55, 3, 0, rows)) > sure
+        assert calibration.relevance(_evidence(0.1, 0.1, 1, 0.75, rows)) < sure
 
 
 @EMBEDDED
@@ -80,27 +80,32 @@ def test_questions_in_another_language_pass_with_the_cosines_that_they_have() ->
     measured = ((12, (0.42, 2.9), (0.12, 1.8)), (27, (0.42, 4.1), (0.15, 2.3)), (500, (0.46, 6.9), (0.26, 4.0)))
     for rows, (present, stands_out), (absent, stands_in) in measured:
         assert USE_MULTILINGUAL.relevance(_evidence(0, present, stands_out, 1, rows)) > RULES.floor
-        assert USE_MULTILINGUAL.relevance(_evidence(0, absent, stands_in, 1, rows)) < RULES.floor
+        assert USE_MULTILINGUAL.relevance(_evidence(0, absent, stands_in, 1, rows)) < RULES.sure
 
 
 def test_of_an_unknown_model_only_that_one_stands_out_counts() -> None:
     near = _evidence(0, 0.95, 1.0, 1, 500)
-    assert ANY_EMBEDDER.relevance(near) < RULES.lexical_floor
-    assert ANY_EMBEDDER.relevance(replace(near, standing=8.0)) > RULES.lexical_floor
+    assert ANY_EMBEDDER.relevance(near) < RULES.lexical_sure
+    assert ANY_EMBEDDER.relevance(replace(near, standing=8.0)) > RULES.lexical_sure
 
 
 @given(st.lists(st.floats(-1, 1), max_size=30), st.floats(0.1, 0.9), st.floats(-0.5, 0.5))
 def test_standing_out_has_no_unit(values: list[float], scale: float, shift: float) -> None:
     cosines = np.array(values, np.float64)
-    assert standing(cosines) >= 0
+    assert measure_standing(cosines) >= 0
     if len(values) > 1 and cosines.std() > 1e-3:
-        assert standing(cosines * scale + shift) == pytest.approx(standing(cosines), rel=1e-3)
+        assert measure_standing(cosines * scale + shift) == pytest.approx(measure_standing(cosines), rel=1e-3)
 
 
 def test_equal_or_few_cosines_do_not_stand_out() -> None:
-    assert standing(np.empty(0)) == standing(np.array([0.7])) == standing(np.array([0.7, 0.7])) == 0
+    assert (
+        measure_standing(np.empty(0))
+        == measure_standing(np.array([0.7]))
+        == measure_standing(np.array([0.7, 0.7]))
+        == 0
+    )
 
 
 def test_unknown_are_the_words_without_a_row_by_number_and_by_weight() -> None:
-    assert unknown_shares([0, 3, 0, 1], [4.0, 1.0, 4.0, 1.0]) == (0.5, 0.8)
-    assert unknown_shares([], []) == (0, 0)
+    assert measure_unknown([0, 3, 0, 1], [4.0, 1.0, 4.0, 1.0]) == (0.5, 0.8)
+    assert measure_unknown([], []) == (0, 0)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.exact_json import exact_json
-from layerlore.memory.limits import Limits
-from layerlore.memory.pending_calls import MOST_CALLS, PendingCall, accepted, called, check_calls, read_calls
-from layerlore.memory.run_state import ENDINGS, STATUSES
-from layerlore.storage.errors import InvalidInput, LimitExceeded
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import write_exact_json
+from layerlore.memory.work.pending_calls import MOST_CALLS, PendingCall, check_calls, check_data, find_call, read_calls
+from layerlore.memory.work.run_states import ENDINGS, STATUSES
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ WRONG: list[tuple[Any, str]] = [
     (["c1"], "pending_tool_calls[0]: must be an object with tool_call_id"),
     ({"c1": None}, "pending_tool_calls['c1']: must be an object"),
     ([{}], "pending_tool_calls[0].tool_call_id: must be a string, not null"),
-    ([{"tool_call_id": ""}], "pending_tool_calls[0].tool_call_id: is empty"),
+    ([{"tool_call_id": ""}], "pending_tool_calls[0].tool_call_id: must not be empty"),
     ([{"toolCallId": 1}], "pending_tool_calls[0].tool_call_id: must be a string"),
     ({"c1": {"toolCallId": "c2"}}, "is 'c2', but its key is 'c1'"),
     ([{"tool_call_id": "c"}, {"toolCallId": "c"}], "pending_tool_calls[1].tool_call_id: 'c' comes twice"),
@@ -68,16 +68,16 @@ def waiting(*ids: str) -> list[PendingCall]:
 
 def test_data_is_for_the_call_that_is_named_or_the_only_one_that_waits() -> None:
     asleep = PendingCall("z", "", False, None)
-    assert called([asleep], "") is None
-    assert called([asleep, *waiting("a")], "") == waiting("a")[0]
-    assert called([*waiting("a", "b")], "b") == waiting("b")[0]
+    assert find_call([asleep], "") is None
+    assert find_call([asleep, *waiting("a")], "") == waiting("a")[0]
+    assert find_call([*waiting("a", "b")], "b") == waiting("b")[0]
     for calls, named, told in (
         (waiting("a", "b"), "", "needed, since several tool calls wait for data: 'a', 'b'"),
         ([asleep, *waiting("a")], "z", "'z' does not wait for data; those that do: 'a'"),
         ([], "a", "those that do: none"),
     ):
         with pytest.raises(InvalidInput) as caught:
-            called(calls, named)
+            find_call(calls, named)
         assert told in str(caught.value)
 
 
@@ -85,19 +85,19 @@ def test_text_that_holds_an_object_or_list_is_taken_for_that_unless_the_schema_w
     def call(schema: Any) -> PendingCall:
         return PendingCall("a", "", True, schema)
 
-    assert accepted('{"approved": true}', call(SCHEMA)) == {"approved": True}
-    assert accepted('{"approved": true}', call(None)) == {"approved": True}
-    assert accepted("[1]", None) == [1]
-    assert accepted("[1]", call({"type": "string"})) == "[1]"
+    assert check_data('{"approved": true}', call(SCHEMA)) == {"approved": True}
+    assert check_data('{"approved": true}', call(None)) == {"approved": True}
+    assert check_data("[1]", None) == [1]
+    assert check_data("[1]", call({"type": "string"})) == "[1]"
     for text in ("yes", "7", "null", '"x"', "[1", '{"a": 1, "a": 2}', "[" * 100_000):
-        assert accepted(text, None) == text
+        assert check_data(text, None) == text
     for data in ('{"approved": 1}', {"approved": 1}):
         with pytest.raises(InvalidInput, match=r"data\.approved"):
-            accepted(data, call(SCHEMA))
+            check_data(data, call(SCHEMA))
 
 
 async def test_any_json_enters_exactly_but_what_could_not_be_sent_back() -> None:
-    assert await exact_json({"b": 1.0, "a": ["\x00é", 10**30]}, "state", 100, LIMITS) == (
+    assert await write_exact_json({"b": 1.0, "a": ["\x00é", 10**30]}, "state", 100, LIMITS) == (
         '{"b":1.0,"a":["\\u0000é",1000000000000000000000000000000]}'
     )
     for value, told in (
@@ -107,23 +107,23 @@ async def test_any_json_enters_exactly_but_what_could_not_be_sent_back() -> None
         (10**5000, "more than 4,300 digits"),
     ):
         with pytest.raises(InvalidInput) as caught:
-            await exact_json(value, "state", 10_000, LIMITS)
+            await write_exact_json(value, "state", 10_000, LIMITS)
         assert str(caught.value).startswith("state: ")
         assert told in str(caught.value)
 
 
 async def test_size_and_depth_of_exact_json_are_limited() -> None:
-    assert await exact_json("é" * 49, "state", 100, LIMITS)
-    with pytest.raises(LimitExceeded, match=r"state: 102 bytes of JSON; 100 are allowed"):
-        await exact_json("é" * 50, "state", 100, LIMITS)
+    assert await write_exact_json("é" * 49, "state", 100, LIMITS)
+    with pytest.raises(LimitExceeded, match=r"state: 102 bytes of JSON; at most 100 are allowed"):
+        await write_exact_json("é" * 50, "state", 100, LIMITS)
     value: Any = "leaf"
     for level in range(63):
         value = [value] if level % 2 else {"k": value}
     for padding in ("", "x" * 10_000):  # the longer one is looked at in a thread
-        assert await exact_json([value, padding], "state", 10**6, LIMITS)
+        assert await write_exact_json([value, padding], "state", 10**6, LIMITS)
         with pytest.raises(LimitExceeded, match="nested more than 64 levels deep"):
-            await exact_json([[value], padding], "state", 10**6, LIMITS)
+            await write_exact_json([[value], padding], "state", 10**6, LIMITS)
     for _ in range(100_000):
         value = [value]
     with pytest.raises(LimitExceeded, match="nested more than 64 levels deep"):
-        await exact_json(value, "state", 10**6, LIMITS)
+        await write_exact_json(value, "state", 10**6, LIMITS)

@@ -8,18 +8,19 @@ import regex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from layerlore.memory.chunks import SIZE, chunks
-from layerlore.memory.search_text import (
+from layerlore.memory.parts.search_words import (
     LONGEST_WORD,
-    date_text,
-    embedded_texts,
-    indexed,
-    pairs,
-    query_words,
-    words,
+    SIZE,
+    find_query_words,
+    format_date,
+    make_embedding_texts,
+    make_index_texts,
+    split_chunks,
+    split_pairs,
+    split_words,
 )
-from layerlore.memory.stop_words import FUNCTION_WORDS
-from layerlore.storage.records import Indexed
+from layerlore.memory.text.stop_words import FUNCTION_WORDS
+from layerlore.storage.core.records import Indexed
 
 NOON = 1_683_547_200_000  # 8 May 2023, 12:00 UTC
 
@@ -51,12 +52,12 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
     ],
 )
 def test_text_is_folded_and_cut_into_words(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    assert split_words(text) == found
 
 
 @given(TEXTS)
 def test_words_are_letters_marks_and_digits_only_and_not_too_long(text: str) -> None:
-    for word in words(text):
+    for word in split_words(text):
         assert regex.fullmatch(r"[\p{L}\p{N}\p{M}]+", word)
         assert len(word) <= LONGEST_WORD
 
@@ -64,35 +65,35 @@ def test_words_are_letters_marks_and_digits_only_and_not_too_long(text: str) -> 
 @given(TEXTS)
 def test_case_width_and_composition_do_not_matter(text: str) -> None:
     for form in ("NFC", "NFD"):
-        assert words(unicodedata.normalize(form, text)) == words(text)
-    assert words(text.casefold()) == words(text)
+        assert split_words(unicodedata.normalize(form, text)) == split_words(text)
+    assert split_words(text.casefold()) == split_words(text)
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_is_cut_as_any_other_text_is(text: str) -> None:
-    assert words(text + " é") == [*words(text), "e"]
+    assert split_words(text + " é") == [*split_words(text), "e"]
 
 
 @given(TEXTS)
 def test_what_is_indexed_is_found_by_the_same_words(text: str) -> None:
     # Of a day in digits a query asks for its words, too.
     assume(not re.search(r"\d{4}-\d\d-\d\d", text))
-    found = indexed(None, [{"type": "text", "text": text}], {}, NOON)
-    assert set(query_words(text)) <= set(" ".join(found.chunks).split(" "))
+    found = make_index_texts(None, [{"type": "text", "text": text}], {}, NOON)
+    assert set(find_query_words(text)) <= set(" ".join(found.chunks).split(" "))
 
 
 def test_a_run_longer_than_any_word_is_cut_the_same_for_index_and_query() -> None:
-    assert words("x" * 200) == ["x" * LONGEST_WORD]
-    assert words("é" * 200) == ["e" * LONGEST_WORD]
+    assert split_words("x" * 200) == ["x" * LONGEST_WORD]
+    assert split_words("é" * 200) == ["e" * LONGEST_WORD]
 
 
 def test_pairs_overlap_and_one_character_stands_alone() -> None:
-    assert pairs("abcd") == ["ab", "bc", "cd"]
-    assert pairs("a") == ["a"]
+    assert split_pairs("abcd") == ["ab", "bc", "cd"]
+    assert split_pairs("a") == ["a"]
 
 
 def test_a_query_has_each_telling_word_once_in_order() -> None:
-    assert query_words("What is the tea, and the Cake? More tea!") == ["tea", "cake"]
+    assert find_query_words("What is the tea, and the Cake? More tea!") == ["tea", "cake"]
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,12 @@ def test_a_query_has_each_telling_word_once_in_order() -> None:
     ],
 )
 def test_the_function_words_of_its_own_language_are_left_out(question: str, telling: list[str]) -> None:
-    assert query_words(question) == telling
+    assert find_query_words(question) == telling
 
 
 def test_a_function_word_of_another_language_is_a_telling_word() -> None:
-    assert query_words("Who did the war die for?") == ["war", "die"]
-    assert query_words("When was Dan at the sea?") == ["dan", "sea"]
+    assert find_query_words("Who did the war die for?") == ["war", "die"]
+    assert find_query_words("When was Dan at the sea?") == ["dan", "sea"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_a_function_word_of_another_language_is_a_telling_word() -> None:
     ],
 )
 def test_a_word_that_tells_in_another_language_is_no_sign_of_its_own(question: str, telling: list[str]) -> None:
-    assert query_words(question) == telling
+    assert find_query_words(question) == telling
 
 
 @pytest.mark.parametrize(
@@ -148,39 +149,39 @@ def test_a_word_that_tells_in_another_language_is_no_sign_of_its_own(question: s
     ],
 )
 def test_a_function_word_that_is_written_as_a_name_is_a_telling_word(question: str, telling: list[str]) -> None:
-    assert query_words(question) == telling
+    assert find_query_words(question) == telling
 
 
 @pytest.mark.parametrize(
     "question", ["on May 8th?", "on the 8th of May", "the 8th may", "8 May", "may 8"], ids=lambda text: text
 )
 def test_a_day_is_asked_for_as_people_say_it(question: str) -> None:
-    assert sorted(query_words(f"What did I eat {question}")) == ["8", "eat", "may"]
+    assert sorted(find_query_words(f"What did I eat {question}")) == ["8", "eat", "may"]
 
 
 def test_a_day_in_iso_form_is_also_asked_for_as_people_write_it() -> None:
-    assert query_words("food on 2023-05-08") == ["food", "2023", "05", "08", "8", "may"]
-    assert query_words("2023-15-08") == ["2023", "15", "08"]
+    assert find_query_words("food on 2023-05-08") == ["food", "2023", "05", "08", "8", "may"]
+    assert find_query_words("2023-15-08") == ["2023", "15", "08"]
 
 
 def test_an_ordinal_that_is_no_day_stays_a_word() -> None:
-    assert query_words("my 5th birthday") == ["5th", "birthday"]
+    assert find_query_words("my 5th birthday") == ["5th", "birthday"]
 
 
 def test_a_query_of_function_words_keeps_them() -> None:
-    assert query_words("to be or not to be") == ["to", "be", "or", "not"]
-    assert query_words("?!") == []
+    assert find_query_words("to be or not to be") == ["to", "be", "or", "not"]
+    assert find_query_words("?!") == []
 
 
 def test_a_query_has_a_limit_of_words() -> None:
     many = " ".join(f"word{number}" for number in range(100))
-    assert query_words(many) == [f"word{number}" for number in range(32)]
-    assert len(query_words(many, most=5)) == 5
+    assert find_query_words(many) == [f"word{number}" for number in range(32)]
+    assert len(find_query_words(many, most=5)) == 5
 
 
 def test_function_words_are_words_as_text_is_cut_into() -> None:
     for listed in FUNCTION_WORDS.values():
-        assert [word for word in listed.split() if len(words(word)) != 1] == []
+        assert [word for word in listed.split() if len(split_words(word)) != 1] == []
 
 
 def test_a_message_is_indexed_by_its_day_its_speaker_and_everything_said() -> None:
@@ -195,33 +196,36 @@ def test_a_message_is_indexed_by_its_day_its_speaker_and_everything_said() -> No
     ]
     said = "Look here\nInvoice-7.pdf\nbook_flight\nOslo\nwindow\nbooked\nlate"
     spoken = "look here invoice 7 pdf book flight oslo window booked late"
-    assert indexed("Ana", parts, {}, NOON) == Indexed((f"8 may 2023 ana {spoken}",), len(said), None, "Ana")
-    assert indexed(None, parts, {}, NOON).chunks == (f"8 may 2023 {spoken}",)
-    assert embedded_texts(parts) == [said]
+    indexed = Indexed((f"8 may 2023 ana {spoken}",), len(said), None, "Ana", content_words=10)
+    assert make_index_texts("Ana", parts, {}, NOON) == indexed
+    assert make_index_texts(None, parts, {}, NOON).chunks == (f"8 may 2023 {spoken}",)
+    assert make_embedding_texts(parts) == [said]
 
 
 def test_what_says_nothing_is_not_indexed_whoever_says_it() -> None:
     for parts in ([], [{"type": "image", "url": "https://x.test/a.png"}]):
-        assert indexed("Ana", parts, {}, NOON) == Indexed((), 0, None, "Ana")
-        assert embedded_texts(parts) == []
-    assert indexed("Ana", [{"type": "text", "text": "?!"}], {}, NOON).chunks == ("",)
+        assert make_index_texts("Ana", parts, {}, NOON) == Indexed((), 0, None, "Ana")
+        assert make_embedding_texts(parts) == []
+    assert make_index_texts("Ana", [{"type": "text", "text": "?!"}], {}, NOON).chunks == ("",)
 
 
 @pytest.mark.parametrize(
     ("metadata", "mark"), [({}, None), ({"session": "s1"}, "s1"), ({"session": 1}, None), ({"session": None}, None)]
 )
 def test_a_text_in_the_metadata_marks_the_session(metadata: dict[str, object], mark: str | None) -> None:
-    assert indexed(None, [], metadata, NOON).mark == mark
+    assert make_index_texts(None, [], metadata, NOON).mark == mark
 
 
 @given(st.text(st.sampled_from("tea ?é茶"), max_size=3 * SIZE))
 def test_the_words_and_the_embedded_texts_are_of_the_same_chunks(text: str) -> None:
     parts = [{"type": "text", "text": text}]
-    found, texts = indexed("Ana", parts, {}, NOON), embedded_texts(parts)
-    cut = chunks(text)
+    found, texts = make_index_texts("Ana", parts, {}, NOON), make_embedding_texts(parts)
+    cut = split_chunks(text)
     assert found.chars == len(text)
     assert texts == cut
-    assert found.chunks == tuple(" ".join(["8 may 2023 ana", *words(chunk)]) if words(chunk) else "" for chunk in cut)
+    assert found.chunks == tuple(
+        " ".join(["8 may 2023 ana", *split_words(chunk)]) if split_words(chunk) else "" for chunk in cut
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,4 +240,4 @@ def test_the_words_and_the_embedded_texts_are_of_the_same_chunks(text: str) -> N
     ],
 )
 def test_the_day_is_written_as_people_do(said_at: int, text: str) -> None:
-    assert date_text(said_at) == text
+    assert format_date(said_at) == text

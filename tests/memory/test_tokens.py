@@ -8,12 +8,19 @@ from pathlib import Path
 
 import pytest
 import tiktoken
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from layerlore.memory import encoding
-from layerlore.memory.encoding import Encoding, load_encoding
-from layerlore.memory.tokens import ESTIMATE, PER_IMAGE, PER_MESSAGE, TokenCounter, load_counter, shipped_encodings
+from layerlore.memory.parts import encoding
+from layerlore.memory.parts.encoding import Encoding, load_encoding
+from layerlore.memory.parts.tokens import (
+    ESTIMATE,
+    PER_IMAGE,
+    PER_MESSAGE,
+    TokenCounter,
+    load_counter,
+    shipped_encodings,
+)
 
 COUNTER = load_counter()
 ROUGH = TokenCounter(None)
@@ -27,7 +34,7 @@ def refuse(*args, **kwargs):
     raise SystemExit("the network was asked for")
 
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
-from layerlore.memory.tokens import load_counter
+from layerlore.memory.parts.tokens import load_counter
 import os
 before = os.environ.get("TIKTOKEN_CACHE_DIR")
 print(load_counter().name)
@@ -54,9 +61,15 @@ def fresh() -> Callable[[], Encoding]:
     """Makes encodings that have encoded nothing yet."""
     folder = shipped_encodings()
     assert folder is not None
-    ranks = load_encoding(folder)._made
-    assert isinstance(ranks, dict)
-    return lambda: Encoding(ranks)
+    vocabulary = load_encoding(folder)._vocabulary
+    coder = Encoding(vocabulary).complete()
+
+    class Fresh(Encoding):
+        def complete(self) -> tiktoken.Encoding:
+            self._made = coder  # what takes time is made once
+            return coder
+
+    return lambda: Fresh(vocabulary)
 
 
 @given(text=st.text(max_size=300))
@@ -66,7 +79,47 @@ def fresh() -> Callable[[], Encoding]:
 def test_the_first_texts_have_the_very_tokens_that_tiktoken_gives_them(
     published: tiktoken.Encoding, fresh: Callable[[], Encoding], text: str
 ) -> None:
-    assert fresh().encode(text) == published.encode_ordinary(text)
+    encoding = fresh()
+    assert encoding.encode(text) == published.encode_ordinary(text)
+    assert encoding.count(text) == len(published.encode_ordinary(text))
+
+
+# Texts as people and programs write them: they need no coder of tiktoken's, which takes 60 MB.
+ORDINARY = st.text(
+    st.one_of(
+        st.characters(min_codepoint=32, max_codepoint=126),
+        st.sampled_from(
+            "äöüßéñøçÅœπΩЖщёאבגمرحباนี้ไทยनमस्ते東京のカタカナ서울’“”—–…•€™→≤─✓😀🎉👩\u200d👧\ufe0f\u00a0\n\r\t"
+        ),
+    ),
+    max_size=200,
+)
+
+
+@settings(max_examples=500)
+@given(text=ORDINARY)
+@example(text="I'LL say we're SURE'S  \x0b\x0c\x1c\x1f \r\n\r\n/ // don'T it's 12345678 ABCdef")
+@example(text="ÄÖÜabc'S ß’s \u00a0 \u3000x")
+@example(text="a" * 350 + "=" * 300 + " " * 390)
+def test_ordinary_texts_are_encoded_exactly_without_tiktoken(
+    published: tiktoken.Encoding, fresh: Callable[[], Encoding], text: str
+) -> None:
+    encoding = fresh()
+    tokens = encoding.encode(text)
+    assert tokens == published.encode_ordinary(text)
+    assert encoding.decode(tokens) == published.decode(tokens, errors="ignore")
+    assert encoding._made is None
+
+
+def test_every_letter_that_is_settled_is_cut_as_tiktoken_cuts_it(
+    published: tiktoken.Encoding, fresh: Callable[[], Encoding]
+) -> None:
+    counting = fresh()
+    counting._pieces._left = 1 << 30
+    for letter in filter(encoding._SETTLED.fullmatch, map(chr, range(0x110000))):
+        text = f"a{letter}b {letter} A{letter}1{letter}{letter} x\n{letter}'s"
+        assert counting.count(text) == len(published.encode_ordinary(text)), hex(ord(letter))
+    assert counting._made is None
 
 
 def test_later_and_long_texts_have_them_too(published: tiktoken.Encoding, fresh: Callable[[], Encoding]) -> None:
@@ -104,6 +157,25 @@ def test_a_cut_text_is_a_beginning_within_its_budget(counter: TokenCounter, text
         assert cut == text
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("The order is 4411-778812 of May.", "The order is"),
+        ("Write to ana.huber@example.org today.", "Write to"),
+        ("注文番号は四四一一です。", "注文"),
+        ("Donaudampfschifffahrt", "Donau"),
+    ],
+)
+def test_a_text_is_cut_between_words_where_it_can_be(text: str, kept: str) -> None:
+    counter = load_counter()
+    cuts = {counter.cut_words(text, most) for most in range(2, counter.text(text))}
+    assert all(text.startswith(cut) for cut in cuts)
+    assert any(cut.startswith(kept) for cut in cuts)
+    assert not any(cut.endswith(("4411", "778", "ana", "ana.huber", "example")) for cut in cuts)
+    assert counter.cut_words(text, 0) == ""
+    assert counter.cut_words(text, 100) == text
+
+
 def test_a_cut_uses_its_budget() -> None:
     words = "word " * 1000
     assert COUNTER.text(COUNTER.cut(words, 100)) == 100
@@ -136,6 +208,14 @@ def test_the_file_lies_where_litellm_ships_it_and_litellm_is_not_imported() -> N
     folder = shipped_encodings()
     assert folder is not None
     assert folder.parts[-3:] == ("litellm", "litellm_core_utils", "tokenizers")
-    code = "import sys, layerlore.memory.tokens as t; t.load_counter(); print('litellm' in sys.modules)"
+    code = "import sys, layerlore.memory.parts.tokens as t; t.load_counter(); print('litellm' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "False\n", done.stderr
+
+
+@given(lines=st.lists(st.text(max_size=30) | st.text("ab.,/ \t\n\r\u2028\x0b'#[1", max_size=8), min_size=1, max_size=6))
+@example(lines=["ends in signs.", "/begins with a slash"])
+@example(lines=["ends in spaces  ", "  begins with them", "", " ", "\n", "last"])
+def test_lines_have_together_the_tokens_of_their_text(lines: list[str]) -> None:
+    for counter in (COUNTER, ROUGH):
+        assert counter.lines(lines) == counter.text("\n".join(lines))

@@ -5,19 +5,17 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.adding import add_messages
-from layerlore.memory.engine import Engine, Sent
-from layerlore.memory.limits import Limits
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.threads import update_thread
-from layerlore.memory.tokens import TokenCounter
-from layerlore.memory.turns import DEBOUNCE_MS
-from layerlore.memory.window.choosing import WindowRules
-from layerlore.memory.window.policy import WindowPolicy
-from layerlore.storage import jobs
-from layerlore.storage.jobs import JobRow
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.transaction import Database
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages.addition import DEBOUNCE_MS, add_messages
+from layerlore.memory.messages.threads import update_thread
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.window.policy import WindowPolicy, WindowRules
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import JobRow
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +24,7 @@ SENT = Sent(Origin("test", "add_messages"))
 NOW = 1_750_000_000_000
 EACH_TURN = {"entries", "profile", "session_memory"}
 
-USER: Json = {"role": "user", "content": "What is the weather?"}
+USER: Json = {"role": "user", "content": "I live in Graz now. What is the weather?"}
 REPLY: Json = {"role": "assistant", "content": "Fine."}
 CALL: Json = {
     "role": "assistant",
@@ -57,7 +55,7 @@ class Talk:
         await add_messages(self.engine, ANA, "main", list(raw), replace=replace, sent=SENT)
 
     async def asked(self) -> list[JobRow]:
-        return await self.engine.database.read(jobs.waiting, ANA, self.now)
+        return await self.engine.database.read(jobs.list_waiting, ANA, self.now)
 
     async def kinds(self) -> set[str]:
         return {job.kind for job in await self.asked()}

@@ -1,19 +1,17 @@
 """Which policy a thread's window has."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.tokens import TokenCounter
-from layerlore.memory.window.choosing import WindowRules, policy_of
-from layerlore.memory.window.policy import WindowPolicy, as_json, policy_from
-from layerlore.storage.errors import InvalidInput
-from layerlore.storage.json_text import to_json
-from layerlore.storage.records import Json, Thread
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.window.policy import WindowPolicy, WindowRules, choose_policy, dump_policy, read_policy
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Thread
 
 COUNTER, LIMITS = TokenCounter(None), Limits()
 SHORT = WindowPolicy(limit="messages", max_messages=8)
@@ -21,12 +19,12 @@ RULES = WindowRules(WindowPolicy(limit="tokens"), {"short": SHORT})
 
 
 def chosen(stored: str | None, rules: WindowRules = RULES) -> tuple[WindowPolicy, str]:
-    return policy_of(rules, Thread("u", "main", None, window_policy=stored), COUNTER, LIMITS)
+    return choose_policy(rules, Thread("u", "main", None, window_policy=stored), COUNTER, LIMITS)
 
 
 def test_a_thread_without_a_policy_has_the_servers_default() -> None:
     assert chosen(None) == (RULES.default, "")
-    assert policy_of(WindowRules(), Thread("u", "main", None), COUNTER, LIMITS) == (WindowPolicy(), "")
+    assert choose_policy(WindowRules(), Thread("u", "main", None), COUNTER, LIMITS) == (WindowPolicy(), "")
 
 
 def test_a_name_is_the_profile_that_has_it_now() -> None:
@@ -101,6 +99,9 @@ def messages() -> Iterator[Json]:
     )
 )
 def test_what_is_stored_is_the_policy_that_was_set(fields: Json) -> None:
-    policy = policy_from(fields, "window", RULES.default, COUNTER, LIMITS, lambda parts: (parts, 0))
-    assert chosen(to_json(as_json(policy))) == (policy, "")
-    assert chosen(to_json(as_json(policy)), WindowRules(replace(policy, max_images=7))) == (policy, "")
+    policy = read_policy(fields, "window", RULES.default, COUNTER, LIMITS, lambda parts: (parts, 0))
+    assert chosen(to_json(dump_policy(policy))) == (policy, "")
+    assert chosen(to_json(dump_policy(policy)), WindowRules(policy.model_copy(update={"max_images": 7}))) == (
+        policy,
+        "",
+    )

@@ -1,16 +1,16 @@
 """The window's policy: what may be set, what cannot be had together, and how it is written down."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.window.policy import NAMES, SUMMARY_PROMPT, WindowPolicy, as_json, checked, policy_from
-from layerlore.storage.errors import InvalidInput, LimitExceeded
-from layerlore.storage.records import Json
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.settings.window import SUMMARY_PROMPT
+from layerlore.memory.window.policy import NAMES, WindowPolicy, check_policy, dump_policy, read_policy
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
+from layerlore.storage.core.records import Json
 
 from .window_threads import ROUGH, policies
 
@@ -23,11 +23,11 @@ def unmasked(parts: list[Json]) -> tuple[list[Json], int]:
 
 
 def read(raw: object, base: WindowPolicy = PLAIN, limits: Limits = LIMITS) -> WindowPolicy:
-    return policy_from(raw, "window", base, ROUGH, limits, unmasked)
+    return read_policy(raw, "window", base, ROUGH, limits, unmasked)
 
 
 def test_the_defaults_are_those_of_the_seed() -> None:
-    assert checked(PLAIN) is PLAIN
+    assert check_policy(PLAIN) is PLAIN
     assert (PLAIN.limit, PLAIN.last_messages, PLAIN.trim, PLAIN.drop) == ("observed", 20, "continuous", "oldest")
     assert (PLAIN.max_messages, PLAIN.threshold, PLAIN.target) == (20, 500, 100)
     assert (PLAIN.max_tokens, PLAIN.min_messages, PLAIN.max_images) == (2000, 0, 1)
@@ -55,7 +55,7 @@ def test_the_defaults_are_those_of_the_seed() -> None:
 )
 def test_what_cannot_be_had_together_is_refused_by_both_names(given: Json, names: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInput) as refused:
-        checked(WindowPolicy(**given))
+        check_policy(WindowPolicy(**given))
     assert all(name in str(refused.value) for name in names), refused.value
     with pytest.raises(InvalidInput, match=r"^window: "):
         read(given)
@@ -82,13 +82,17 @@ def test_numbers_have_a_range_that_the_refusal_tells(name: str) -> None:
         **dict.fromkeys(("min_messages", "keep_first", "spare_tool_results", "max_images"), 0),
     }
     bottom = least.get(name, 1)
-    base = replace(PLAIN, target=1) if name == "threshold" else replace(PLAIN, threshold=100_000)
+    base = (
+        PLAIN.model_copy(update={"target": 1})
+        if name == "threshold"
+        else PLAIN.model_copy(update={"threshold": 100_000})
+    )
     top = 100 if name == "keep_first" else 100_000
     for value in (-1, bottom - 1, top + 1, 10**9000):
         with pytest.raises(InvalidInput, match=f"window.{name}: must be {bottom} to {top:,}"):
             read({name: value}, base)
         with pytest.raises(InvalidInput, match=name):
-            checked(replace(base, **{name: value}))
+            check_policy(base.model_copy(update={name: value}))
     for value in (True, 5.0, "5", [5], {}):
         with pytest.raises(InvalidInput, match=f"window.{name}: must be a whole number"):
             read({name: value}, base)
@@ -107,11 +111,13 @@ def test_numbers_have_a_range_that_the_refusal_tells(name: str) -> None:
         ({"drop": ["oldest"]}, "oldest, middle"),
         ({"blank_tool_results": 1}, "must be true or false"),
         ({"summarise": "yes"}, "must be true or false"),
-        ({"summary_prompt": ""}, "is empty"),
+        ({"summary_prompt": ""}, "must not be empty"),
         ({"summary_prompt": 5}, "must be a string"),
         ({"summary_prompt": "x\x00"}, "NUL"),
         ({"summary_prompt": "x" * 4001}, "4,000 are allowed"),
-        ({"predefined": 5}, "must be a list of messages"),
+        ({"predefined": 5}, "must be a list of messages or one message, not a number"),
+        ({"max_messages": 1_234_567}, "must be 1 to 100,000, not 1,234,567"),
+        ({"max_messages": 10**12}, "must be 1 to 100,000, not a number of more than twelve digits"),
         ({"predefined": "[5"}, "cannot be read"),
         ({"predefined": [{"role": "user", "content": "hi"}] * 51}, "50 are allowed"),
         ({"predefined": [{"role": "user", "content": "hi"}, {"role": "chef", "content": "hi"}]}, "messages[1].role"),
@@ -128,10 +134,15 @@ def test_a_refusal_names_the_place_and_says_what_is_allowed(given: object, text:
     assert text in str(refused.value)
 
 
+def test_a_prompt_may_be_as_long_as_its_limit() -> None:
+    assert read({"limit": "messages", "summarise": True, "summary_prompt": "x" * 4000}).summary_prompt == "x" * 4000
+
+
 def test_what_is_set_goes_over_the_base_and_null_leaves_it() -> None:
     base = WindowPolicy(limit="messages", max_messages=7, max_images=3)
-    assert read({"max_messages": 9, "max_images": None}, base) == replace(base, max_messages=9)
-    assert read('{"max_messages": 9}', base) == replace(base, max_messages=9)
+    assert read({"max_messages": 9, "max_images": None}, base) == base.model_copy(update={"max_messages": 9})
+    assert read({"max_images": None, "max_messages": 9}, base) == base.model_copy(update={"max_messages": 9})
+    assert read('{"max_messages": 9}', base) == base.model_copy(update={"max_messages": 9})
     assert read(dict.fromkeys(NAMES), base) == read({}, base) == base
 
 
@@ -149,7 +160,7 @@ def test_predefined_messages_are_read_masked_counted_and_put_before_the_first_se
         ],
         "summary_prompt": "keep the secret",
     }
-    policy = policy_from(raw, "window", PLAIN, ROUGH, Limits(messages_per_call=1), masking)
+    policy = read_policy(raw, "window", PLAIN, ROUGH, Limits(messages_per_call=1), masking)
     first, second = policy.predefined
     assert [(each.seq, each.id, each.role) for each in policy.predefined] == [
         (-1, "predefined-1", "user"),
@@ -170,11 +181,11 @@ def test_a_predefined_message_obeys_the_limits_of_messages() -> None:
 
 
 def test_only_what_is_not_by_default_is_written() -> None:
-    assert as_json(PLAIN) == {"limit": "observed"}
+    assert dump_policy(PLAIN) == {"limit": "observed"}
     policy = read(
         {"limit": "tokens", "max_tokens": 900, "predefined": {"role": "user", "content": "hi", "name": "Ann"}}
     )
-    assert as_json(policy) == {
+    assert dump_policy(policy) == {
         "limit": "tokens",
         "max_tokens": 900,
         "predefined": [{"role": "user", "name": "Ann", "parts": [{"type": "text", "text": "hi"}]}],
@@ -183,7 +194,9 @@ def test_only_what_is_not_by_default_is_written() -> None:
 
 @given(policy=policies(), prompt=st.text('ab é字🜁\n"{', min_size=1))
 def test_what_is_written_is_read_as_the_same_policy(policy: WindowPolicy, prompt: str) -> None:
-    policy = replace(policy, summary_prompt=prompt if prompt.strip() else "x", summarise=policy.limit == "observed")
-    written = as_json(policy)
+    policy = policy.model_copy(
+        update={"summary_prompt": prompt if prompt.strip() else "x", "summarise": policy.limit == "observed"}
+    )
+    written = dump_policy(policy)
     assert read(written) == policy
     assert read(json.dumps(written)) == policy

@@ -5,11 +5,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from layerlore.memory.part_fields import Source
-from layerlore.memory.parts import image_part, reasoning_part, text_part, tool_call_part, tool_result_part
-from layerlore.memory.tokens import TokenCounter, load_counter
-from layerlore.memory.window.policy import WindowPolicy, checked
-from layerlore.storage.records import Json, Message, Role
+from layerlore.memory.parts.fields import MediaSource
+from layerlore.memory.parts.parts import (
+    image_part,
+    reasoning_part,
+    result_parts,
+    text_part,
+    tool_call_part,
+    tool_result_part,
+)
+from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter, load_counter
+from layerlore.memory.window.policy import WindowPolicy, check_policy
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Message, Role
 
 EXACT = load_counter()
 ROUGH = TokenCounter(None)
@@ -27,7 +35,9 @@ def spoken(*texts: str) -> list[Message]:
 
 
 def image(name: str = "") -> Json:
-    return image_part(Source(url=f"https://example.com/{name}.png") if name else Source(encoded="iVBORw0K"), "image")
+    return image_part(
+        MediaSource(url=f"https://example.com/{name}.png") if name else MediaSource(encoded="iVBORw0K"), "image"
+    )
 
 
 def seqs(messages: Iterable[Message]) -> list[int]:
@@ -37,6 +47,32 @@ def seqs(messages: Iterable[Message]) -> list[int]:
 def every_part(messages: Iterable[Message]) -> set[tuple[int, str]]:
     """Each part by its message; one that was cut is another part."""
     return {(each.seq, repr(part)) for each in messages for part in each.parts}
+
+
+def shows_no_less(more: Message, less: Message) -> bool:
+    """Whether the message shows as much as the other of each text that the other shows, the arguments of calls aside,
+    and as many images."""
+    if more.parts == less.parts:
+        return True
+    if sum(part["type"] == "image" for part in less.parts) > sum(part["type"] == "image" for part in more.parts):
+        return False
+    shown = [text for part in more.parts for text in _said(part)]
+    begun = [text.removesuffix(CUT_MARK) for part in less.parts for text in _said(part)]
+    return all(
+        not text or text.startswith("[image left out") or any(whole.startswith(text) for whole in shown)
+        for text in begun
+    )
+
+
+def _said(part: Json) -> list[str]:
+    if part["type"] == "text":
+        return [part["text"]]
+    if part["type"] != "tool_result":
+        return []
+    inner = result_parts(part["result"])
+    if inner:
+        return [text for each in inner for text in _said(each)]
+    return [part["result"] if isinstance(part["result"], str) else to_json(part["result"])]
 
 
 def cost(messages: Iterable[Message], overhead: int = 0) -> int:
@@ -124,12 +160,12 @@ def policies(draw: st.DrawFn, **fixed: Any) -> WindowPolicy:
         **fixed,
     }
     given["keep_first"] = min(given["keep_first"], given["max_messages"], given["target"])
-    return checked(WindowPolicy(**given))
+    return check_policy(WindowPolicy(**given))
 
 
 @st.composite
 def predefined(draw: st.DrawFn) -> list[Message]:
-    """What `policy_from` makes of predefined messages."""
+    """What `read_policy` makes of predefined messages."""
     given = [each for each in draw(threads(most=3)) if each.role != "tool"][:3] if draw(st.booleans()) else []
     return [
         Message(

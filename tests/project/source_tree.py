@@ -42,13 +42,3 @@ def own_imports(node: ast.AST) -> set[str]:
             target = name.removeprefix("layerlore.")
             found.add(target if target in sources() else target.rpartition(".")[0])
     return found
-
-
-def at_run_time(module: ast.Module) -> ast.Module:
-    """The module without what only a type checker reads."""
-
-    class Strip(ast.NodeTransformer):
-        def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
-
-    return ast.fix_missing_locations(Strip().visit(ast.parse(ast.unparse(module))))

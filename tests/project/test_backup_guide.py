@@ -10,9 +10,9 @@ from pathlib import Path
 
 from source_tree import ROOT
 
-from layerlore.storage.records import Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.threads import find
+from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.threads.threads import find
 
 GUIDE = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8").partition("## Backups")[2].partition("\n## ")[0]
 COMMAND = str(Path(sys.executable).parent / "layerlore")

@@ -1,5 +1,6 @@
 """The documents say what is true."""
 
+import ast
 import contextlib
 import itertools
 import json
@@ -24,15 +25,16 @@ from mcp.client.streamable_http import streamable_http_client
 from rich.console import Console
 from source_tree import ROOT
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
 from layerlore.server.access.principal import RIGHTS
-from layerlore.server.command_line import app
-from layerlore.server.commands.demo import show_connecting
-from layerlore.server.commands.doctor import doctor
-from layerlore.server.program import launch_command
-from layerlore.server.rate_settings import RateSettings
-from layerlore.server.settings import Settings, load_settings
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.server.cli.command_line import app
+from layerlore.server.cli.demo import show_connecting
+from layerlore.server.cli.doctor import doctor
+from layerlore.server.process.program import launch_command
+from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.settings import Settings, load_settings
+from layerlore.server.tools.toolsets import DECLARATIONS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
@@ -68,24 +70,54 @@ def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
     ]
 
 
-def test_make_demo_shows_a_session_and_how_to_connect(tmp_path: Path) -> None:
+def test_make_demo_is_the_command_of_that_name() -> None:
+    """What that shows, its own tests say."""
     done = subprocess.run(
-        ["make", "demo"],
-        check=False,
+        ["make", "--no-print-directory", "--dry-run", "demo"],
+        check=True,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
-        env={**os.environ, "HOME": str(tmp_path)},
+        timeout=PATIENCE,
     )
-    assert done.returncode == 0, done.stderr
-    for client in ("Claude Desktop", "Claude Code", "Cursor", "VS Code"):
-        assert client in done.stdout
+    assert done.stdout.splitlines()[-1] == f"{OURS[0]} demo"
+
+
+async def answered(call: str, folder: Path) -> tuple[set[str], str]:
+    """The tools that a server lists, and its answer to a call once the two messages of the README are stored."""
+    name, arguments = re.fullmatch(r"(\w+)\((.*)\)", call).groups()  # type: ignore[union-attr]
+    given = {each.arg: ast.literal_eval(each.value) for each in ast.parse(f"f({arguments})", mode="eval").body.keywords}  # type: ignore[attr-defined]
+    said = [
+        {"role": "user", "content": "I am allergic to peanuts, so no satay for me."},
+        {"role": "assistant", "content": "Noted: no peanuts."},
+    ]
+    server = StdioServerParameters(command=COMMAND, args=["--data-dir", str(folder)])
+    async with Client(stdio_client(server)) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        await client.call_tool("add_messages", {"thread_id": "kitchen", "messages": said})
+        with anyio.fail_after(PATIENCE):
+            while "degraded" in (text := text_of(await client.call_tool(name, given))):
+                await anyio.sleep(0.1)
+        return tools, text
+
+
+def text_of(result: Any) -> str:
+    return "\n".join(block.text for block in result.content)
+
+
+def test_the_readme_shows_the_tools_and_a_call_as_a_server_answers_it(tmp_path: Path) -> None:
+    call, answer = blocks("text")[0].rstrip().split("\n\n")
+    tools, text = anyio.run(answered, call, tmp_path)
+    table = README.partition("| tools |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"`(\w+)`", table)) == sorted(tools)
+    today = re.compile(r"\d{4}-\d\d-\d\d")
+    assert today.sub("DAY", text) == today.sub("DAY", answer)
 
 
 def test_make_test_is_what_continuous_integration_runs() -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert steps[-4:] == ["make check", "make test", "make interop", "SEED=1 make soak"]
+    made = re.findall(r"^(?:\S+=\S.* )?(make \w+)$", "\n".join(steps), re.MULTILINE)
+    assert made == ["make check", "make test", "make interop", "make soak"]
 
 
 @pytest.mark.parametrize("block", blocks("json"))
@@ -107,11 +139,13 @@ def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
     environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path), "LAYERLORE_HTTP__PORT": "0"}
     with subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
-        assert "layerlore listens on http://127.0.0.1:" in server.stderr.readline()
-        doctor = subprocess.run(
-            [COMMAND, "doctor"], check=False, capture_output=True, text=True, timeout=60, env=environment
-        )
-        server.terminate()
+        try:
+            assert "layerlore listens on http://127.0.0.1:" in server.stderr.readline()
+            doctor = subprocess.run(
+                [COMMAND, "doctor"], check=False, capture_output=True, text=True, timeout=PATIENCE, env=environment
+            )
+        finally:
+            server.terminate()
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
     assert str(tmp_path / "http-key") in doctor.stdout.replace("\n", "")
     assert (tmp_path / "http-key").read_text(encoding="utf-8").strip() not in doctor.stdout.replace("\n", "")
@@ -121,7 +155,7 @@ def test_a_server_for_others_starts_with_a_key_as_the_readme_has_it(tmp_path: Pa
     create, behind_a_proxy, in_a_network = commands()[-3:]
     refused = subprocess.run(**started(behind_a_proxy, tmp_path), check=False, capture_output=True, timeout=PATIENCE)
     assert (refused.returncode, "keys create" in refused.stderr) == (2, True)
-    made = subprocess.run(**started(create, tmp_path), check=True, capture_output=True, timeout=PATIENCE)
+    key = run_here(create, tmp_path)
     machine = socket.gethostname()
     for line, names in (
         (behind_a_proxy, ("mem.example.com", "localhost:8765", "127.0.0.1:8765", "[::1]:8765")),
@@ -133,7 +167,7 @@ def test_a_server_for_others_starts_with_a_key_as_the_readme_has_it(tmp_path: Pa
             try:
                 assert listening
                 for name in names:
-                    assert anyio.run(lists_tools, f"http://127.0.0.1:{listening[1]}/mcp", made.stdout.strip(), name)
+                    assert anyio.run(lists_tools, f"http://127.0.0.1:{listening[1]}/mcp", key, name)
             finally:
                 server.terminate()
 
@@ -144,8 +178,17 @@ def started(line: str, folder: Path) -> dict[str, Any]:
     variables = dict(itertools.takewhile(lambda pair: pair[1], (word.partition("=")[::2] for word in words)))
     program, *arguments = words[len(variables) :]
     assert program in OURS
-    given = {"LAYERLORE_DATA_DIR": str(folder), "LAYERLORE_HTTP__PORT": "0", **variables}
-    return {"args": [COMMAND, *arguments], "env": {**os.environ, **given}, "text": True}
+    given = {"LAYERLORE_DATA_DIR": str(folder), "LAYERLORE_HTTP__PORT": "0", "LAYERLORE_EMBEDDING__EMBEDDER": "none"}
+    return {"args": [COMMAND, *arguments], "env": {**os.environ, **given, **variables}, "text": True}
+
+
+def run_here(line: str, folder: Path) -> str:
+    """What a document's line prints, with its data in a folder, and run in this process."""
+    program, *arguments = shlex.split(line)
+    assert program in OURS
+    ended = CliRunner(env={"LAYERLORE_DATA_DIR": str(folder)}).invoke(app, arguments)
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout.strip()
 
 
 async def lists_tools(url: str, key: str, name: str) -> bool:
@@ -247,18 +290,13 @@ def test_every_command_that_demo_and_doctor_print_is_this_program(
 
 
 def test_the_keys_of_the_guide_are_made_and_listed(tmp_path: Path) -> None:
-    environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path)}
     lines = [
         line
         for line in commands_of("docs/http.md")
         if line.startswith(tuple(f"{OURS[0]} keys {verb}" for verb in ("create", "list")))
     ]
     assert len(lines) >= 5
-    for line in lines:
-        done = subprocess.run(
-            [COMMAND, *shlex.split(line)[1:]], check=True, capture_output=True, text=True, timeout=60, env=environment
-        )
-    assert done.stdout.count("acme") == len(lines) - 1
+    assert [run_here(line, tmp_path) for line in lines][-1].count("acme") == len(lines) - 1
 
 
 def rows(document: str, first: str) -> list[list[str]]:
@@ -269,12 +307,10 @@ def rows(document: str, first: str) -> list[list[str]]:
 
 
 def test_the_table_of_rights_is_what_the_tools_declare() -> None:
-    told = {row[0].strip("`"): set(re.findall(r"`(\w+)`", row[1])) for row in rows("http.md", r"`\w+`")}
+    told = {row[0].strip("`"): set(re.findall(r"`(\w+)", row[1])) for row in rows("http.md", r"`\w+`")}
     assert told.keys() >= set(RIGHTS)
     for right in RIGHTS:
-        declared = {
-            each.signature.__name__ for each in DECLARATIONS if any(right in each.needs(way) for way in each.ways)
-        }
+        declared = {each.name for each in DECLARATIONS if any(right in each.needs(way) for way in each.ways)}
         assert told[right] == declared, right
 
 
@@ -300,14 +336,14 @@ def test_the_settings_of_the_guide_are_settings(block: str, tmp_path: Path) -> N
 def served_for_the_guide(folder: Path, **variables: str) -> Iterator[dict[str, str]]:
     """A server with the key of the guide's first calls: the environment in which they run, and its port as PORT."""
     (create,) = {line for line in commands_of("docs/http.md") if "--any-resource" in line and line.endswith("resource")}
-    made = subprocess.run(**started(create, folder), check=True, capture_output=True, timeout=PATIENCE)
+    key = run_here(create, folder)
     how = started(f"{OURS[0]} serve", folder)
     with subprocess.Popen(**{**how, "env": {**how["env"], **variables}}, stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
         listening = re.search(r"listens on http://\S+:(\d+)/mcp", server.stderr.readline())
         try:
             assert listening
-            yield {**os.environ, "KEY": made.stdout.strip(), "PORT": listening[1]}
+            yield {**os.environ, "KEY": key, "PORT": listening[1]}
         finally:
             server.terminate()
 
@@ -355,12 +391,28 @@ def test_the_bridge_of_the_guide_starts(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_every_source_file_that_a_document_names_exists() -> None:
+    floors = "server|memory|extraction|storage|prompts|tests|examples|benchmarks"
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for named in re.findall(rf"`((?:{floors})/[\w/.-]+)`", document.read_text(encoding="utf-8")):
+            assert (ROOT / named).exists(), f"{document.name} names {named}"
+
+
 @pytest.mark.parametrize(
     ("document", "program"),
-    [("tools.md", "generate_tools.py"), ("windows.md", "generate_windows.py"), ("settings.md", "generate_settings.py")],
+    [
+        ("docs/tools.md", "generate_tools.py"),
+        ("docs/http.md", "generate_rights.py"),
+        ("docs/windows.md", "generate_windows.py"),
+        ("docs/settings.md", "generate_settings.py table"),
+        ("configs/sqlite.toml", "generate_settings.py sqlite"),
+        ("configs/postgres.toml", "generate_settings.py postgres"),
+        ("configs/README.md", "generate_settings.py readme"),
+        ("docs/architecture.svg", "generate_architecture.py"),
+    ],
 )
 def test_a_document_that_is_made_is_what_its_program_prints(document: str, program: str) -> None:
     made = subprocess.run(
-        [sys.executable, f"docs/{program}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, *f"docs/{program}".split()], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
-    assert (ROOT / "docs" / document).read_text(encoding="utf-8") == made.stdout
+    assert (ROOT / document).read_text(encoding="utf-8") == made.stdout

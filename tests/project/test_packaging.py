@@ -42,6 +42,8 @@ def test_the_package_itself_is_a_program(tmp_path: Path, installed: str) -> None
         environment["PYTHONPATH"] = str(tmp_path / "site")
     where = run(sys.executable, "-c", "import layerlore.server as s; print(s.__file__)", cwd=tmp_path, env=environment)
     assert (str(tmp_path) in where) == (installed == "wheel")
+    told = run(sys.executable, "-c", "import layerlore; print(layerlore.__version__)", cwd=tmp_path, env=environment)
+    assert told == f"{version('layerlore')}\n"
     for program in ("layerlore", "layerlore.server"):
         told = run(sys.executable, "-m", program, "--version", cwd=tmp_path, env=environment)
         assert told == f"layerlore {version('layerlore')}\n"

@@ -58,8 +58,9 @@ async def test_the_steps_lead_to_a_server_whose_role_owns_nothing(roles: dict[st
         assert done.returncode == 0, done.stderr
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, env=environment) as server:
         assert server.stderr is not None
-        assert "layerlore listens on http://0.0.0.0:" in server.stderr.readline()
+        told = server.stderr.readline()
         server.terminate()
+    assert "layerlore listens on http://0.0.0.0:" in told
     app = await asyncpg.connect(roles["layerlore_app"])
     owned = await app.fetch("SELECT relname FROM pg_class WHERE pg_get_userbyid(relowner) = current_user")
     assert owned == []

@@ -8,8 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layerlore.server.memory_uri import parse
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.server.resources.uris import parse
+from layerlore.server.tools.toolsets import DECLARATIONS
 
 from .bad_uris import URIS
 

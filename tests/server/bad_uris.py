@@ -257,7 +257,7 @@ _QUERIES = (
     ),
     *(
         "memory://recall?query=tea&limit=0",
-        "memory://recall?query=tea&limit=51",
+        "memory://recall?query=tea&limit=101",
         "memory://recall?query=tea&resource=other-resource",
     ),
     *(

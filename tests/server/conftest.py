@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,24 +17,23 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from layerlore.server.command_line import run
+from layerlore.server.cli.command_line import run
 
 sys.path.append(str(Path(__file__).parents[2]))  # bad requests are sent by what the benchmark sends them with
 
 SAMPLE = Path(__file__).with_name("sample_server.py")
-PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+PATIENCE = 120.0  # seconds: only a hang takes so long
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 class Sample:
     """How to start the sample server: once for each test."""
 
-    def __init__(self, folder: Path, bytecode: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.marks_file = folder / "marks"
         self.stderr_file = folder / "stderr"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        self.env = kept | {"PYTHONPYCACHEPREFIX": str(bytecode)}
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
     def command(self, **options: Any) -> list[str]:
         return [sys.executable, str(SAMPLE), json.dumps({"marks": str(self.marks_file), **options})]
@@ -83,14 +81,10 @@ async def _killed_at_the_end(process: Process) -> AsyncIterator[None]:
             await process.aclose()
 
 
-async def ended(process: Process, within: float) -> int:
-    """The exit code of a process that has to end by itself within so many seconds."""
-    began = time.monotonic()
+async def ended(process: Process) -> int:
+    """The exit code of a process that has to end by itself. What could hold it up takes far longer than the patience."""
     with anyio.fail_after(PATIENCE):
-        code = await process.wait()
-    took = time.monotonic() - began
-    assert took < within, f"the process took {took:.2f} s to end"
-    return code
+        return await process.wait()
 
 
 @dataclass
@@ -98,8 +92,8 @@ class Http:
     process: Process
     url: str
 
-    async def ended(self, within: float) -> int:
-        return await ended(self.process, within)
+    async def ended(self) -> int:
+        return await ended(self.process)
 
 
 class Lines:
@@ -146,18 +140,13 @@ class Lines:
                 chunks.append(await self._received.receive())
         return b"".join(chunks[1:])
 
-    async def ended(self, within: float = 2.0) -> int:
-        return await ended(self.process, within)
-
-
-@pytest.fixture(scope="session")
-def bytecode(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("bytecode")
+    async def ended(self) -> int:
+        return await ended(self.process)
 
 
 @pytest.fixture
-def sample(tmp_path: Path, bytecode: Path) -> Iterator[Sample]:
-    yield Sample(tmp_path, bytecode)
+def sample(tmp_path: Path) -> Iterator[Sample]:
+    yield Sample(tmp_path)
     left = [child.cmdline() for child in psutil.Process().children() if str(SAMPLE) in child.cmdline()]
     assert not left, "a sample server is still running"
 

@@ -16,18 +16,18 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from layerlore.server.access.exposure import allowed
 from layerlore.server.access.gate import Gate
+from layerlore.server.access.open_requests import AGAIN_SECONDS
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.server.access.streams import AGAIN_SECONDS
-from layerlore.server.building import build_server
-from layerlore.server.exposure import allowed
-from layerlore.server.http_connections import ConnectionLimits, Connections
-from layerlore.server.http_transport import DrainingServer, build_app
-from layerlore.server.settings import Settings, load_settings
-from layerlore.server.stopping import StopRequest
-from layerlore.server.tool_server import ToolServer
+from layerlore.server.http.connections import ConnectionLimits, Connections
+from layerlore.server.http.transport import DrainingServer, build_app, open_listener
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.settings.settings import Settings, load_settings
 
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 ACCEPT = {"accept": "application/json, text/event-stream"}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 INITIALIZE = {
@@ -87,7 +87,7 @@ async def listening(
     connections = connections or Connections(ConnectionLimits())
     app = build_app(mcp, allowed=allowed(settings), gate=gate, body_seconds=connections.limits.body_seconds)
     server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2, connections=connections)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         if send_buffer:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         async with anyio.create_task_group() as tasks:

@@ -9,15 +9,15 @@ import anyio
 from mcp.server.context import CallNext, ServerRequestContext
 
 from layerlore.server.access.principal import Principal
-from layerlore.server.access.throttle import Throttle
-from layerlore.server.building import build_server
-from layerlore.server.http_connections import Connections
-from layerlore.server.limiting import limited
-from layerlore.server.rate_settings import RateSettings
-from layerlore.server.sdk_private import add_middleware
-from layerlore.server.settings import Settings
-from layerlore.server.tool_server import ToolServer
-from layerlore.server.toolsets import writing
+from layerlore.server.http.connections import Connections
+from layerlore.server.limits.limiter import make_gate
+from layerlore.server.limits.throttle import Throttle
+from layerlore.server.process.sdk_private import add_middleware
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.settings.rates import RateSettings
+from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.toolsets import list_writers
 
 from .gated_server import ANA, PATIENCE, listening
 
@@ -77,7 +77,7 @@ def limited_in_memory(
 ) -> ToolServer:
     """For a client in memory. ``behind`` is middleware that a call comes to after the limits."""
     server = build_server(settings)
-    for middleware in (Throttle(rates, callers, writing(), clock=clock), *behind):
+    for middleware in (Throttle(rates, callers, list_writers(), clock=clock), *behind):
         add_middleware(server, middleware)
     return server
 
@@ -88,7 +88,7 @@ async def limited_over_http(
 ) -> AsyncIterator[str]:
     """The URL of a server that holds to the settings' rates."""
     mcp = build_server(settings)
-    gate = limited(mcp, settings.rates_to_hold, credentials)
+    gate = make_gate(mcp, settings.rates_to_hold, credentials)
     for middleware in behind:
         add_middleware(mcp, middleware)
     async with listening(mcp, settings, gate, connections, send_buffer=send_buffer) as url:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fake_openai import FakeOpenAI, Fault, Json, misbehaviours, refusing, saying
 
-from layerlore.memory.blocks import block
+from layerlore.memory.text.blocks import wrap_block
 
 SECRET = "heliotrope"
 KINDS = ("observe", "entries")
@@ -29,7 +29,7 @@ def exchange(case: str) -> list[Json]:
     told = f"Case {case}: I found the hinge of dock {case} bent, though {SECRET} works. {_FILLING}"
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     return [
-        {"role": "user", "content": f"{block('memory', f'- {INJECTED}')}\n{asked}"},
+        {"role": "user", "content": f"{wrap_block('memory', f'- {INJECTED}')}\n{asked}"},
         {"role": "assistant", "content": f"Case {case}: I look.", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": f"Case {case}: the sensor says 41"},
         {"role": "assistant", "content": told},
@@ -55,6 +55,7 @@ _KINDS = {
     "observations": "observe",
     "entries": "entries",
     "changed": "profile",
+    "document": "session_memory",
     "notes": "session_memory",
     "title": "title",
 }
@@ -93,11 +94,13 @@ def good(asked: Asked) -> Json:
         case "entries":
             return {"entries": [good_entry(asked.case)]}
         case "profile":
-            document = f"- Works at dock {asked.case}"
+            document = f"- Has a gate at dock {asked.case}"
             return {"changed": True, "evidence": f"gate at dock {asked.case} opens", "document": document}
         case "session_memory":
             note = {"category": "decision", "text": f"Dock {asked.case} stays open."}
-            return {"notes": [note], "nothing_to_note": False}
+            if "already_noted" in asked.content:
+                return {"notes": [note], "nothing_to_note": False}
+            return {"document": note["text"]}
         case "title":
             return {"title": f"The gate at dock {asked.case}"}
     # Each part of a conversation is told of once.
@@ -143,7 +146,7 @@ _ERRORS = {
     "without its last bracket": "",
     "another shape": "its answer cannot be used: it does not fit its schema",
     "a list": "",
-    "prose alone": "its answer cannot be used: it is no JSON object",
+    "prose alone": "its answer cannot be used: it is not a JSON object",
     "too long": "are allowed",
     "too deep": "its answer cannot be used",
     "NaN": "its answer cannot be used",
@@ -223,7 +226,9 @@ def _of_entries() -> dict[str, Way]:
         "an entry without a word": of("", lambda case: also(case, entry(" \n", f"dock {case} opens"))),
         "too many entries": of(
             "",
-            lambda case: [entry(f"Fact {n} of dock {case}.", f"gate at dock {case} opens") for n in range(40)],
+            lambda case: [
+                entry(f"The gate at dock {case} opens{', again' * n}.", f"gate at dock {case} opens") for n in range(40)
+            ],
             kept=5,
         ),
         "nothing, for ever": of("", lambda case: [], kept=0),

@@ -5,7 +5,7 @@ It appends what happens to it to the file named by the option `marks`.
 
 import sys
 
-from layerlore.server.standard_streams import claim_stdio
+from layerlore.server.process.standard_streams import claim_stdio
 
 if __name__ == "__main__" and '"stdio"' in sys.argv[1]:
     FDS = claim_stdio()
@@ -27,11 +27,11 @@ from starlette.responses import JSONResponse, Response
 
 from layerlore.server.access.credentials import Anybody, LocalKey, local_principal
 from layerlore.server.access.gate import Gate
-from layerlore.server.host_guard import Allowed
-from layerlore.server.http_transport import serve_http
-from layerlore.server.notifications import NotificationHub
-from layerlore.server.stdio_transport import run_stdio
-from layerlore.server.stopping import StopRequest
+from layerlore.server.access.host_guard import Allowed
+from layerlore.server.http.transport import serve_http
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.stdio.transport import run_stdio
+from layerlore.server.subscriptions.notifications import NotificationHub
 
 LOCAL = Allowed(hosts=["127.0.0.1:*"], origins=["http://127.0.0.1:*"])
 PERSON = local_principal("default", "default")

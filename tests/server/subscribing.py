@@ -8,9 +8,10 @@ import anyio
 from mcp import Client
 from mcp.client.subscriptions import ResourceUpdated
 
-from layerlore.server.memory_uri import OF_A_THREAD, uri_of
+from layerlore.server.resources.kinds import OF_A_THREAD
+from layerlore.server.resources.uris import uri_of
 
-PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+PATIENCE = 120.0  # seconds: only a hang takes so long
 MAIN = {kind: uri_of(kind, "main") for kind in ("thread", *OF_A_THREAD)}
 PROFILE, THREADS, STATUS = "memory://profile", "memory://threads", "memory://status"
 LIST = "the list"

@@ -14,10 +14,18 @@ from fake_openai import FakeOpenAI, fake_openai, misbehaviours
 from seeing_all import see_all
 from sqlalchemy import and_, select
 
-from layerlore.memory.blocks import without_blocks
-from layerlore.storage.database import open_database
-from layerlore.storage.tables import entries, entry_sources, jobs, messages, session_notes, threads, user_profiles
-from layerlore.storage.transaction import Tx
+from layerlore.memory.text.echoes import strip_echoes
+from layerlore.storage.core.tables import (
+    entries,
+    entry_sources,
+    jobs,
+    messages,
+    session_memories,
+    threads,
+    user_profiles,
+)
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.database import open_database
 
 from .misbehaving import KINDS, OF_A_TURN, REFUSED, SECRET, Misbehaving, Way, exchange, good_entry, taking_turns, ways
 from .thinking_server import Calls, thinking
@@ -37,10 +45,18 @@ async def test_whatever_a_model_does_its_jobs_are_done_once_it_behaves(tmp_path:
         await shown_and_mended(fake, tmp_path, f"sqlite:///{tmp_path}/memory.db", ways(fake))
 
 
-async def test_and_so_on_both_databases(tmp_path: Path, database_url: str) -> None:
+async def test_a_few_ways_in_which_its_jobs_fail_and_are_done_once_it_behaves(tmp_path: Path) -> None:
     with fake_openai() as fake:
         found = ways(fake)
-        await shown_and_mended(fake, tmp_path, database_url, {name: found[name] for name in A_FEW})
+        url = f"sqlite:///{tmp_path}/memory.db"
+        await shown_and_mended(fake, tmp_path, url, {name: found[name] for name in A_FEW})
+
+
+@pytest.mark.soak
+async def test_and_so_on_postgres(tmp_path: Path, postgres_url: str) -> None:
+    with fake_openai() as fake:
+        found = ways(fake)
+        await shown_and_mended(fake, tmp_path, postgres_url, {name: found[name] for name in A_FEW})
 
 
 async def shown_and_mended(fake: FakeOpenAI, folder: Path, url: str, told: dict[str, Way]) -> None:
@@ -68,6 +84,7 @@ async def shown_and_mended(fake: FakeOpenAI, folder: Path, url: str, told: dict[
     await each_entry_has_its_evidence(folder, url, model)
 
 
+@pytest.mark.soak
 async def test_a_wrong_key_and_an_end_while_a_model_thinks_cost_no_job(tmp_path: Path) -> None:
     with fake_openai() as fake:
         model = Misbehaving(fake)
@@ -106,9 +123,9 @@ async def test_all_that_a_turn_is_made_into_outlives_an_outage(tmp_path: Path) -
                 await until(client, lambda status: not status["jobs"]["waiting"])
                 assert tells(await client.observations("one"), "one")
         await each_entry_has_its_evidence(tmp_path, "", model)
-        ((title, by, note, profile),) = await of_database(tmp_path, "", _made_of_a_turn)
-        assert (title, by, note) == ("The gate at dock one", "openai/told", "Dock one stays open.")
-        assert "- Works at dock one" in profile
+        ((title, by, document, profile),) = await of_database(tmp_path, "", _made_of_a_turn)
+        assert (title, by, document) == ("The gate at dock one", "openai/told", "Dock one stays open.")
+        assert "- Has a gate at dock one" in profile
 
 
 @pytest.mark.skipif(not BASE_URL, reason="LAYERLORE_TEST_LLM_BASE_URL names no server")
@@ -161,7 +178,7 @@ def tells(found: Collection[dict[str, Any]], case: str) -> bool:
 async def each_entry_has_its_evidence(folder: Path, url: str, model: Misbehaving) -> None:
     by_case: dict[str, list[str]] = {case: [] for case in model.cases}
     for thread_id, content, role, parts, starts, ends in await of_database(folder, url, _kept):
-        said = "\n".join(without_blocks(part["text"]) for part in json.loads(parts) if part["type"] == "text")
+        said = "\n".join(strip_echoes(part["text"]) for part in json.loads(parts) if part["type"] == "text")
         assert role == "user"
         assert re.fullmatch(rf"gate at dock {thread_id} opens( with)?", said[starts:ends]), (content, said[starts:ends])
         by_case[thread_id].append(content)
@@ -193,8 +210,8 @@ async def _holders(tx: Tx) -> Any:
 
 async def _made_of_a_turn(tx: Tx) -> Any:
     return await tx.all(
-        select(threads.c.title, threads.c.title_by, session_notes.c.text, user_profiles.c.content)
-        .select_from(threads.join(session_notes, threads.c.thread_uid == session_notes.c.thread_uid))
+        select(threads.c.title, threads.c.title_by, session_memories.c.content, user_profiles.c.content)
+        .select_from(threads.join(session_memories, threads.c.thread_uid == session_memories.c.thread_uid))
         .join(user_profiles, user_profiles.c.resource_id == threads.c.resource_id)
     )
 

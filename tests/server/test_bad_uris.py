@@ -8,9 +8,9 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import INVALID_PARAMS, ResourceTemplateReference
 
-from layerlore.server.building import build_server
-from layerlore.server.memory_uri import parse
-from layerlore.server.settings import load_settings
+from layerlore.server.resources.uris import parse
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 from .bad_uris import URIS
 

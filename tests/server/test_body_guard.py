@@ -8,8 +8,8 @@ import anyio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from layerlore.server.body_guard import TAKEN_IN, BodyGuard
-from layerlore.server.framing import MAX_DEPTH
+from layerlore.server.http.request_guards import DISCARDED_LIMITS, BodyGuard
+from layerlore.server.process.json_rpc import MAX_DEPTH
 
 pytestmark = pytest.mark.anyio
 
@@ -115,9 +115,9 @@ async def test_a_body_at_the_limit_passes_and_one_byte_more_is_answered_with_its
 
 async def test_a_body_many_times_the_limit_is_not_taken_in() -> None:
     piece = b"x" * len(PING)
-    lengths = [str(len(PING) * TAKEN_IN + 1).encode(), b"9" * 5000]
+    lengths = [str(len(PING) * DISCARDED_LIMITS + 1).encode(), b"9" * 5000]
     for exchange in (
-        Exchange(*[piece] * (TAKEN_IN + 1), PING),
+        Exchange(*[piece] * (DISCARDED_LIMITS + 1), PING),
         *(Exchange(PING, headers=(JSON, (b"content-length", length))) for length in lengths),
     ):
         found = await exchange.through(limit=len(PING))

@@ -21,7 +21,7 @@ from .gated_server import LISTEN
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 ERAS = ["modern", "legacy"]
 MODERN_META = LISTEN["params"]["_meta"]
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -44,7 +44,7 @@ async def cancel_a_call(send: Any, receive: Any, era: str) -> None:
         await send(request("first", "initialize", INITIALIZE))
         assert (await receive())["id"] == "first"
         await send(BEGUN)
-    await send(call("slow", era, "slow", seconds=60))
+    await send(call("slow", era, "slow", seconds=600))
     assert (await receive())["method"] == "notifications/progress"
     await send(CANCELLED)
     await send(call("next", era, "echo", text="still here"))
@@ -63,7 +63,7 @@ async def test_on_stdio_it_ends_without_an_answer(sample: Any, era: str) -> None
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_over_sse_it_ends_without_an_answer(sample: Any, era: str) -> None:
-    async with sample.http(drain_seconds=60.0) as server, sse_client(server.url + "/sse") as (read, write):
+    async with sample.http(drain_seconds=600.0) as server, sse_client(server.url + "/sse") as (read, write):
 
         async def send(message: dict[str, Any]) -> None:
             await write.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
@@ -79,12 +79,12 @@ async def test_over_sse_it_ends_without_an_answer(sample: Any, era: str) -> None
 
 
 async def test_over_http_in_the_handshake_era_its_stream_ends_with_an_error_that_says_so(sample: Any) -> None:
-    async with sample.http(drain_seconds=60.0) as server:
-        async with httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+    async with sample.http(drain_seconds=600.0) as server:
+        async with httpx2.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=PATIENCE) as client:
             begun = await client.post("/mcp", json=request("first", "initialize", INITIALIZE))
             client.headers["Mcp-Session-Id"] = begun.headers["Mcp-Session-Id"]
             assert (await client.post("/mcp", json=BEGUN)).status_code == 202
-            async with posted(client, call("slow", "legacy", "slow", seconds=60)) as messages:
+            async with posted(client, call("slow", "legacy", "slow", seconds=600)) as messages:
                 assert (await anext(messages))["method"] == "notifications/progress"
                 assert (await client.post("/mcp", json=CANCELLED)).status_code == 202
                 [answer] = [message async for message in messages]
@@ -94,10 +94,10 @@ async def test_over_http_in_the_handshake_era_its_stream_ends_with_an_error_that
 
 async def test_over_http_in_the_modern_era_closing_the_response_ends_it(sample: Any) -> None:
     named = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "slow"}
-    async with sample.http(drain_seconds=60.0) as server:
+    async with sample.http(drain_seconds=600.0) as server:
         async with (
-            httpx2.AsyncClient(base_url=server.url, headers={**ACCEPT, **named}) as client,
-            posted(client, call("slow", "modern", "slow", seconds=60)) as messages,
+            httpx2.AsyncClient(base_url=server.url, headers={**ACCEPT, **named}, timeout=PATIENCE) as client,
+            posted(client, call("slow", "modern", "slow", seconds=600)) as messages,
         ):
             assert (await anext(messages))["method"] == "notifications/progress"
         await nothing_is_under_way(server)
@@ -118,6 +118,6 @@ async def posted(client: httpx2.AsyncClient, message: dict[str, Any]) -> AsyncIt
 
 
 async def nothing_is_under_way(server: Any) -> None:
-    """A call that still ran would keep the server from ending for a minute."""
+    """A call that still ran would keep the server from ending for ten minutes."""
     server.process.terminate()
-    assert await server.ended(within=10.0) == 0
+    assert await server.ended() == 0

@@ -9,9 +9,9 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
-from layerlore.server.building import build_server
-from layerlore.server.memory_uri import uri_of, uri_of_run
-from layerlore.server.settings import load_settings
+from layerlore.server.resources.uris import uri_of, uri_of_run
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 from .subscribing import LIST as THE_LIST
 from .subscribing import MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber
@@ -21,14 +21,20 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDepr
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.sqlite_hints.POLL_SECONDS", 0.005)
-    monkeypatch.setattr("layerlore.storage.postgres_hints.BATCH_SECONDS", 0.005)
-    monkeypatch.setattr("layerlore.server.watching.LOOK_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.hints.BATCH_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.server.subscriptions.watcher.LOOK_SECONDS", 0.005)
 
 
 @pytest.fixture(params=["modern", "legacy"])
 def era(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+# Databases tell of commits, eras tell clients: neither does it in another way for the other.
+EACH_ONCE = pytest.mark.parametrize(
+    ("database_url", "era"), [("sqlite", "legacy"), ("postgres", "modern")], indirect=True
+)
 
 
 def serving(database_url: str, **flags: Any) -> Any:
@@ -74,7 +80,17 @@ async def test_each_tool_that_changes_a_thread_is_told_to_who_watches_that(what:
         assert set(await watching.until(*expected)) == expected
 
 
-@pytest.mark.parametrize("by", ["itself", "another process"])
+# What a process changes itself it hears without its database.
+@pytest.mark.parametrize(
+    ("database_url", "era", "by"),
+    [
+        ("sqlite", "modern", "itself"),
+        ("sqlite", "legacy", "itself"),
+        ("sqlite", "legacy", "another process"),
+        ("postgres", "modern", "another process"),
+    ],
+    indirect=["database_url", "era"],
+)
 async def test_fifty_of_fifty_changes_arrive(database_url: str, era: str, by: str) -> None:
     async with (
         subscriber(serving(database_url), era, [MAIN["messages"]]) as watching,
@@ -86,6 +102,7 @@ async def test_fifty_of_fifty_changes_arrive(database_url: str, era: str, by: st
         assert watching.waiting == 0
 
 
+@EACH_ONCE
 async def test_the_list_is_told_of_when_threads_come_go_or_get_a_title(database_url: str, era: str) -> None:
     async with (
         subscriber(serving(database_url), era, lists=True) as watching,
@@ -102,6 +119,7 @@ async def test_the_list_is_told_of_when_threads_come_go_or_get_a_title(database_
         assert await watching.next() == THE_LIST
 
 
+@EACH_ONCE
 async def test_a_scope_hears_nothing_of_another(database_url: str, era: str) -> None:
     uris = [PROFILE, MAIN["messages"], THREADS, STATUS]
     async with (
@@ -151,6 +169,7 @@ async def test_what_is_no_resource_cannot_be_subscribed_to_and_what_there_is_is_
     assert says in error.message
 
 
+@EACH_ONCE
 async def test_whether_a_thread_is_there_or_anothers_is_not_told_by_subscribing(database_url: str, era: str) -> None:
     async with subscriber(serving(database_url, resource="ben"), era) as ben:
         await ben.say("bens")

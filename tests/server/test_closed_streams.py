@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from launch_environment import own_environment
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="closing a descriptor at launch is the shell's")
 
-PATIENCE = 60
+PATIENCE = 120.0  # seconds: only a hang takes so long
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 def launched(closing: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    kept = own_environment()
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {closing}', "sh", sys.executable, "-m", "layerlore", *arguments],
         env=kept | {"LAYERLORE_DATA_DIR": str(folder), "LAYERLORE_BRIDGE__KEY": "k" * 40},
@@ -43,7 +44,7 @@ def test_with_all_of_them_closed_it_ends_as_well(tmp_path: Path) -> None:
 
 
 def test_without_standard_error_it_serves_and_nothing_of_the_log_reaches_the_host_or_the_memory(tmp_path: Path) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    kept = own_environment()
     asked = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},

@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from layerlore.server.access.gate import Gate
-from layerlore.server.building import build_server
-from layerlore.server.http_connections import ConnectionLimits, Connections
-from layerlore.server.http_settings import HttpSettings
+from layerlore.server.http.connections import ConnectionLimits, Connections
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.http import HttpSettings
 
 from .gated_server import ANA, LISTEN, MODERN, PATIENCE, Told, answer, connected, http_client, listening, settings_in
 from .test_http_command import serving
@@ -121,7 +121,7 @@ async def test_a_connection_between_two_requests_is_kept(tmp_path: Path) -> None
         assert (await client.get("/health")).status_code == 200
         (connection,) = connections._open
         connections.clock = lambda: 10.0**9
-        connections.look()
+        connections.close_overdue()
         assert (await client.get("/health")).status_code == 200
         assert list(connections._open) == [connection]
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from layerlore.server.commands.client_config import snippets
-from layerlore.server.commands.demo import DemoFailed, demo, show_connecting
-from layerlore.server.local_key import read_or_make_key
-from layerlore.server.program import launch_command, shell_command
-from layerlore.server.settings import Settings
+from layerlore.memory.recall.recall_text import UNSURE
+from layerlore.server.cli.demo import DemoFailed, demo, make_snippets, show_connecting
+from layerlore.server.process.program import launch_command, shell_command
+from layerlore.server.settings.local_key import read_or_make_key
+from layerlore.server.settings.settings import Settings
 
 CLIENTS = Path(__file__).parents[2] / "configs" / "clients"
 PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
@@ -50,6 +50,7 @@ def test_the_demo_remembers_across_processes_and_invents_nothing(shown: str) -> 
     assert "answers after" in section(shown, 2)
     assert re.match(r"What is Mira allergic to\?  \(recall_memory, \d+ ms\)\n", section(shown, 3))
     assert "allergic to nuts" in section(shown, 3).partition("\n")[2]
+    assert UNSURE not in section(shown, 3)
     assert "Nothing relevant is remembered about this." in section(shown, 5)
     assert "2 threads, 8 messages" in section(shown, 7)
 
@@ -57,7 +58,7 @@ def test_the_demo_remembers_across_processes_and_invents_nothing(shown: str) -> 
 def test_the_demo_finds_what_was_said_in_other_words(shown: str) -> None:
     assert re.search(r"8 vectors, made by use-multilingual-v3 on this machine  \(ready after \d+\.\d s\)", shown)
     question, _, answer = section(shown, 4).partition("  (recall_memory, ")
-    (found,) = (line for line in answer.splitlines() if line.strip().startswith("> "))
+    (found,) = (line for line in answer.splitlines() if re.match(r"\s*#\d+ .*Ilse", line))
     assert "Grandma Ilse bakes it." in found
     assert not set(re.findall(r"\w+", question.lower())) & set(re.findall(r"\w+", found.lower()))
     assert "semantic" in answer
@@ -78,7 +79,7 @@ def test_the_demo_is_short_and_plain_where_there_is_no_terminal(shown: str) -> N
 
 
 def test_the_demo_ends_with_lines_that_can_be_pasted(shown: str) -> None:
-    for snippet in snippets(launch_command()):
+    for snippet in make_snippets(launch_command()):
         assert f"{snippet.host}: {snippet.where}\n{snippet.text}\n" in shown
     assert f": {shell_command('serve')}, then http://127.0.0.1:8765/mcp" in shown
     assert "Authorization: Bearer KEY" in shown
@@ -92,7 +93,7 @@ def test_a_server_that_does_not_start_is_named_with_its_last_words(
     program.write_text("#!/bin/sh\necho 'the disk is gone' >&2\nexit 1\n")
     program.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(program))
-    with pytest.raises(DemoFailed, match="the last it said was: the disk is gone"):
+    with pytest.raises(DemoFailed, match="the last line of its log: the disk is gone"):
         demo(Settings(data_dir=tmp_path))
     assert "Connect your agents" not in capsys.readouterr().out
 
@@ -119,13 +120,13 @@ def test_the_shipped_snippets_are_what_the_hosts_read(file: str, key: str, entry
 
 
 def test_the_shipped_snippets_are_what_the_demo_prints_for_a_checkout_elsewhere() -> None:
-    printed = {snippet.file: snippet.text + "\n" for snippet in snippets([PLACEHOLDER])}
+    printed = {snippet.file: snippet.text + "\n" for snippet in make_snippets([PLACEHOLDER])}
     assert printed == {file.name: file.read_text(encoding="utf-8") for file in CLIENTS.iterdir()}
 
 
 def test_odd_paths_survive_in_every_snippet() -> None:
     path = '/Users/Zoë "Z" O\'Neil/$HOME \\/bin/layerlore'
-    for snippet in snippets([path]):
+    for snippet in make_snippets([path]):
         if snippet.file.endswith(".json"):
             (servers,) = json.loads(snippet.text).values()
             assert servers["memory"]["command"] == path

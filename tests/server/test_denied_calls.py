@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from mcp import MCPError
 
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings
-from layerlore.storage import journal
-from layerlore.storage.journal import Journaled, Wanted
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import Journaled, JournalFilter
 
 from .gated_server import ANA, Told, connected, served, settings_in
 
@@ -22,7 +22,7 @@ WRITER = replace(ANA, name="key:writer", rights=frozenset({"write"}))
 async def denied(settings: Settings) -> list[Journaled]:
     engine = await open_engine(settings)
     try:
-        return await engine.database.read_installation(journal.listed, Wanted(outcome="denied"), limit=100)
+        return await engine.database.read_installation(journal.read_lines, JournalFilter(outcome="denied"), limit=100)
     finally:
         await close_engine(engine)
 

@@ -17,15 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.server.commands.database_check import look_at_database
-from layerlore.server.commands.doctor import MODEL_KEYS, doctor
-from layerlore.server.database_url import check, without_password
-from layerlore.server.local_key import key_file, read_or_make_key
-from layerlore.server.settings import Settings
-from layerlore.storage import sqlite_driver
-from layerlore.storage.database import open_database
-from layerlore.storage.migrations.runner import latest_version
-from layerlore.storage.postgres_database import PostgresDatabase
+from layerlore.server.cli.database_check import look_at_database
+from layerlore.server.cli.doctor import MODEL_KEYS, doctor
+from layerlore.server.settings.database_url import check, without_password
+from layerlore.server.settings.local_key import key_file, read_or_make_key
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.migrations.runner import latest_version
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.sqlite import driver
 
 Report = dict[tuple[str, str], dict[str, str]]
 VERSION = latest_version("sqlite")
@@ -67,7 +67,7 @@ def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, 
     code, found = report(Settings(data_dir=tmp_path / "none"), capsys)
     assert code == 0
     assert found["database", "where"]["value"] == f"{tmp_path}/none/memory.db"
-    assert found["database", "reachable"]["value"] == "yes; the first start makes it"
+    assert found["database", "reachable"]["value"] == "yes; the first start creates it"
     assert ("database", "tables") not in found
     assert found["layerlore", "Python"]["value"].endswith(f"({sys.executable})")
     assert found["tokens", "encoding"]["value"].startswith("o200k_base, from ")
@@ -85,7 +85,7 @@ def test_where_others_reach_the_server_there_is_no_local_key_to_show(tmp_path: P
 
 
 def test_what_sqlite_can_do_is_told_as_it_is(tmp_path: Path, capsys: Any) -> None:
-    able = sqlite_driver.abilities()
+    able = driver.abilities()
     _, found = report(Settings(data_dir=tmp_path), capsys)
     assert found["SQLite", "version"]["value"] == f"{able.version}, from {able.module}"
     assert (found["SQLite", "several processes"]["state"] == "ok") == able.wal_safe
@@ -106,7 +106,7 @@ def test_a_database_that_nobody_uses_is_only_read(tmp_path: Path, capsys: Any) -
 
 def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: Any) -> None:
     settings = migrated(tmp_path)
-    other = sqlite_driver.connect(str(settings.database_file), synchronous="FULL")
+    other = driver.connect(str(settings.database_file), synchronous="FULL")
     try:
         other.execute("INSERT INTO schema_migrations VALUES (99, 'later', 0)")
         code, found = report(settings, capsys)
@@ -114,7 +114,7 @@ def test_what_another_process_has_just_written_is_seen(tmp_path: Path, capsys: A
         other.close()
     assert code == 1
     assert found["database", "tables"]["state"] == "failed"
-    assert found["database", "tables"]["value"] == f"version 99, but this layerlore knows versions up to {VERSION}"
+    assert found["database", "tables"]["value"] == f"version 99, but this layerlore knows versions only up to {VERSION}"
     assert "upgrade layerlore" in found["database", "tables"]["mend"]
 
 
@@ -144,7 +144,7 @@ def test_a_pipe_as_the_database_is_a_failure_and_not_waited_for(tmp_path: Path, 
 def test_a_database_in_memory_is_named_as_what_it_is(tmp_path: Path, capsys: Any) -> None:
     code, found = report(Settings(data_dir=tmp_path, database="sqlite://:memory:"), capsys)
     assert code == 0
-    assert found["database", "where"]["value"] == "in memory: all is gone when the server ends"
+    assert found["database", "where"]["value"] == "in memory: everything is lost when the server ends"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
@@ -177,7 +177,7 @@ def test_the_file_of_the_key_is_told_and_the_key_never(tmp_path: Path, capsys: A
             if not more:
                 assert str(key_file(tmp_path)) in printed.out
     open_to_all = report(Settings(data_dir=tmp_path, http={"auth": False}), capsys)[1]["HTTP", "key"]
-    assert "none is asked for" in open_to_all["value"]
+    assert "none is required" in open_to_all["value"]
     key_file(tmp_path).write_text("short")
     assert report(Settings(data_dir=tmp_path), capsys)[1]["HTTP", "key"]["state"] == "degraded"
 
@@ -216,7 +216,7 @@ def test_the_command_prints_plain_lines_and_what_to_mend(tmp_path: Path) -> None
     assert "\x1b" not in shown.stdout
     lines = shown.stdout.splitlines()
     assert f"  ok   where              {tmp_path}/memory.db" in lines
-    assert lines[-2] == "What to mend:"
+    assert lines[-2] == "How to fix it:"
     assert lines[-1].startswith("  layerlore, secrets: set redaction = all")
 
 
@@ -305,7 +305,7 @@ def test_user_hosts_ports_and_database_are_shown(url: str, shown: str) -> None:
     [
         ("use", "ok", "on this machine"),
         ("none", "degraded", "words only"),
-        ("openai/text-embedding-3-small", "ok", "is sent to its provider"),
+        ("openai/text-embedding-3-small", "ok", "are sent to its provider"),
     ],
 )
 def test_the_embedder_is_named_and_where_texts_go(

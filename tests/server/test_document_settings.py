@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from layerlore.server.building import build_server
-from layerlore.server.document_rules import working_memory_rules
-from layerlore.server.runtime import open_engine
-from layerlore.server.settings import SettingsError, load_settings
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.memory_rules import check_documents
+from layerlore.server.settings.settings import SettingsError, load_settings
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 
@@ -37,10 +37,10 @@ def document(**settings: Any) -> dict[str, Any]:
 
 
 def test_by_default_both_documents_are_free_text() -> None:
-    rules = working_memory_rules(load_settings(environ={}).working_memory)
+    rules = load_settings(environ={}).working_memory
     assert (rules.max_bytes, rules.read_only) == (16_384, False)
     for scope in ("thread", "resource"):
-        assert (rules.of(scope).format, rules.of(scope).template, rules.of(scope).schema) == ("text", "", None)
+        assert (rules.of(scope).format, rules.of(scope).template, rules.of(scope).json_schema) == ("text", "", {})
 
 
 def test_the_two_documents_have_rules_of_their_own(toml: Any) -> None:
@@ -57,10 +57,10 @@ def test_the_two_documents_have_rules_of_their_own(toml: Any) -> None:
     type = "object"
     properties.name.type = "string"
     """
-    rules = working_memory_rules(load_settings(environ={}, config=toml(text)).working_memory)
+    rules = load_settings(environ={}, config=toml(text)).working_memory
     assert (rules.max_bytes, rules.read_only) == (500, True)
-    assert (rules.thread.format, rules.thread.template, rules.thread.schema) == ("markdown", "# State\n", None)
-    assert (rules.resource.format, rules.resource.template, rules.resource.schema) == ("json", "", SCHEMA)
+    assert (rules.thread.format, rules.thread.template, rules.thread.json_schema) == ("markdown", "# State\n", {})
+    assert (rules.resource.format, rules.resource.template, rules.resource.json_schema) == ("json", "", SCHEMA)
 
 
 @pytest.mark.parametrize("source", ["table", "json", "file", "variable", "variable with a file"])
@@ -77,7 +77,7 @@ def test_a_schema_is_a_table_json_or_a_file(source: str, tmp_path: Path, toml: A
     if not environ:
         flags["working_memory"]["thread"]["format"] = "json"
     loaded = load_settings(flags, environ=environ, config=config)
-    assert working_memory_rules(loaded.working_memory).thread.schema == SCHEMA
+    assert loaded.working_memory.thread.json_schema == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_the_limits_of_the_settings_are_told(name: str) -> None:
 
 
 BAD_SCHEMAS = [
-    ({"type": "strin"}, "working_memory.thread.json_schema.type: is none of the 2 kinds of value that are allowed"),
-    ({"$ref": "https://example.test/x"}, "$ref 'https://example.test/x' leads nowhere"),
-    ({"pattern": "("}, "'(' is no regular expression"),
+    ({"type": "strin"}, "working_memory.thread.json_schema.type: matches none of the 2 allowed kinds of value"),
+    ({"$ref": "https://example.test/x"}, "$ref 'https://example.test/x' points to nothing"),
+    ({"pattern": "("}, "'(' is not a valid regular expression"),
     ({"description": "x" * 17_000}, "16,384 are allowed"),
 ]
 
@@ -163,4 +163,4 @@ def test_a_template_larger_than_the_document_may_be_is_an_error() -> None:
     with pytest.raises(
         SettingsError, match=r"working_memory\.thread\.template: 6 bytes; working_memory\.max_bytes is 5"
     ):
-        working_memory_rules(settings.working_memory)
+        check_documents(settings.working_memory)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 SLOW = """
 import threading
@@ -13,7 +13,7 @@ threading.Event().wait(0.5)
 """
 PROGRAM = """
 import builtins, importlib, sys, threading
-from layerlore.server.ending import end_process
+from layerlore.server.process.interpreter import end_process
 
 class Closing:
     def __del__(self, load=importlib.import_module):

@@ -1,7 +1,6 @@
 """The first calls of a process: answered right however early they come, and not held up by what comes later."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +8,17 @@ from typing import Any
 
 import anyio
 import pytest
+from launch_environment import own_environment
 from mcp import Client
 
-from layerlore.server import late, runtime
-from layerlore.server.actions.by_tool import ACTIONS
-from layerlore.server.actions.call import Call
-from layerlore.server.building import build_server
-from layerlore.server.runtime import Runtime
-from layerlore.server.settings import load_settings
+from layerlore.server.process import late_modules
+from layerlore.server.runtime import runtime
+from layerlore.server.runtime.runtime import Runtime
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
+from layerlore.server.tools import toolsets
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import tool
 
 from .conftest import INITIALIZE, Lines
 from .test_command_line import loaded_by
@@ -29,9 +31,9 @@ PATIENCE = 120.0
 FIRST_CALL = """
 import anyio
 from mcp import Client
-from layerlore.server import runtime
-from layerlore.server.building import build_server
-from layerlore.server.settings import load_settings
+from layerlore.server.runtime import runtime
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 async def main():
     runtime.LOAD_AFTER_SECONDS = 3600
@@ -49,11 +51,11 @@ def test_a_first_add_loads_no_model_no_template_no_other_database_and_no_backgro
     assert not [name for name in loaded if name.startswith("layerlore.extraction")]
 
 
-async def launched(folder: Path, *options: str) -> Lines:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+async def launched(folder: Path, *options: str, **variables: str) -> Lines:
+    kept = own_environment()
     process = await anyio.open_process(
         [sys.executable, "-m", "layerlore", *options],
-        env=kept | {"LAYERLORE_DATA_DIR": str(folder)},
+        env=kept | {"LAYERLORE_DATA_DIR": str(folder), **variables},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=None,
@@ -111,20 +113,20 @@ async def test_calls_of_every_kind_that_come_before_anything_is_loaded_are_answe
         await end(lines)
 
 
-async def test_five_processes_that_start_together_on_a_new_memory_all_answer(tmp_path: Path) -> None:
+async def test_processes_that_start_together_on_a_new_memory_all_answer(tmp_path: Path) -> None:
     seqs: list[int] = []
 
     async def one() -> None:
-        lines = await launched(tmp_path)
+        lines = await launched(tmp_path, LAYERLORE_EMBEDDING__EMBEDDER="none")
         async with lines.process:
             found = await answers(lines, [call("add", "add_messages", thread_id="shared", messages=HELLO)])
             seqs.append(found["add"]["result"]["structuredContent"]["messages"][0]["seq"])
             await end(lines)
 
     async with anyio.create_task_group() as tasks:
-        for _ in range(5):
+        for _ in range(3):
             tasks.start_soon(one)
-    assert sorted(seqs) == [1, 2, 3, 4, 5]
+    assert sorted(seqs) == [1, 2, 3]
 
 
 async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
@@ -133,11 +135,13 @@ async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
     happened: list[str] = []
     asked, may_answer, begun = anyio.Event(), anyio.Event(), anyio.Event()
 
-    async def slow(call: Call, **_: Any) -> dict[str, Any]:
+    @tool("Slow", "core", "read")
+    async def slow(call: Call) -> str:
+        """A tool that takes its time."""
         asked.set()
         await may_answer.wait()
         happened.append("answered")
-        return {"threads": []}
+        return "done"
 
     class Beside:
         @staticmethod
@@ -146,13 +150,13 @@ async def test_what_is_done_beside_the_calls_begins_when_the_first_are_answered(
             begun.set()
 
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 0)
-    monkeypatch.setitem(ACTIONS, "list_threads", slow)
-    monkeypatch.setitem(late._loaded, "layerlore.server.upkeep", Beside)
+    monkeypatch.setattr(toolsets, "DECLARATIONS", (*toolsets.DECLARATIONS, slow))
+    monkeypatch.setitem(late_modules._loaded, "layerlore.server.runtime.upkeep", Beside)
     async with (
         Client(build_server(load_settings({"database": "sqlite://:memory:"}, environ={}))) as client,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(client.call_tool, "list_threads", {})
+        tasks.start_soon(client.call_tool, "slow", {})
         with anyio.fail_after(PATIENCE):
             await asked.wait()
         await anyio.wait_all_tasks_blocked()

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from launch_environment import own_environment
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from layerlore.server.former_store import FORMER_NAME
-from layerlore.storage import sqlite_driver
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.former_store import FORMER_NAME
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.drivers.sqlite import driver
 
 pytestmark = [
     pytest.mark.anyio,
@@ -29,7 +32,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def launched(home: Path, *flags: str) -> StdioServerParameters:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    kept = own_environment()
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "layerlore.server", "--thread", "main", *flags],
@@ -49,7 +52,9 @@ async def called(home: Path, tool: str, arguments: dict[str, Any], *flags: str) 
 
 async def make_former_store(home: Path) -> Path:
     folder = home / FORMER_NAME
-    await called(home, "add_messages", {"messages": SAID}, "--data-dir", str(folder))
+    settings = load_settings({"data_dir": str(folder), "thread": "main", "embedding": {"embedder": "none"}}, environ={})
+    async with Client(build_server(settings)) as client:
+        assert not (await client.call_tool("add_messages", {"messages": SAID})).is_error
     (folder / "http-key").write_text("ms_the_key_that_agents_of_this_machine_have\n")
     return folder
 
@@ -88,7 +93,7 @@ async def test_a_store_that_is_there_already_is_not_replaced(home: Path) -> None
 async def test_the_file_of_another_program_of_that_name_is_left_alone(home: Path) -> None:
     file = home / FORMER_NAME / "memory.db"
     file.parent.mkdir(parents=True)
-    other = sqlite_driver.connect(str(file), synchronous="OFF")
+    other = driver.connect(str(file), synchronous="OFF")
     other.execute("CREATE TABLE memories (text TEXT)")
     other.close()
     before = file.read_bytes()

@@ -7,17 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from layerlore.server.framing import (
-    EDGE_BYTES,
+from layerlore.server.process.json_rpc import (
     MAX_DEPTH,
     MAX_INTEGER_DIGITS,
-    LineSplitter,
-    TooLong,
     decode,
     encode,
-    outline,
+    read_outline,
     refuse_too_long,
 )
+from layerlore.server.process.lines import EDGE_BYTES, LineSplitter, TooLong
 
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -135,7 +133,7 @@ def test_a_message_that_is_encoded_decodes_to_itself(request: JSONRPCRequest) ->
 def test_the_outline_finds_the_id_wherever_it_stands(request: JSONRPCRequest, last: bool, ascii_only: bool) -> None:
     members = {"jsonrpc": "2.0", "method": request.method, "params": request.params}
     whole = {**members, "id": request.id} if last else {"id": request.id, **members}
-    found = outline(json.dumps(whole, ensure_ascii=ascii_only).encode())
+    found = read_outline(json.dumps(whole, ensure_ascii=ascii_only).encode())
     assert found.id == request.id
     assert found.names == {"jsonrpc", "method", "params", "id"}
 

@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 
 from layerlore.server.access.credentials import Anybody, ByForm, LocalKey
 from layerlore.server.access.gate import LONGEST_TOKEN, Gate
-from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.core.errors import StorageUnavailable
 
 from .gated_server import (
     ACCEPT,
@@ -282,7 +282,7 @@ async def test_what_is_behind_the_gate_sees_the_principal_and_no_token() -> None
         headers = [(name, value + TOKEN.encode()), (b"accept", b"*/*")]
         scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
         expiring = replace(ANA, expires_at=1_800_000_000_999)
-        await Gate(Told(**{TOKEN: expiring})).around(behind)(scope, ignored, ignored)
+        await Gate(Told(**{TOKEN: expiring})).wrap(behind)(scope, ignored, ignored)
         served_scope, access = seen.pop()
         assert TOKEN not in repr(served_scope) + repr(access)
         assert served_scope["headers"] == [(b"accept", b"*/*")]

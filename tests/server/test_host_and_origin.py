@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.exposure import allowed
-from layerlore.server.host_guard import Allowed, HostGuard
-from layerlore.server.settings import Settings
+from layerlore.server.access.exposure import allowed
+from layerlore.server.access.host_guard import Allowed, HostGuard
+from layerlore.server.settings.settings import Settings
 
 from .gated_server import ACCEPT, ANA, INITIALIZE, PATIENCE, Told, http_client, served, settings_in
 
@@ -68,6 +68,8 @@ CASES: list[tuple[str | None, str | None, int]] = [
     ("localhost.", None, 421),
     ("localhost:", None, 421),
     ("localhost:x", None, 421),
+    ("localhost:65535", None, PASSES),
+    ("localhost:65536", None, 421),
     ("localhost:99999", None, 421),
     ("localhost:80:80", None, 421),
     ("localhost:80@evil.example", None, 421),

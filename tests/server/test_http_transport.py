@@ -19,12 +19,12 @@ from starlette.testclient import TestClient
 
 from layerlore.server.access.credentials import Anybody, local_principal
 from layerlore.server.access.gate import Gate
-from layerlore.server.host_guard import Allowed
-from layerlore.server.http_transport import build_app
+from layerlore.server.access.host_guard import Allowed
+from layerlore.server.http.transport import build_app, open_listener
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 KEY = "mk_0123456789"
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -73,7 +73,7 @@ async def test_the_official_client_works_in_both_eras_on_both_endpoints_in_one_l
             for mode in ("auto", "legacy"):
                 await works(server.url, endpoint, mode)
         server.process.terminate()
-        assert await server.ended(within=5) == 0
+        assert await server.ended() == 0
     assert sample.marks == ["entered", "left"]
     assert "Traceback" not in sample.stderr
 
@@ -94,7 +94,10 @@ async def works(url: str, endpoint: str, mode: str) -> None:
 
 
 async def test_every_endpoint_wants_the_key_and_takes_it_in_either_header(sample: Any) -> None:
-    async with sample.http(key=KEY) as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+    async with (
+        sample.http(key=KEY) as server,
+        httpx2.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=PATIENCE) as client,
+    ):
         for method, path in ROUTES:
             answer = await client.request(method, path, json=PING if method == "POST" else None)
             assert answer.status_code == (200 if path == "/health" else 401), (method, path)
@@ -106,7 +109,7 @@ async def test_every_endpoint_wants_the_key_and_takes_it_in_either_header(sample
             answer = await client.post("/messages/", headers=headers, json=PING)
             assert (answer.status_code, answer.text) == (400, "session_id is required")
             async with (
-                httpx2.AsyncClient(headers=headers) as http_client,
+                httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http_client,
                 Client(streamable_http_client(server.url + "/mcp", http_client=http_client)) as mcp,
             ):
                 assert text_of(await mcp.call_tool("echo", {"text": "in"})) == "in"
@@ -122,7 +125,10 @@ async def test_every_endpoint_wants_the_key_and_takes_it_in_either_header(sample
 
 
 async def test_every_route_checks_host_and_origin_before_anything_else(sample: Any) -> None:
-    async with sample.http(key=KEY) as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+    async with (
+        sample.http(key=KEY) as server,
+        httpx2.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=PATIENCE) as client,
+    ):
         for method, path in [*ROUTES, ("GET", "/nowhere")]:
             for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "http://evil.example"}, 403)):
                 answer = await client.request(method, path, headers={"X-API-Key": KEY, **headers})
@@ -131,7 +137,10 @@ async def test_every_route_checks_host_and_origin_before_anything_else(sample: A
 
 
 async def test_a_body_above_the_limit_is_refused_on_both_endpoints(sample: Any) -> None:
-    async with sample.http() as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+    async with (
+        sample.http() as server,
+        httpx2.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=PATIENCE) as client,
+    ):
         for path in ("/mcp", "/messages/"):
             for size, refused in ((90_000, False), (100_001, True)):
                 body = json.dumps({**PING, "params": {"a": "x" * size}})
@@ -181,7 +190,7 @@ async def test_a_signal_ends_the_server_whatever_is_open_and_calls_in_flight_fin
                     tasks.start_soon(in_flight, server.url, name)
                 await everybody_ready.wait()
                 server.process.send_signal(number)
-                assert await server.ended(within=5) == 0
+                assert await server.ended() == 0
     assert answers == dict.fromkeys(clients, "done")
     assert sample.marks == ["entered", "left"]
     assert "Traceback" not in sample.stderr
@@ -197,7 +206,10 @@ async def test_streams_that_stay_open_do_not_hold_up_the_end(sample: Any) -> Non
     }
     listen = {**PING, "method": "subscriptions/listen", "params": {"_meta": meta, "notifications": {}}}
     modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
-    async with sample.http() as server, httpx2.AsyncClient(base_url=server.url, headers=ACCEPT) as client:
+    async with (
+        sample.http() as server,
+        httpx2.AsyncClient(base_url=server.url, headers=ACCEPT, timeout=PATIENCE) as client,
+    ):
         opened = await client.post("/mcp", json={**PING, "method": "initialize", "params": initialize})
         session = {"mcp-session-id": opened.headers["mcp-session-id"]}
         async with (
@@ -207,7 +219,7 @@ async def test_streams_that_stay_open_do_not_hold_up_the_end(sample: Any) -> Non
         ):
             assert (get.status_code, sse.status_code, listening.status_code) == (200, 200, 200)
             server.process.terminate()
-            assert await server.ended(within=5) == 0
+            assert await server.ended() == 0
             assert b'"result":' in await listening.aread()  # it ended in the way that the protocol provides
     assert sample.marks == ["entered", "left"]
 
@@ -223,7 +235,7 @@ async def test_a_call_that_takes_too_long_gets_an_error_before_the_end(sample: A
         try:
             async with Client(transport(url, endpoint), mode=mode) as client:
                 try:
-                    await client.call_tool("slow", {"seconds": 60}, progress_callback=on_progress)
+                    await client.call_tool("slow", {"seconds": 600}, progress_callback=on_progress)
                 except MCPError as error:
                     errors.append(str(error))
         except* httpx2.HTTPError:
@@ -237,7 +249,7 @@ async def test_a_call_that_takes_too_long_gets_an_error_before_the_end(sample: A
                 for event in begun:
                     await event.wait()
                 server.process.terminate()
-                assert await server.ended(within=5) == 0
+                assert await server.ended() == 0
     assert errors == ["The server is shutting down and has cancelled the call."] * 2
     assert sample.marks == ["entered", "left"]
     assert "Traceback" not in sample.stderr
@@ -247,16 +259,16 @@ async def test_a_call_that_nothing_can_cancel_does_not_hold_up_the_exit(sample: 
     async def call(url: str) -> None:
         with pytest.raises(BaseExceptionGroup):
             async with Client(url + "/mcp") as client:
-                await client.call_tool("stuck", {"seconds": 60})
+                await client.call_tool("stuck", {"seconds": 600})
 
     async with sample.http(drain_seconds=0.1) as server, anyio.create_task_group() as tasks:
         tasks.start_soon(call, server.url)
         with anyio.fail_after(PATIENCE):
-            async with httpx2.AsyncClient(base_url=server.url) as client:
+            async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
                 while sample.marks != ["entered", "stuck"]:
                     await client.get("/health")
         server.process.terminate()
-        await server.ended(within=5)
+        await server.ended()
         tasks.cancel_scope.cancel()
 
 
@@ -265,7 +277,7 @@ async def test_the_server_can_be_ended_from_inside_with_an_exit_code(sample: Any
         with anyio.fail_after(PATIENCE):
             async with Client(server.url + "/mcp") as client:
                 assert text_of(await client.call_tool("end", {"exit_code": 3})) == "ok"
-        assert await server.ended(within=5) == 3
+        assert await server.ended() == 3
     assert sample.marks == ["entered", "left"]
 
 
@@ -287,6 +299,13 @@ async def test_a_lifespan_that_fails_ends_the_server(sample: Any) -> None:
     assert ended.returncode == 3
     assert b"RuntimeError: the lifespan failed" in ended.stderr
     assert ended.stdout == b"printed at import\n"  # and not that it listens
+
+
+def test_connections_send_small_writes_at_once() -> None:
+    with open_listener("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_sessions_are_limited_in_number() -> None:

@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import gc
-from layerlore.server.interpreter import keep_what_is_loaded, shorten_pauses
+from layerlore.server.process.interpreter import freeze_objects, shorten_pauses
 
 class Node: ...
 
@@ -15,14 +15,14 @@ def ring():
 
 loaded = [[] for _ in range(10_000)]
 shorten_pauses()
-keep_what_is_loaded()
+freeze_objects()
 kept = gc.get_freeze_count()
 assert kept > 10_000, kept
 assert len(gc.get_objects()) < 1_000, len(gc.get_objects())
 later = [ring() for _ in range(100)]
 assert gc.collect() >= 100  # what comes later is still collected
 more = [[] for _ in range(10_000)]
-keep_what_is_loaded()
+freeze_objects()
 assert gc.get_freeze_count() == kept  # once, or garbage would be kept with it
 """
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.server.program import shell_command
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import load_settings
-from layerlore.storage import jobs
-from layerlore.storage.jobs import Kind
-from layerlore.storage.records import Scope
+from layerlore.server.process.program import shell_command
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Scope
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Kind
 
 Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("local", "default", "default")

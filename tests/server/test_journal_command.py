@@ -12,15 +12,15 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from layerlore.memory.deleting import restore
-from layerlore.memory.journaling import resource_mark
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import load_settings
-from layerlore.storage import journal
-from layerlore.storage.errors import NotFound
-from layerlore.storage.journal import Line
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.engine.journal import resource_mark
+from layerlore.memory.removal.deletion import restore_deletion
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
 
 Cli = Callable[..., tuple[int, str, str]]
 SCOPE = Scope("acme", "coder", "ana")
@@ -34,12 +34,18 @@ def make(**flags: str) -> None:
     async def made() -> None:
         engine = await open_engine(load_settings({**flags, "embedding": {"embedder": "none"}}, environ={}))
         now, mark = engine.now(), resource_mark(engine.hmac_key, "ana")
-        old = Line(now - 400 * DAY, "key:old", "claude 1.0", "add_messages", "done", mark, {"messages": 2, "masked": 1})
-        denied = Line(now - 2 * DAY, "key:b", f"x{ESCAPE}", "forget", "denied", "0" * 32, {"calls": 1200}, "NotFound")
+        old = JournalLine(
+            now - 400 * DAY, "key:old", "claude 1.0", "add_messages", "done", mark, {"messages": 2, "masked": 1}
+        )
+        denied = JournalLine(
+            now - 2 * DAY, "key:b", f"x{ESCAPE}", "forget", "denied", "0" * 32, {"calls": 1200}, "NotFound"
+        )
         await engine.database.write(journal.append, SCOPE, old)
         await engine.database.write(journal.append, Scope("other", "", "ben"), denied)
         with pytest.raises(NotFound):
-            await restore(engine, SCOPE, "nothing", origin=Origin("command line", "restore", "command:restore"))
+            await restore_deletion(
+                engine, SCOPE, "nothing", origin=Origin("command line", "restore", "command:restore")
+            )
         await close_engine(engine)
 
     asyncio.run(made())
@@ -125,9 +131,9 @@ def test_pruning_removes_what_is_older_and_says_so_in_the_journal(shown: Cli) ->
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--since", "yesterday"], "--since: 'yesterday' is no time; allowed are a length before now such as 7d"),
-        (["--prune", "all"], "--prune: 'all' is no length of time; allowed are such as 365d"),
-        (["--prune", "7d", "--tenant", "acme"], "it takes no other choice"),
+        (["--since", "yesterday"], "--since: 'yesterday' is not a time; use a length before now such as 7d"),
+        (["--prune", "all"], "--prune: 'all' is not a length of time; use one such as 365d"),
+        (["--prune", "7d", "--tenant", "acme"], "it takes no filter"),
         (["--outcome", "bad"], "Invalid value for '--outcome'"),
         (["--limit", "0"], "Invalid value for '--limit'"),
         (["--owner-url", "sqlite:///x.db"], "postgres.owner_url"),
@@ -177,7 +183,7 @@ async def test_on_postgres_only_the_owner_of_the_tables_reads_and_prunes_it(
     for arguments in ([], ["--prune", "1d"]):
         code, out, err = await called(*arguments)
         assert (code, out) == (1, "")
-        assert "may only append to the journal: read it as the role that owns the tables" in err
+        assert "may only append to the journal. Read it as the role that owns the tables" in err
         assert "LAYERLORE_POSTGRES__OWNER_URL" in err
     owned = ("--owner-url", postgres_url)
     assert len((await called(*owned, "--json"))[1].splitlines()) == 3

@@ -34,7 +34,7 @@ from fake_issuer import (
 from layerlore.server.access.jwks import IssuerUnavailable, KeySet
 from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.principal import Principal
-from layerlore.server.jwt_settings import JwtSettings
+from layerlore.server.settings.jwt import JwtSettings
 
 pytestmark = pytest.mark.anyio
 Verifier = Callable[..., JwtTokens]

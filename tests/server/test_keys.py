@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from layerlore.server.access import keys
-from layerlore.server.access.keys import CACHED_MOST, CACHED_SECONDS, ApiKeys, digest_of, is_key_id, new_key
+from layerlore.server.access.keys import CACHED_MOST, CACHED_SECONDS, ApiKeys, hash_key, is_key_id, make_key
 from layerlore.server.access.principal import Principal
-from layerlore.storage import api_keys
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.records import ApiKey, Tenant
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import ApiKey, Tenant
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -39,13 +39,13 @@ class Stored:
         return self.keys.get(digest)
 
     def make(self, agents: tuple[str, ...] | None = ("coach",), **other: object) -> str:
-        key_id, key = new_key()
+        key_id, key = make_key()
         made = ApiKey(key_id, "acme", agents, "ana", ("read", "write"), NOW)
-        self.keys[digest_of(key)] = replace(made, **other)  # type: ignore[arg-type]
+        self.keys[hash_key(key)] = replace(made, **other)  # type: ignore[arg-type]
         return key
 
     def revoke(self, key: str) -> None:
-        self.keys[digest_of(key)] = replace(self.keys[digest_of(key)], revoked_at=self.now)
+        self.keys[hash_key(key)] = replace(self.keys[hash_key(key)], revoked_at=self.now)
 
 
 @pytest.fixture
@@ -54,17 +54,17 @@ def stored() -> Stored:
 
 
 def unknown_keys(count: int) -> Iterator[str]:
-    return (new_key()[1] for _ in range(count))
+    return (make_key()[1] for _ in range(count))
 
 
 def test_a_new_key_is_random_of_the_known_form_and_names_its_id() -> None:
-    made = [new_key() for _ in range(500)]
+    made = [make_key() for _ in range(500)]
     assert len({key for _, key in made}) == len({key_id for key_id, _ in made}) == 500
     for key_id, key in made:
         assert re.fullmatch(rf"llk_{key_id}_[A-Za-z0-9_-]{{43}}", key)
         assert is_key_id(key_id)
         assert not is_key_id(key)
-    assert digest_of("llk_x") == hashlib.sha256(b"llk_x").hexdigest()
+    assert hash_key("llk_x") == hashlib.sha256(b"llk_x").hexdigest()
 
 
 async def test_a_key_gives_the_principal_that_it_was_made_for(stored: Stored) -> None:
@@ -183,9 +183,9 @@ async def test_a_key_that_was_revoked_or_expired_before_is_refused(stored: Store
 
 async def test_a_key_that_was_unknown_is_known_as_soon_as_one_that_is_revoked_is_refused(stored: Stored) -> None:
     key = stored.make()
-    hidden = stored.keys.pop(digest_of(key))
+    hidden = stored.keys.pop(hash_key(key))
     assert await stored.verifier.principal(key) is None
-    stored.keys[digest_of(key)] = hidden
+    stored.keys[hash_key(key)] = hidden
     stored.seconds = CACHED_SECONDS - 0.001
     assert await stored.verifier.principal(key) is None
     assert len(stored.looks) == 1
@@ -208,7 +208,7 @@ async def test_thousands_of_made_up_keys_push_no_real_one_out_and_are_not_all_ke
         assert await stored.verifier.principal(token) is None
     assert stored.looks == []
     assert await stored.verifier.principal(made_up[0]) is None
-    assert stored.looks == [digest_of(made_up[0])]
+    assert stored.looks == [hash_key(made_up[0])]
 
 
 async def test_so_many_real_keys_are_kept_and_the_oldest_goes_first(
@@ -218,9 +218,9 @@ async def test_so_many_real_keys_are_kept_and_the_oldest_goes_first(
     one, two, three, four = (stored.make() for _ in range(4))
     for key in (one, two, three, four, four, three, two):
         assert await stored.verifier.principal(key) is not None
-    assert stored.looks == [digest_of(key) for key in (one, two, three, four)]
+    assert stored.looks == [hash_key(key) for key in (one, two, three, four)]
     assert await stored.verifier.principal(one) is not None
-    assert stored.looks[4:] == [digest_of(one)]
+    assert stored.looks[4:] == [hash_key(one)]
 
 
 async def test_a_key_that_was_looked_up_again_is_not_the_oldest_any_more(
@@ -262,14 +262,14 @@ async def test_a_key_that_another_process_revokes_is_refused_here(tmp_path: Path
     path = str(tmp_path / "memory.db")
     here, there = await SqliteDatabase.open(path), await SqliteDatabase.open(path)
     try:
-        key_id, key = new_key()
+        key_id, key = make_key()
         seconds = 0.0
         verifier = ApiKeys(
             lambda digest: here.read_installation(api_keys.by_digest, digest), lambda: NOW, lambda: seconds
         )
         assert await verifier.principal(key) is None
         made = ApiKey(key_id, "acme", None, None, ("read",), NOW)
-        await there.write(api_keys.create, Tenant("acme"), made, digest_of(key))
+        await there.write(api_keys.create, Tenant("acme"), made, hash_key(key))
         seconds = 2.0
         assert await verifier.principal(key) == Principal(f"key:{key_id}", "acme", None, None, frozenset({"read"}))
         assert await there.write(api_keys.revoke, Tenant("acme"), key_id, NOW)

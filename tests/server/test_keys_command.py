@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.redaction import mask_without_key
-from layerlore.server.access.keys import ApiKeys, digest_of
+from layerlore.memory.secrets.redaction import mask_without_key
+from layerlore.server.access.keys import ApiKeys, hash_key
 from layerlore.server.access.principal import Principal, Right
-from layerlore.server.program import shell_command
-from layerlore.storage import api_keys
-from layerlore.storage.database import open_database
-from layerlore.storage.records import ApiKey, Tenant
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.server.process.program import shell_command
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.records import ApiKey, Tenant
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def test_a_key_is_alone_on_standard_output_and_what_it_may_do_on_standard_error(
     assert key is not None
     assert err == (
         f"key {key[1]} of tenant 'acme', for agent 'default' and resource 'default': may read, write, forget until it "
-        "is revoked\nit is shown this once; send it as Authorization: Bearer KEY\n"
+        "is revoked\nit is shown only once; send it as Authorization: Bearer KEY\n"
     )
 
 
@@ -75,7 +75,7 @@ async def test_a_key_expires_after_the_length_of_time_that_is_given(
 ) -> None:
     await asyncio.to_thread(made, keys, "--tenant", "acme", "--expires", length)
     database = await SqliteDatabase.open(str(tmp_path / "memory.db"))
-    (key,) = await database.read_installation(api_keys.listed)
+    (key,) = await database.read_installation(api_keys.read_all)
     await database.close()
     assert key.expires_at == key.created_at + minutes * 60_000
 
@@ -93,21 +93,21 @@ def test_the_configured_agent_and_resource_are_the_ones_where_none_is_named(cli:
     ("arguments", "told"),
     [
         ([], "Missing option '--tenant'"),
-        (["--tenant", ""], "--tenant: is empty; 1 to 255 characters are allowed"),
-        (["--tenant", "x" * 256], "--tenant: 256 characters; 255 are allowed"),
+        (["--tenant", ""], "--tenant: must not be empty; 1 to 255 characters are allowed"),
+        (["--tenant", "x" * 256], "--tenant: 256 characters; at most 255 are allowed"),
         (["--tenant", "a\nb"], "--tenant: character 1 is the control character U+000A"),
-        (["--tenant", "t", "--agent", "a", "--agent", ""], "--agent: is empty"),
-        (["--tenant", "t", "--resource", ""], "--resource: is empty"),
+        (["--tenant", "t", "--agent", "a", "--agent", ""], "--agent: must not be empty"),
+        (["--tenant", "t", "--resource", ""], "--resource: must not be empty"),
         (["--tenant", "t", "--agent", "a", "--any-agent"], "--agent or --any-agent, not both"),
         (["--tenant", "t", "--resource", "r", "--any-resource"], "--resource or --any-resource, not both"),
-        (["--tenant", "t", "--rights", "read,delete"], "'delete' is no right; allowed are read, write, forget, admin"),
-        (["--tenant", "t", "--rights", ""], "'' is no right"),
-        (["--tenant", "t", "--expires", "5y"], "'5y' is no length of time; allowed are minutes, hours or days"),
-        (["--tenant", "t", "--expires", "0d"], "'0d' is no length of time"),
-        (["--tenant", "t", "--expires", "-1d"], "'-1d' is no length of time"),
-        (["--tenant", "t", "--expires", "٣d"], "is no length of time"),
+        (["--tenant", "t", "--rights", "read,delete"], "'delete' is not a right; use read, write, forget, admin"),
+        (["--tenant", "t", "--rights", ""], "'' is not a right"),
+        (["--tenant", "t", "--expires", "5y"], "'5y' is not a length of time; use minutes, hours or days"),
+        (["--tenant", "t", "--expires", "0d"], "'0d' is not a length of time"),
+        (["--tenant", "t", "--expires", "-1d"], "'-1d' is not a length of time"),
+        (["--tenant", "t", "--expires", "٣d"], "is not a length of time"),
         (["--tenant", "t", "--expires", "36501d"], "up to 36500d, or never"),
-        (["--tenant", "t", "--expires", ""], "is no length of time"),
+        (["--tenant", "t", "--expires", ""], "is not a length of time"),
         (["--tenat", "t"], "No such option: --tenat"),
     ],
 )
@@ -138,7 +138,7 @@ def test_the_list_is_a_table_for_people(keys: Cli) -> None:
 def test_the_list_may_be_of_one_tenant(keys: Cli) -> None:
     ours, _ = made(keys, "--tenant", "acme"), made(keys, "--tenant", "other")
     assert [key["id"] for key in listed(keys, "--tenant", "acme")] == [ours["id"]]
-    assert keys("list", "--tenant", "acm") == (0, "there are no keys of tenant 'acm'\n", "")
+    assert keys("list", "--tenant", "acm") == (0, "there are no keys for tenant 'acm'\n", "")
 
 
 async def test_a_key_whose_time_has_passed_is_listed_as_expired_and_one_that_was_revoked_before_as_revoked(
@@ -161,20 +161,20 @@ def test_a_key_is_revoked_for_good_and_it_is_said_since_when(keys: Cli) -> None:
     assert out == f"revoked key {key['id']} of tenant 'acme'; servers refuse it within 2 s\n"
     (shown,) = listed(keys)
     assert shown["state"] == "revoked"
-    assert keys("revoke", key["id"]) == (0, f"key {key['id']} is revoked since {shown['revoked']}\n", "")
+    assert keys("revoke", key["id"]) == (0, f"key {key['id']} was already revoked at {shown['revoked']}\n", "")
     assert listed(keys) == [shown]
 
 
 def test_an_id_that_is_unknown_or_none_is_refused_and_a_whole_key_is_not_repeated(keys: Cli) -> None:
     key = made(keys, "--tenant", "acme")
-    told = f"layerlore: there is no key 'aaaaaaaa'; `{shell_command('keys', 'list')}` shows those there are\n"
+    told = f"layerlore: there is no key 'aaaaaaaa'; `{shell_command('keys', 'list')}` shows the keys\n"
     assert keys("revoke", "aaaaaaaa") == (1, "", told)
     for wrong in (key["key"], key["id"].upper(), key["id"] + "a", "", "%"):
         code, out, err = keys("revoke", wrong)
         assert (code, out) == (1, "")
         assert (
             err
-            == f"layerlore: that is no key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits\n"
+            == f"layerlore: that is not a key's id; `{shell_command('keys', 'list')}` shows the ids: 8 letters and digits\n"
         )
     assert keys("revoke")[0] == 2
     assert listed(keys)[0]["state"] == "active"
@@ -190,11 +190,11 @@ def test_neither_key_nor_digest_is_shown_again_and_the_key_is_in_no_file(keys: C
     for key in made_keys:
         assert key[4:12] in printed
         assert key[4:12].encode() in kept
-        assert digest_of(key).encode() in kept
+        assert hash_key(key).encode() in kept
         for secret in (key, key[13:], key[13:35], key[-20:]):
             assert secret not in printed
             assert secret.encode() not in kept
-        assert digest_of(key) not in printed
+        assert hash_key(key) not in printed
 
 
 def test_without_a_database_there_are_no_keys_and_none_is_made_by_looking(keys: Cli, tmp_path: Path) -> None:

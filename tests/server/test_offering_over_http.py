@@ -12,11 +12,12 @@ from mcp.client.streamable_http import streamable_http_client
 
 from layerlore.server.access.credentials import Anybody, local_principal
 from layerlore.server.access.gate import Gate
-from layerlore.server.building import build_server
-from layerlore.server.host_guard import Allowed
-from layerlore.server.http_transport import build_app
-from layerlore.server.memory_uri import OF_A_THREAD, uri_of
-from layerlore.server.settings import load_settings
+from layerlore.server.access.host_guard import Allowed
+from layerlore.server.http.transport import build_app
+from layerlore.server.resources.kinds import OF_A_THREAD
+from layerlore.server.resources.uris import uri_of
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 from .gated_server import ANA, Told, connected, served, settings_in
 

@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from layerlore.server.access.keys import CACHED_SECONDS
+from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
 from layerlore.server.access.principal import Principal
-from layerlore.server.access.streams import AGAIN_SECONDS, OpenRequests
-from layerlore.storage.errors import StorageUnavailable
+from layerlore.storage.core.errors import StorageUnavailable
 
 from .gated_server import (
     ACCEPT,
@@ -150,7 +150,7 @@ async def test_a_request_that_was_not_answered_yet_is_told_why() -> None:
 
 
 async def test_who_does_not_read_cannot_hold_up_the_end_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.server.access.streams.LAST_WORD_SECONDS", SOON)
+    monkeypatch.setattr("layerlore.server.access.open_requests.LAST_WORD_SECONDS", SOON)
     told, sent = Told(ana=ANA), []
 
     async def begun(scope: Any, receive: Any, send: Any) -> None:

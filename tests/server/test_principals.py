@@ -8,10 +8,10 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
+from layerlore.server.access.caller import scope_of
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.server.caller import scope_of
-from layerlore.storage.errors import InvalidInput, NotFound
-from layerlore.storage.records import Scope
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Scope
 
 from .gated_server import (
     ACCEPT,
@@ -147,7 +147,7 @@ async def test_what_is_outside_the_grant_does_not_exist_wherever_it_is_named(tmp
 
 
 NAMES: list[tuple[Any, str]] = [
-    ("a" * 256, "256 characters; 255 are allowed"),
+    ("a" * 256, "256 characters; at most 255 are allowed"),
     ("a\tb", "control character U+0009"),
     ("a\x7fb", "control character U+007F"),
     ("a\x85b", "control character U+0085"),

@@ -7,14 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.queue_room import FRESH_MS, QueueRoom
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.storage import jobs
-from layerlore.storage.errors import LayerloreError
-from layerlore.storage.jobs import Claim, Kind
-from layerlore.storage.records import Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.server.limits.queue_room import FRESH_MS, QueueRoom
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, Kind
 
 from .gated_server import ANA, EVE, PATIENCE, Told, answer, connected, served, settings_in
 from .limited_server import only

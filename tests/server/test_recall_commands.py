@@ -13,11 +13,11 @@ import pytest
 from mcp import Client
 from told_embedder import ToldEmbedder
 
-from layerlore.memory import vector_writing
-from layerlore.memory.embedding import choosing
-from layerlore.memory.embedding.use import UseEmbedder
-from layerlore.server.building import build_server
-from layerlore.server.settings import load_settings
+from layerlore.memory.embedding import choice as embedding_choice
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.memory.recall import vector_writer
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -36,7 +36,7 @@ def kept(cli: Cli, folder: Path) -> Cli:
 @pytest.fixture
 def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[ToldEmbedder]:
     made = ToldEmbedder()
-    monkeypatch.setattr(choosing, "embedder", lambda choice: made)
+    monkeypatch.setattr(embedding_choice, "make_embedder", lambda choice, **_: made)
     yield made
     made.gate.set()
 
@@ -62,7 +62,7 @@ def call(folder: Path, tool: str, arguments: dict[str, Any], **flags: Any) -> An
             return result.structured_content
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "embedder", lambda choice: None)
+        patch.setattr(embedding_choice, "make_embedder", lambda choice, **_: None)
         return anyio.run(called)
 
 
@@ -91,7 +91,7 @@ def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
     code, out, err = kept("reindex", "--rebuild")
     assert (code, err) == (0, "")
     first, second = out.splitlines()
-    assert re.fullmatch(r"words: 2 messages indexed anew, [\d,]+ a second", first)
+    assert re.fullmatch(r"words: 2 messages indexed, [\d,]+ a second", first)
     assert re.fullmatch(r"vectors of told: .*; 2 of 2 texts have one", second)
     assert len(embedder.texts) == 4
 
@@ -99,8 +99,8 @@ def test_reindex_rebuild_makes_words_and_vectors_of_everything_anew(
 def test_reindex_says_how_far_it_is_where_there_is_no_terminal(
     kept: Cli, folder: Path, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layerlore.server.commands.reindex.LINE_SECONDS", 0.0)
-    monkeypatch.setattr(vector_writing, "BATCH", 2)
+    monkeypatch.setattr("layerlore.server.cli.reindex.LINE_SECONDS", 0.0)
+    monkeypatch.setattr(vector_writer, "BATCH", 2)
     say(folder, *(f"text {n}" for n in range(5)))
     lines = kept("reindex")[1].splitlines()
     assert lines[:4] == ["words: up to date", "vectors: 2 of 5", "vectors: 4 of 5", "vectors: 5 of 5"]
@@ -113,8 +113,8 @@ def test_reindex_without_an_embedder_sees_to_the_words(
     say(folder, "an apple")
     code, out, _ = kept("reindex", "--rebuild")
     assert code == 0
-    assert re.search("words: 1 messages indexed anew", out)
-    assert "vectors: none, since there is no embedder" in out
+    assert re.search("words: 1 messages indexed", out)
+    assert "vectors: none, because no embedder is set" in out
 
 
 def test_reindex_with_an_embedder_that_fails_says_why(kept: Cli, folder: Path, embedder: ToldEmbedder) -> None:
@@ -129,7 +129,7 @@ def test_recall_shows_what_the_tool_answers_with_the_embedder(kept: Cli, folder:
     kept("reindex")
     code, out, err = kept("recall", "which apple?", "--limit", "1")
     assert (code, err) == (0, "")
-    assert "> #1 user: an apple" in out
+    assert "\n#1 user: an apple\n" in out
     assert "signals: lexical, semantic" in out
     code, out, _ = kept("recall", "which apple?", "--limit", "1", "--json")
     assert code == 0
@@ -171,7 +171,8 @@ def test_recall_looks_in_one_thread_only_if_asked(kept: Cli, folder: Path, embed
     say(folder, "an apple")
     assert "an apple" in kept("recall", "apple")[1]
     assert "an apple" in kept("recall", "apple", "--thread", "main")[1]
-    assert kept("recall", "apple", "--thread", "other")[1].startswith("Nothing relevant is remembered about this.")
+    code, _, err = kept("recall", "apple", "--thread", "other")
+    assert (code, "there is no thread 'other'" in err) == (1, True)
 
 
 def test_recall_goes_by_words_where_the_embedder_fails_and_says_so(
@@ -189,9 +190,9 @@ def test_recall_finds_by_meaning_with_the_built_in_embedder(
     kept: Cli, folder: Path, use: UseEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(folder, "My sister plays the cello", "The ferry leaves at nine", "I am allergic to peanuts")
-    monkeypatch.setattr(choosing, "embedder", lambda choice: use)
+    monkeypatch.setattr(embedding_choice, "make_embedder", lambda choice, **_: use)
     assert kept("reindex")[0] == 0
-    assert "> #2 user: The ferry leaves at nine" in kept("recall", "When does our boat depart?", "--limit", "1")[1]
+    assert "\n#2 user: The ferry leaves at nine\n" in kept("recall", "When does our boat depart?", "--limit", "1")[1]
 
 
 @pytest.mark.parametrize("command", [("recall", "tea"), ("reindex",)])
@@ -204,5 +205,5 @@ def test_without_a_database_or_with_memory_off_there_is_nothing_to_do(kept: Cli,
 
 def test_recall_refuses_a_limit_that_the_tool_does_not_take(kept: Cli) -> None:
     assert kept("recall", "tea", "--limit", "0")[0] == 2
-    assert kept("recall", "tea", "--limit", "51")[0] == 2
+    assert kept("recall", "tea", "--limit", "101")[0] == 2
     assert kept("recall")[0] == 2

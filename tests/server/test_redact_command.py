@@ -12,14 +12,15 @@ import pytest
 from mcp import Client
 from mcp.types import TextContent
 
-from layerlore.memory import adding, runs
-from layerlore.memory.engine import Sent
-from layerlore.memory.runs import Suspension
-from layerlore.server.building import build_server
-from layerlore.server.program import shell_command
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import load_settings
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.engine.engine import Sent
+from layerlore.memory.messages import addition
+from layerlore.memory.work import runs
+from layerlore.memory.work.runs import Suspension
+from layerlore.server.process.program import shell_command
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Origin, Scope
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +51,7 @@ def fill(folder: Path, *texts: str, tenant: str = "local", checkpoint: str = "")
         try:
             for start in range(0, len(texts), 60):
                 raw = [{"role": "user", "content": told} for told in texts[start : start + 60]]
-                await adding.add_messages(engine, scope, f"t{start}", raw, replace=False, sent=SENT)
+                await addition.add_messages(engine, scope, f"t{start}", raw, replace=False, sent=SENT)
             if checkpoint:
                 run = Suspension("r", {"saw": checkpoint})
                 await runs.suspend_run(engine, scope, "t0", run, sent=SENT)
@@ -71,17 +72,17 @@ def test_counts_are_printed_by_table_and_a_dry_run_changes_nothing(redact: Cli, 
     secrets = sum(1 + n % 30 for n in range(300))
     assert left(tmp_path) == 300
     counted = f"{secrets:>9,}  in 300 rows of messages\n{secrets:>9,}  secrets in 300 rows\n"
-    assert redact("--dry-run") == (0, "would be masked, of all tenants:\n" + counted, "")
+    assert redact("--dry-run") == (0, "would be masked, for all tenants:\n" + counted, "")
     assert left(tmp_path) == 300
     code, out, err = redact()
     assert (code, err) == (0, "")
     assert out == (
-        f"masked, of all tenants:\n{counted}"
+        f"masked, for all tenants:\n{counted}"
         "the file was rewritten: no byte of a masked secret is left there\n"
-        f"vectors of what was masked are made anew by servers, or by {shell_command('reindex')}\n"
+        f"servers make new vectors for the masked texts; so does {shell_command('reindex')}\n"
     )
     assert left(tmp_path) == 0
-    assert redact() == (0, "nothing to mask: no secret that is known is stored of all tenants\n", "")
+    assert redact() == (0, "nothing to mask: no known secret is stored for all tenants\n", "")
 
 
 def test_json_has_the_same_counts(redact: Cli, tmp_path: Path) -> None:
@@ -96,15 +97,15 @@ def test_json_has_the_same_counts(redact: Cli, tmp_path: Path) -> None:
 def test_only_the_named_tenant_is_gone_through(redact: Cli, tmp_path: Path) -> None:
     fill(tmp_path, SECRETS[0], tenant="acme")
     fill(tmp_path, SECRETS[1], tenant="other")
-    nothing = "nothing to mask: no secret that is known is stored of tenant 'acm'\n"
+    nothing = "nothing to mask: no known secret is stored for tenant 'acm'\n"
     assert redact("--tenant", "acm") == (0, nothing, "")
-    assert redact("--tenant", "acme")[1].startswith("masked, of tenant 'acme':\n        1  in 1 rows of messages\n")
+    assert redact("--tenant", "acme")[1].startswith("masked, for tenant 'acme':\n        1  in 1 rows of messages\n")
     assert left(tmp_path) == 1
 
 
 def test_it_is_said_when_checkpoints_are_masked(redact: Cli, tmp_path: Path) -> None:
     fill(tmp_path, "plain", checkpoint=SECRETS[0])
-    told = "checkpoints {} masked, too: whoever resumes such a run finds marks where secrets were\n"
+    told = "checkpoints {} masked, too: a run that resumes from one finds marks instead of secrets\n"
     assert redact("--dry-run")[1].endswith(told.format("would be"))
     assert redact()[1].endswith(told.format("were"))
 
@@ -114,13 +115,13 @@ def test_a_setting_that_stores_secrets_is_told_of(redact: Cli, tmp_path: Path, m
     monkeypatch.setenv("LAYERLORE_REDACTION", "derived")
     code, out, _ = redact()
     assert (code, out.splitlines()[1]) == (0, "        1  in 1 rows of search_rows")
-    assert out.endswith('redaction is "derived": what was sent is left as it is; --all masks that, too\n')
+    assert out.endswith('redaction is "derived": messages were left as they were sent; --all masks them, too\n')
     assert left(tmp_path) == 1
     for redaction, options in (("derived", ["--all"]), ("off", [])):
         monkeypatch.setenv("LAYERLORE_REDACTION", redaction)
         code, out, _ = redact(*options)
         assert code == 0
-        assert out.endswith(f'redaction is "{redaction}": what is sent from now on is stored as it is\n')
+        assert out.endswith(f'redaction is "{redaction}": new messages are stored as they are sent\n')
         assert left(tmp_path) == 0
 
 
@@ -132,7 +133,11 @@ def test_where_nothing_can_be_masked_that_is_an_error_and_nothing_is_made(
     assert redact() == (1, "", none)
     assert not where.exists()
     fill(tmp_path, SECRETS[0])
-    assert redact("--tenant", "") == (1, "", "layerlore: --tenant: is empty; 1 to 255 characters are allowed\n")
+    assert redact("--tenant", "") == (
+        1,
+        "",
+        "layerlore: --tenant: must not be empty; 1 to 255 characters are allowed\n",
+    )
     monkeypatch.setenv("LAYERLORE_MEMORY", "off")
     code, out, err = redact()
     assert (code, out) == (1, "")
@@ -143,13 +148,13 @@ async def test_a_running_server_goes_on_and_no_byte_of_a_secret_is_left_soon(
     redact: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await asyncio.to_thread(fill, tmp_path, *(f"word{n} {secret}" for n, secret in enumerate(SECRETS)))
-    monkeypatch.setattr("layerlore.server.upkeep.ERASE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("layerlore.server.runtime.upkeep.ERASE_EVERY_SECONDS", 0.05)
     settings = load_settings({"data_dir": str(tmp_path), "embedding": {"embedder": "none"}}, environ={})
     async with Client(build_server(settings)) as client:
         await client.call_tool("recall_memory", {"query": "word7"})
         code, _, err = await asyncio.to_thread(redact)
         assert (code, err) == (0, "")
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             while await asyncio.to_thread(left, tmp_path):
                 await anyio.sleep(0)
         answer = await client.call_tool("recall_memory", {"query": "word7"})

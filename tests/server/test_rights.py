@@ -12,11 +12,11 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, PromptReference
 from mcp_types.methods import CacheableMethod
 
+from layerlore.server.access.permissions import join_rights
 from layerlore.server.access.principal import RIGHTS, Right
-from layerlore.server.permitting import told
-from layerlore.server.prompting import PROMPTS
-from layerlore.server.resources.described import TEMPLATED
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.server.prompts.prompts import PROMPTS
+from layerlore.server.resources.kinds import TEMPLATED
+from layerlore.server.tools.toolsets import DECLARATIONS
 
 from .gated_server import (
     ACCEPT,
@@ -43,7 +43,7 @@ SETS: dict[str, frozenset[Right]] = {
     "most": frozenset({"read", "write"}),
     "all": frozenset(RIGHTS),
 }
-DECLARED = {declaration.signature.__name__: declaration for declaration in DECLARATIONS}
+DECLARED = {declaration.name: declaration for declaration in DECLARATIONS}
 NEEDS = {name: declaration.right for name, declaration in DECLARED.items()}
 MODES = ["auto", "legacy"]
 
@@ -54,7 +54,7 @@ def everybody() -> Told:
 
 def test_rights_are_as_the_annotations_say() -> None:
     for declaration in DECLARATIONS:
-        hints, name = declaration.annotations, declaration.signature.__name__
+        hints, name = declaration.annotations, declaration.name
         assert (declaration.right == "read") is bool(hints.read_only_hint), name
         if declaration.right == "forget":
             assert hints.destructive_hint, name
@@ -82,7 +82,7 @@ async def test_a_tool_is_listed_and_answers_only_to_whom_it_is_allowed(
                     refused = text.startswith(f"{tool} needs the right")
                     assert refused is not (needed <= rights), (name, tool)
                     assert all(right in text for right in needed) or not refused
-                    assert f"this credential has {told(rights)}" in text or not refused
+                    assert f"this credential has {join_rights(rights)}" in text or not refused
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp import Client
 from pydantic import BaseModel
 
-from layerlore.server.building import build_server
-from layerlore.server.settings import Settings, SettingsError, load_settings, setting_names
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, SettingsError, load_settings, setting_names
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SOURCES = ("file", "environment", "flags")
@@ -129,7 +129,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
             "65536",
             "http.port (from LAYERLORE_HTTP__PORT): Input should be less than or equal to",
         ),
-        ("LAYERLORE_TOOLSETS", "core,cor", "Input should be 'core', 'threads', 'runs', 'curation' or 'admin'"),
+        (
+            "LAYERLORE_TOOLSETS",
+            "core,cor",
+            "Input should be 'core', 'threads', 'runs', 'curation', 'admin', 'chat' or 'agent'",
+        ),
         ("LAYERLORE_PLAN__PHASES", "think,do,think", "every name may come once"),
         ("LAYERLORE_PLAN__PHASES", " , ", "at least 1 item"),
         ("LAYERLORE_PLAN__PHASES", "x" * 65, "at most 64 characters"),
@@ -261,19 +265,53 @@ def names_in(table: dict[str, Any], section: str = "") -> Iterator[str]:
             yield section + key
 
 
-@pytest.mark.parametrize("name", ["sqlite.toml", "postgres.toml"])
-def test_the_shipped_files_hold_every_setting_with_its_default(name: str, tmp_path: Path) -> None:
+def sections(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for field in model.model_fields.values():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from (field.annotation, *sections(field.annotation))
+
+
+@pytest.mark.parametrize("section", [Settings, *dict.fromkeys(sections(Settings))])
+def test_every_section_and_every_setting_says_what_it_is(section: type[BaseModel]) -> None:
+    inside = set(sections(section))
+    assert section.__doc__
+    assert [
+        name for name, field in section.model_fields.items() if field.annotation not in inside and not field.description
+    ] == []
+
+
+def every_line_in_force(name: str, folder: Path) -> Path:
+    """A shipped file in which every line that is a setting is one."""
     text = (CONFIGS / name).read_text(encoding="utf-8")
-    as_it_is = load_settings(environ={}, config=str(CONFIGS / name))
-    activated = tmp_path / name
-    activated.write_text(re.sub(r"(?m)^#(?=\w+ = )", "", text), encoding="utf-8")
-    parsed = tomllib.loads(activated.read_text(encoding="utf-8"))
-    assert set(names_in(parsed)) == set(setting_names())
-    everything = load_settings(environ={}, config=str(activated))
+    (folder / name).write_text(re.sub(r"(?m)^#(?=\w+ = )", "", text), encoding="utf-8")
+    return folder / name
+
+
+@pytest.mark.parametrize("name", ["sqlite.toml", "postgres.toml"])
+def test_the_shipped_files_load_as_they_are_and_with_every_line_as_the_defaults(name: str, tmp_path: Path) -> None:
     own = {"data_dir"} if name == "sqlite.toml" else {"data_dir", "database"}
-    assert everything.model_dump(exclude=own) == Settings().model_dump(exclude=own)
-    assert as_it_is.model_dump(exclude=own) == Settings().model_dump(exclude=own)
-    assert as_it_is.database.get_secret_value().startswith("postgresql://" if name == "postgres.toml" else "")
+    for path in (CONFIGS / name, every_line_in_force(name, tmp_path)):
+        loaded = load_settings(environ={}, config=str(path))
+        assert loaded.model_dump(exclude=own) == Settings().model_dump(exclude=own)
+        assert loaded.database.get_secret_value().startswith("postgresql://" if name == "postgres.toml" else "")
+
+
+def test_the_shipped_files_hold_every_setting_and_the_one_for_postgres_only_what_differs(tmp_path: Path) -> None:
+    held = [
+        set(names_in(tomllib.loads(every_line_in_force(name, tmp_path).read_text(encoding="utf-8"))))
+        for name in ("sqlite.toml", "postgres.toml")
+    ]
+    assert held[0] | held[1] == set(setting_names())
+    assert held[0] & held[1] == {"database"}
+    assert {name for name in held[1] if not name.startswith("postgres.")} == {"database"}
+
+
+def test_the_examples_in_the_shipped_file_load(toml: Any) -> None:
+    text = (CONFIGS / "sqlite.toml").read_text(encoding="utf-8")
+    examples = re.findall(r"(?m)^#   (?!layerlore )(.*)$", text)
+    loaded = load_settings(environ={}, config=toml("\n".join(["[window]", *examples])))
+    assert [each["role"] for each in loaded.window.predefined] == ["user", "assistant"]
+    assert (loaded.windows["short"].limit, loaded.windows["short"].max_messages) == ("messages", 8)
 
 
 def test_the_table_of_settings_from_elsewhere_names_only_settings_that_there_are() -> None:

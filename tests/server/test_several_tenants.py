@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 from anyio import to_thread
 
-from layerlore.server.access.keys import digest_of, new_key
-from layerlore.server.commands.served import look
-from layerlore.server.exposure import Served, refusal
-from layerlore.server.runtime import Runtime, close_engine, open_engine
-from layerlore.server.settings import Settings, load_settings
-from layerlore.storage import api_keys
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import ApiKey, Tenant
+from layerlore.server.access.exposure import Served, refusal
+from layerlore.server.access.keys import hash_key, make_key
+from layerlore.server.cli.database import look_up_served
+from layerlore.server.runtime.runtime import Runtime, close_engine, open_engine
+from layerlore.server.settings.settings import Settings, load_settings
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.records import ApiKey, Tenant
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
 
 from .conftest import Cli
 
@@ -29,26 +29,26 @@ def settings(url: str, **given: Any) -> Settings:
     return load_settings({"database": url, "embedding": {"embedder": "none"}, **given}, environ={})
 
 
-async def make_key(url: str, tenant: str) -> str:
+async def store_key(url: str, tenant: str) -> str:
     """A key of the tenant, made as the role of the URL; its digest."""
-    key_id, secret = new_key()
+    key_id, secret = make_key()
     database = await PostgresDatabase.open(url, pool_size=1)
     key = ApiKey(key_id, tenant, ("bot",), "ana", ("read",), time.time_ns() // 1_000_000)
-    await database.write(api_keys.create, Tenant(tenant), key, digest_of(secret))
+    await database.write(api_keys.create, Tenant(tenant), key, hash_key(secret))
     await database.close()
-    return digest_of(secret)
+    return hash_key(secret)
 
 
 async def refused(url: str, **given: Any) -> str:
     asked = settings(url, **given)
-    return await to_thread.run_sync(lambda: refusal(asked, lambda: look(asked)))
+    return await to_thread.run_sync(lambda: refusal(asked, lambda: look_up_served(asked)))
 
 
 async def test_the_owner_of_the_tables_serves_this_machine_s_tenant_alone(postgres_url: str) -> None:
     assert await refused(postgres_url) == ""
-    await make_key(postgres_url, "local")
+    await store_key(postgres_url, "local")
     assert await refused(postgres_url) == ""
-    await make_key(postgres_url, "acme")
+    await store_key(postgres_url, "acme")
     told = await refused(postgres_url)
     assert "owns the tables" in told
     assert "layerlore migrate --owner-url" in told
@@ -60,9 +60,9 @@ async def test_with_tokens_too(postgres_url: str, serving_url: str) -> None:
 
 
 async def test_a_role_that_owns_nothing_serves_all(serving_url: str) -> None:
-    await make_key(serving_url, "acme")
+    await store_key(serving_url, "acme")
     assert await refused(serving_url) == ""
-    assert await to_thread.run_sync(look, settings(serving_url)) == Served(True)
+    assert await to_thread.run_sync(look_up_served, settings(serving_url)) == Served(True)
 
 
 async def test_a_key_that_is_made_later_opens_nothing_as_the_owner(postgres_url: str, serving_url: str) -> None:
@@ -71,7 +71,7 @@ async def test_a_key_that_is_made_later_opens_nothing_as_the_owner(postgres_url:
         engine = await open_engine(settings(url))
         runtime = Runtime(engine, settings(url), watcher=None)  # type: ignore[arg-type]
         for tenant in ("local", "acme"):
-            found[url, tenant] = await runtime.api_key(await make_key(url, tenant)) is not None
+            found[url, tenant] = await runtime.api_key(await store_key(url, tenant)) is not None
         await close_engine(engine)
     assert found == {
         (postgres_url, "local"): True,
@@ -101,7 +101,7 @@ async def test_the_owner_s_url_makes_the_tables_for_the_role_that_serves(
         assert f"{role}@" in out
         again = await to_thread.run_sync(lambda: cli("migrate", "--database", url))
         assert again[0] == 0
-        for wrong, why in ((url, "the owner is to be another"), ("nonsense", "--owner-url")):
+        for wrong, why in ((url, "the owner must be another role"), ("nonsense", "--owner-url")):
             code, _, err = await to_thread.run_sync(
                 lambda wrong=wrong: cli("migrate", "--database", url, "--owner-url", wrong)
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from layerlore.server.single_headers import SINGLE
+from layerlore.server.http.request_guards import SINGLE
 
 from .gated_server import ACCEPT, ANA, EVE, INITIALIZE, PATIENCE, PING, Told, http_client, served, settings_in
 from .limited_server import limited_over_http, only
@@ -29,7 +29,7 @@ async def test_each_is_refused_twice_on_every_route_and_named(tmp_path: Path) ->
             for name in [*sorted(SINGLE - ELSEWHERE), b"mcp-param-thread"]:
                 answer = await client.request(method, path, headers=[(name, b"one"), (name.title(), b"one")])
                 assert answer.status_code == 400, (method, path, name)
-                assert answer.json()["error"]["message"].endswith(f"allowed once: {name.decode()}")
+                assert answer.json()["error"]["message"].endswith(f"sent only once: {name.decode()}")
         assert (await client.get("/health", headers=[("x-other", "1"), ("x-other", "2")])).status_code == 200
 
 

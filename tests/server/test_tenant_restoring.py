@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from layerlore.storage.sqlite_driver import driver
+from layerlore.storage.drivers.sqlite.driver import driver
 
 from .gated_server import ANA, EVE, Told, answer, connected, refused, served, settings_in
 
@@ -100,12 +100,12 @@ def test_redact_journal_and_the_list_of_keys_are_narrowed_to_an_agent_and_a_reso
     for command in ("redact", "journal"):
         assert cli(command, "--agent", "nobody", *at)[0] == 0
     told = cli("redact", "--agent", "nobody", "--resource", "ana", *at)[1]
-    assert told.startswith("nothing to mask: no secret that is known is stored of agent 'nobody', resource 'ana'\n")
+    assert told.startswith("nothing to mask: no known secret is stored for agent 'nobody', resource 'ana'\n")
     assert "add_messages" in cli("journal", *WHOSE, *at)[1]
     assert cli("journal", "--agent", "nobody", *at)[1] == "the journal has no such lines\n"
     cli("keys", "create", *WHOSE, *at)
     assert "acme" in cli("keys", "list", *WHOSE, *at)[1]
-    assert cli("keys", "list", "--resource", "ben", *at)[1] == "there are no keys of resource 'ben'\n"
+    assert cli("keys", "list", "--resource", "ben", *at)[1] == "there are no keys for resource 'ben'\n"
 
 
 def test_the_operator_sees_how_much_a_tenant_stores_and_that_it_is_counted_right(cli: Cli, tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_the_operator_sees_how_much_a_tenant_stores_and_that_it_is_counted_right
     assert "the same" in out
     whole, ana = json.loads(cli("usage", "--stored", "--json", "--tenant", "acme", *at)[1])["resources"]
     assert whole["bytes"] == ana["bytes"] == ana["recounted"] > 1000
-    assert cli("usage", "--stored", "--tenant", "globex", *at)[1] == "nothing is stored of tenant 'globex'\n"
+    assert cli("usage", "--stored", "--tenant", "globex", *at)[1] == "nothing is stored for tenant 'globex'\n"
     connection = driver.connect(tmp_path / "memory.db")
     connection.execute("UPDATE stored_bytes SET bytes = bytes + 1 WHERE resource_id = 'ana'")
     connection.commit()
     connection.close()
     code, _, err = cli("usage", "--stored", "--tenant", "acme", *at)
-    assert (code, "not what is stored" in err) == (1, True)
+    assert (code, "differ from the stored bytes" in err) == (1, True)

@@ -5,29 +5,33 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server import runtime, upkeep
-from layerlore.server.notifications import NotificationHub
-from layerlore.server.settings import load_settings
-from layerlore.server.thinking import chosen_models
-from layerlore.storage import jobs
-from layerlore.storage.records import Scope
+from layerlore.extraction.chat.models import Models, choose_models
+from layerlore.server.runtime import runtime, upkeep
+from layerlore.server.settings.settings import load_settings
+from layerlore.server.subscriptions.notifications import NotificationHub
+from layerlore.storage.core.records import Scope
+from layerlore.storage.jobs import jobs
 
 pytestmark = pytest.mark.anyio
 
 ANA = Scope("local", "agent", "ana")
-PATIENCE = 20.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 
 def settings(**llm: Any) -> Any:
     return load_settings({"database": "sqlite://:memory:", "embedding": {"embedder": "none"}, "llm": llm}, environ={})
 
 
+def models_of(llm: Any, environ: dict[str, str]) -> Models:
+    return choose_models(llm.model, llm.by_kind, environ)
+
+
 def test_no_model_is_asked_unless_a_setting_names_one_whatever_keys_are_there() -> None:
     keys = {"OPENAI_API_KEY": "k", "GEMINI_API_KEY": "k"}
-    assert chosen_models(settings().llm, keys).distinct == []
-    assert chosen_models(settings(model="auto").llm, keys).distinct == ["gemini/gemini-2.5-flash"]
-    assert chosen_models(settings(model="auto").llm, {}).distinct == []
-    named = chosen_models(settings(model="openai/a", models={"title": "none"}).llm, {})
+    assert models_of(settings().llm, keys).distinct == []
+    assert models_of(settings(model="auto").llm, keys).distinct == ["gemini/gemini-2.5-flash"]
+    assert models_of(settings(model="auto").llm, {}).distinct == []
+    named = models_of(settings(model="openai/a", models={"title": "none"}).llm, {})
     assert (named.by_kind["observe"], named.by_kind["title"]) == ("openai/a", "")
 
 
@@ -45,10 +49,10 @@ async def test_a_server_does_jobs_while_it_runs(memory: str) -> None:
                 await anyio.wait_all_tasks_blocked()
             else:
                 with anyio.fail_after(PATIENCE):
-                    while await database.read_installation(jobs.soonest, ["digest"], now=now) is not None:
+                    while await database.read_installation(jobs.find_soonest, ["digest"], now=now) is not None:
                         await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
-        left = await database.read_installation(jobs.soonest, ["digest"], now=now)
+        left = await database.read_installation(jobs.find_soonest, ["digest"], now=now)
         assert (left is None) == (memory == "on")
     finally:
         await opened.close()

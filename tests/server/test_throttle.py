@@ -10,12 +10,11 @@ import anyio
 import pytest
 from mcp import Client, MCPError
 
-from layerlore.server.access.amounts import bytes_of, rows_of
-from layerlore.server.access.throttle import MOST_WAITING, Throttle
-from layerlore.server.access.too_much import TOO_MUCH
-from layerlore.server.building import build_server
-from layerlore.server.rate_settings import RateSettings
-from layerlore.server.sdk_private import add_middleware
+from layerlore.server.limits.refusal import TOO_MUCH
+from layerlore.server.limits.throttle import MOST_WAITING, Throttle, count_bytes, count_rows
+from layerlore.server.process.sdk_private import add_middleware
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.rates import RateSettings
 
 from .gated_server import PATIENCE, answer, refused, settings_in
 from .limited_server import Callers, Held, Stopped, limited_in_memory, only
@@ -342,7 +341,7 @@ async def test_connecting_counts_too(tmp_path: Path) -> None:
     ],
 )
 def test_rows_of_a_call(tool: str, arguments: Any, rows: int) -> None:
-    assert rows_of(tool, arguments) == rows
+    assert count_rows(tool, arguments) == rows
 
 
 class _Request:
@@ -352,11 +351,11 @@ class _Request:
 
 def test_bytes_are_those_that_http_tells_or_else_the_parameters() -> None:
     params = {"name": "x", "arguments": {"a": "é\ud800"}}
-    assert bytes_of(params, _Request(content_length="1234")) == 1234
+    assert count_bytes(params, _Request(content_length="1234")) == 1234
     sent = len(json.dumps(params))
-    assert [bytes_of(params, request) for request in (_Request(), _Request(content_length="-5"), None)] == [sent] * 3
+    assert [count_bytes(params, request) for request in (_Request(), _Request(content_length="-5"), None)] == [sent] * 3
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert bytes_of({"arguments": deep}, None) == 0
-    assert bytes_of({"arguments": 10**5000}, None) == 0
+    assert count_bytes({"arguments": deep}, None) == 0
+    assert count_bytes({"arguments": 10**5000}, None) == 0

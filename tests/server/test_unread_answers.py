@@ -1,16 +1,18 @@
 """Clients that do not read their answers: their calls go on, what waits for them has a bound, and they are cut off."""
 
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from layerlore.server.http_connections import ConnectionLimits, Connections
+from layerlore.server.access.pending_answers import UnsentLimits
+from layerlore.server.http.connections import ConnectionLimits, Connections
 
 from .gated_server import (
     ACCEPT,
@@ -210,6 +212,34 @@ async def test_what_waits_to_be_read_has_a_bound_and_others_are_served(
             assert (await answer(own, "get_messages", **PAGE))["total"] == 1
     told = [record.getMessage() for record in caplog.records if "reads no answers" in record.getMessage()]
     assert len(told) == 1
+
+
+class Waiting:
+    """A connection whose client reads nothing."""
+
+    def __init__(self, unsent: int) -> None:
+        self.unsent = unsent
+        self.gone = anyio.Event()
+
+    async def wait_sent(self) -> None:
+        await self.gone.wait()
+
+    def abort(self) -> None:
+        self.unsent = 0
+        self.gone.set()
+
+
+@pytest.mark.parametrize("order", sorted(set(itertools.permutations("aaabbb"))), ids="".join)
+async def test_who_is_beyond_its_own_limit_closes_no_connection_of_others(order: tuple[str, ...]) -> None:
+    limits = UnsentLimits(of_principal=20, of_tenant=40)
+    opened: dict[str, list[Waiting]] = {"a": [], "b": []}
+    async with anyio.create_task_group() as tasks:
+        for name in order:
+            opened[name].append(connection := Waiting(10))
+            tasks.start_soon(limits.wait_sent, replace(ANA, name=name), connection)
+            await anyio.wait_all_tasks_blocked()
+        assert [[each.unsent for each in of_one] for of_one in opened.values()] == [[0, 10, 10]] * 2
+        tasks.cancel_scope.cancel()
 
 
 async def test_of_calls_on_a_stream_that_is_not_read_only_those_begin_that_may_run(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server.subscriptions import ResourceUpdated
 
-from layerlore.server.interest import LIST
-from layerlore.server.memory_uri import OF_A_THREAD, uri_of, uri_of_run
-from layerlore.server.watched import ScopeWatch, changes_of_resource, kinds_of
-from layerlore.storage.changes import Found, ThreadMark, Watched
-from layerlore.storage.records import Json
+from layerlore.server.resources.kinds import OF_A_THREAD
+from layerlore.server.resources.uris import uri_of, uri_of_run
+from layerlore.server.subscriptions.interest import LIST
+from layerlore.server.subscriptions.watched_scope import ScopeWatch, changes_of_resource, kinds_of
+from layerlore.storage.core.records import Json
+from layerlore.storage.threads.changes import Found, ThreadMark, Watched
 
 from .subscribing import MAIN, PROFILE, STATUS, THREADS
 

@@ -9,17 +9,17 @@ import anyio
 import pytest
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
-from layerlore.server import watching
-from layerlore.server.interest import LIST, Interest
-from layerlore.server.memory_uri import uri_of
-from layerlore.server.watching import Watcher
-from layerlore.storage import events, threads
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.events import NewEvent
-from layerlore.storage.hints import Told
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.server.resources.uris import uri_of
+from layerlore.server.subscriptions import watcher
+from layerlore.server.subscriptions.interest import LIST, Interest
+from layerlore.server.subscriptions.watcher import Watcher
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
 
 from .subscribing import LIST as THE_LIST
 from .subscribing import MAIN, PATIENCE, PROFILE, STATUS, THREADS
@@ -32,7 +32,7 @@ ME = Origin("test", "")
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(watcher, "LOOK_SECONDS", 0.005)
 
 
 class Counting(SqliteDatabase):
@@ -42,7 +42,7 @@ class Counting(SqliteDatabase):
     failures = 0
     listened = 0
 
-    def hints(self, told: Told) -> AbstractContextManager[None]:
+    def hints(self, told: Notify) -> AbstractContextManager[None]:
         self.listened += 1
         return super().hints(told)
 
@@ -231,7 +231,7 @@ async def test_nothing_is_read_while_nobody_listens(store: Counting) -> None:
 
 
 async def test_a_burst_is_told_once_a_look_at_most(store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(watcher, "LOOK_SECONDS", 0.05)
     watch = Watch(store)
     async with watch.running():
         await watch.begin(MAIN["messages"])
@@ -248,7 +248,7 @@ async def test_a_burst_is_told_once_a_look_at_most(store: Counting, monkeypatch:
 async def test_a_look_that_fails_is_made_again_and_misses_nothing(
     store: Counting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(watcher, "AGAIN_SECONDS", 0.01)
     watch = Watch(store)
     async with watch.running():
         await watch.begin(MAIN["plan"])

@@ -7,21 +7,19 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.limits import Limits
-from layerlore.memory.tokens import TokenCounter
-from layerlore.memory.window.choosing import WindowRules
-from layerlore.memory.window.policy import MOST, NAMES, PREDEFINED, PROMPT_CHARS, WindowPolicy
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings, SettingsError, load_settings
-from layerlore.server.window_rules import window_rules
-from layerlore.server.window_settings import WindowSettings
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.settings.window import MOST, PREDEFINED, PROMPT_CHARS, WindowSettings
+from layerlore.memory.window.policy import NAMES, WindowPolicy, WindowRules
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.memory_rules import window_rules
+from layerlore.server.settings.settings import Settings, SettingsError, load_settings
 
-COUNTER, LIMITS = TokenCounter(None), Limits()
+COUNTER = TokenCounter(None)
 HELLO = {"role": "user", "content": "hello"}
 
 
 def rules(**sources: Any) -> WindowRules:
-    return window_rules(load_settings(**{"environ": {}, **sources}), LIMITS, COUNTER)
+    return window_rules(load_settings(**{"environ": {}, **sources}), COUNTER)
 
 
 def problem(**sources: Any) -> str:
@@ -44,8 +42,9 @@ def toml(tmp_path: Path) -> Callable[[str], str]:
 def test_the_settings_have_the_policys_fields_with_its_defaults() -> None:
     assert tuple(WindowSettings.model_fields) == NAMES
     # Each one given, as a file does in which every line is a setting.
-    given = {name: value for name, value in WindowSettings().model_dump().items() if name != "summary_prompt"}
-    assert rules(flags={"window": given}).default == WindowPolicy()
+    assert rules(flags={"window": WindowSettings().model_dump()}).default == WindowPolicy()
+    # Empty, it is the prompt that is built in.
+    assert rules(flags={"window": {"summary_prompt": ""}}).default == WindowPolicy()
     assert rules() == WindowRules()
 
 
@@ -119,7 +118,7 @@ def test_the_default_and_the_profiles_come_from_variables(toml: Any) -> None:
         ),
         ({"predefined": [HELLO, {"role": "king", "content": "x"}]}, "messages[1].role: unknown role 'king'"),
         ({"predefined": [{"role": "user", "content": ""}]}, "window.predefined: messages[0]: has no content"),
-        ({"summary_prompt": "  "}, "window.summary_prompt: is empty"),
+        ({"summary_prompt": "  "}, "window.summary_prompt: must not be empty"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(window: dict[str, Any], told: str) -> None:
@@ -161,7 +160,7 @@ async def test_the_engine_has_the_policies_with_tokens_counted_as_messages_are()
     settings = Settings(**given, database="sqlite://:memory:", embedding={"embedder": "none"})
     engine = await open_engine(settings)
     try:
-        assert engine.windows == window_rules(settings, engine.limits, engine.tokens)
+        assert engine.windows == window_rules(settings, engine.tokens)
         (hello,) = engine.windows.default.predefined
         assert (hello.tokens, hello.encoding) == (engine.tokens.parts(hello.parts), "o200k_base")
         assert engine.windows.named == {"short": WindowPolicy(max_images=0)}

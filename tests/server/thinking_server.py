@@ -18,7 +18,7 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-PATIENCE = 60.0
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 # A turn of 200 tokens is observed at once; what other kinds make of it is not looked at.
 SMALL = {

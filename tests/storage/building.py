@@ -10,11 +10,13 @@ from hypothesis import HealthCheck, settings
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.storage import deletions, message_pages, messages, search, search_rows
-from layerlore.storage.deletions import Deleted, Which
-from layerlore.storage.messages import Appended
-from layerlore.storage.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
-from layerlore.storage.transaction import Database, Row, Tx
+from layerlore.storage.core.records import ROLES, Draft, Indexed, Json, Message, Role, Scope
+from layerlore.storage.core.transaction import Database, Row, Tx
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import indexed_rows, messages, pages
+from layerlore.storage.messages.messages import Appended
+from layerlore.storage.removal import deletions
+from layerlore.storage.removal.deletions import Deleted, Which
 
 ANA = Scope("local", "agent", "ana")
 BEN = Scope("local", "agent", "ben")
@@ -106,7 +108,7 @@ async def say(
 
 async def everything(database: Database, thread_id: str, scope: Scope = ANA) -> list[Message]:
     """All visible messages of a thread, oldest first."""
-    page = await database.read(message_pages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
+    page = await database.read(pages.page, scope, thread_id, roles=ROLES, limit=100_000, offset=0)
     return page.messages
 
 
@@ -145,10 +147,10 @@ async def index_of(
     """The visible messages that the index finds for each word, the newest rows first."""
 
     async def look(tx: Tx, scope: Scope) -> dict[str, list[Message]]:
-        rows_of = await search.postings(tx, scope, list(words), most=most)
+        rows_of = await lexical.postings(tx, scope, list(words), most=most)
         row_ids = list({int(row_id) for found in rows_of.values() for row_id in found})
-        place = {row.row_id: (row.thread_uid, row.seq) for row in await search_rows.around(tx, scope, row_ids)}
-        found = await search_rows.messages_of(tx, scope, [place[row_id] for row_id in row_ids])
+        place = {row.row_id: (row.thread_uid, row.seq) for row in await indexed_rows.around(tx, scope, row_ids)}
+        found = await indexed_rows.messages_of(tx, scope, [place[row_id] for row_id in row_ids])
         assert found.keys() == {place[row_id] for row_id in row_ids}, "the index has rows of messages that nobody sees"
         return {word: [found[place[row_id]] for row_id in reversed(rows_of[word].tolist())] for word in words}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.transaction import Database
 
 from .running import Runs
 

@@ -4,12 +4,13 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from layerlore.storage import derivations, job_setbacks, observation_sources, orphans, sources_there
-from layerlore.storage.derivations import Document, Standing
-from layerlore.storage.document_sources import DocumentSource
-from layerlore.storage.records import Scope, Thread
-from layerlore.storage.transaction import Tx
-from layerlore.storage.working_memory import Version
+from layerlore.storage.core.records import Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import derivations, observation_sources, version_sources
+from layerlore.storage.derived.derivations import Document, RestingDocuments
+from layerlore.storage.derived.working_memory import DocumentSource, Version
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import orphans
 
 from .building import NOW
 
@@ -23,13 +24,13 @@ SILENT = {
     "derivations.replaced",
     "derivations.standing",
     "derivations.thread_came_back",
-    "job_setbacks.fence_off",
-    "job_setbacks.set_back",
+    "jobs.fence_off",
+    "jobs.set_back",
     "observation_sources.erase",
     "orphans.erase",
-    "sources_there.erase",
-    "sources_there.erase_of_thread",
-    "sources_there.take_over",
+    "version_sources.erase",
+    "version_sources.erase_of_thread",
+    "version_sources.take_over",
 }
 """These answer nothing, or tell of what ANA has not."""
 
@@ -37,7 +38,7 @@ SILENT = {
 def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
     """With arguments that name ANA's things."""
     thread = Thread(uid, "main", None)
-    stood = Standing(None, Document(Version(1, "replace", "", "", NOW, "apple"), [DocumentSource(uid, 1, 1)]))
+    stood = RestingDocuments(None, Document(Version(1, "replace", "", "", NOW, "apple"), [DocumentSource(uid, 1, 1)]))
     return {
         "derivations.come_back": lambda tx, who: derivations.come_back(tx, who, thread, [1], now=NOW),
         "derivations.do_again": lambda tx, who: derivations.do_again(tx, who, [(uid, "session_memory", 1)], now=NOW),
@@ -47,12 +48,12 @@ def derivation_calls(uid: str, deletion_uid: str) -> dict[str, Call]:
         "derivations.replaced": lambda tx, who: derivations.replaced(tx, who, thread, [1], now=NOW),
         "derivations.standing": lambda tx, who: derivations.standing(tx, who, thread, [1]),
         "derivations.thread_came_back": lambda tx, who: derivations.thread_came_back(tx, who, thread, since=0, now=NOW),
-        "job_setbacks.fence_off": lambda tx, who: job_setbacks.fence_off(tx, who, now=NOW),
-        "job_setbacks.set_back": lambda tx, who: job_setbacks.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
+        "jobs.fence_off": lambda tx, who: jobs.fence_off(tx, who, now=NOW),
+        "jobs.set_back": lambda tx, who: jobs.set_back(tx, who, uid, "observe", 0, due_at=NOW, now=NOW),
         "observation_sources.erase": lambda tx, who: observation_sources.erase(tx, who, uid, [1, 2]),
         "orphans.erase": lambda tx, who: orphans.erase(tx, who, uid, deletion_uid),
-        "sources_there.deleted_within": lambda tx, who: sources_there.deleted_within(tx, who, uid, 1, 9),
-        "sources_there.erase": lambda tx, who: sources_there.erase(tx, who, uid, deletion_uid),
-        "sources_there.erase_of_thread": lambda tx, who: sources_there.erase_of_thread(tx, who, uid),
-        "sources_there.take_over": lambda tx, who: sources_there.take_over(tx, who, "", 3, of_version=1),
+        "version_sources.deleted_within": lambda tx, who: version_sources.deleted_within(tx, who, uid, 1, 9),
+        "version_sources.erase": lambda tx, who: version_sources.erase(tx, who, uid, deletion_uid),
+        "version_sources.erase_of_thread": lambda tx, who: version_sources.erase_of_thread(tx, who, uid),
+        "version_sources.take_over": lambda tx, who: version_sources.take_over(tx, who, "", 3, of_version=1),
     }

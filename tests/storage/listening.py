@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from layerlore.storage.hints import Concerns
+from layerlore.storage.core.hints import Concerns
 
-PATIENCE = 20.0  # seconds for what happens at once on an idle machine
+PATIENCE = 120.0  # seconds: only a hang takes so long
 
 
 class Ear:

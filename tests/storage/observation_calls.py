@@ -4,11 +4,13 @@ function."""
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from layerlore.storage import messages_behind, observation_sources, observations, threads
-from layerlore.storage.observation_sources import Gap
-from layerlore.storage.observations import Cursor, NewObservation
-from layerlore.storage.records import Scope, Thread
-from layerlore.storage.transaction import Tx
+from layerlore.storage.core.records import Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observation_sources, observations
+from layerlore.storage.derived.observation_sources import Gap
+from layerlore.storage.derived.observations import Cursor, NewObservation
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import threads
 
 from .building import ANA, NOW
 
@@ -56,11 +58,11 @@ def observation_calls(uid: str) -> dict[str, Call]:
             tx, who, thread, Cursor(4), current_task=None, next_step=None
         ),
         "observations.discard": lambda tx, who: observations.discard(tx, who, thread, 0),
-        "observations.listed": lambda tx, who: observations.listed(tx, who, uid, "active", "buffered"),
+        "observations.read": lambda tx, who: observations.read(tx, who, uid, "active", "buffered"),
         "observations.newest": lambda tx, who: observations.newest(tx, who, uid, upto=9, most=9),
         "observations.state": lambda tx, who: observations.state(tx, who, uid),
         "observations.put_away": lambda tx, who: observations.put_away(tx, who, uid, {1: None, 2: 1}),
         "observations.sizes": lambda tx, who: observations.sizes(tx, who, uid, after=0, upto=9),
-        "messages_behind.between": lambda tx, who: messages_behind.between(tx, who, thread, after=0, upto=9, most=9),
+        "pages.read_between": lambda tx, who: pages.read_between(tx, who, thread, after=0, upto=9, most=9),
         "threads.find_uid": lambda tx, who: threads.find_uid(tx, who, uid),
     }

@@ -3,11 +3,12 @@
 import asyncio
 import itertools
 
-from layerlore.storage import messages, threads
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import Scope
-from layerlore.storage.threads import Description
-from layerlore.storage.transaction import Tx
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.messages import messages
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Description
 
 from .building import ANA, NOW, draft, everything, search_text, uid
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from layerlore.storage import redacting
-from layerlore.storage.records import Scope
-from layerlore.storage.redacting import Change
-from layerlore.storage.transaction import Tx
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.removal import redaction
+from layerlore.storage.removal.redaction import Change
 
 from .building import NOW, search_text
 from .entry_calls import ID
@@ -18,19 +18,19 @@ def redacting_calls(thread_uid: str) -> dict[str, Call]:
     """Every public function that takes a scope."""
 
     def put(of: str, uid: str, change: Change) -> Call:
-        return lambda tx, who: redacting.put(tx, who, of, uid, [change], search_text=search_text, now=NOW)
+        return lambda tx, who: redaction.put(tx, who, of, uid, [change], search_text=search_text, now=NOW)
 
     message = Change((thread_uid, 1), {"revision": 1}, {"name": "masked"}, 1)
     titled = Change((thread_uid,), {"title": "Old"}, {"title": "masked"}, 1)
     entry = Change((ID,), {"content": "apple pie"}, {"content": "masked pie"}, 1)
     attempt = Change((thread_uid, "k", 1), {"task_key": "k"}, {"task_key": "masked"}, 1)
     return {
-        "redacting.page": lambda tx, who: redacting.page(tx, who, "messages", after=None, most=9),
-        "redacting.page, continued": lambda tx, who: redacting.page(tx, who, "messages", after=(thread_uid, 0), most=9),
-        "redacting.page, of entries": lambda tx, who: redacting.page(tx, who, "entries", after=None, most=9),
-        "redacting.put": put("messages", thread_uid, message),
-        "redacting.put, of a thread": put("threads", thread_uid, titled),
-        "redacting.put, of entries": put("entries", "", entry),
-        "redacting.put, of attempts": put("attempts", thread_uid, attempt),
-        "redacting.is_indexed_with": lambda tx, who: redacting.is_indexed_with(tx, who, thread_uid, 1, ["apple"]),
+        "redaction.page": lambda tx, who: redaction.page(tx, who, "messages", after=None, most=9),
+        "redaction.page, continued": lambda tx, who: redaction.page(tx, who, "messages", after=(thread_uid, 0), most=9),
+        "redaction.page, of entries": lambda tx, who: redaction.page(tx, who, "entries", after=None, most=9),
+        "redaction.put": put("messages", thread_uid, message),
+        "redaction.put, of a thread": put("threads", thread_uid, titled),
+        "redaction.put, of entries": put("entries", "", entry),
+        "redaction.put, of attempts": put("attempts", thread_uid, attempt),
+        "redaction.is_indexed_with": lambda tx, who: redaction.is_indexed_with(tx, who, thread_uid, 1, ["apple"]),
     }

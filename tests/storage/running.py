@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory import run_listing, runs
-from layerlore.memory.engine import Engine, Sent
-from layerlore.memory.limits import Limits
-from layerlore.memory.redaction import Redactor
-from layerlore.memory.run_listing import Listing
-from layerlore.memory.runs import Brought, Suspension
-from layerlore.memory.tokens import TokenCounter, load_counter
-from layerlore.storage import events
-from layerlore.storage.errors import LayerloreError
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.runs import Ending
-from layerlore.storage.transaction import Database
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.parts.tokens import TokenCounter, load_counter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.work import run_lists, runs
+from layerlore.memory.work.run_lists import RunListing
+from layerlore.memory.work.runs import ResumeData, Suspension
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import events
+from layerlore.storage.work.runs import Ending
 
 from .building import ANA, NOW, uid
 
@@ -75,7 +75,7 @@ class Runs:
         by: str = "agent",
         key: str = "",
     ) -> Json:
-        brought = Brought(*data, tool_call_id=call) if data else None
+        brought = ResumeData(*data, tool_call_id=call) if data else None
         sent = Sent(Origin(by, "resume_run"), key)
         return await runs.resume_run(self.engine, self.scope, run_id, brought, lease_seconds=seconds, sent=sent)
 
@@ -89,18 +89,18 @@ class Runs:
         return await runs.expire_runs(self.engine)
 
     async def one(self, run_id: str) -> Json:
-        row: Json = (await run_listing.get_run(self.engine, self.scope, run_id))["runs"][0]
+        row: Json = (await run_lists.get_run(self.engine, self.scope, run_id))["runs"][0]
         return row
 
     async def page(self, *, limit: int = 100, cursor: str = "", **asked: Any) -> Json:
-        return await run_listing.list_runs(self.engine, self.scope, Listing(**asked), limit=limit, cursor=cursor)
+        return await run_lists.list_runs(self.engine, self.scope, RunListing(**asked), limit=limit, cursor=cursor)
 
     async def ids(self, **asked: Any) -> list[str]:
         return [row["run_id"] for row in (await self.page(**asked))["runs"]]
 
     async def log(self, thread: str = "main") -> list[tuple[str, Json]]:
         """The events of a thread: type and payload."""
-        page = await self.database.read(events.listed, self.scope, thread, after=0, types=[], limit=1000)
+        page = await self.database.read(events.read_page, self.scope, thread, after=0, types=[], limit=1000)
         return [(event.type, event.payload) for event in page.events]
 
 

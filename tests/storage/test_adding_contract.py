@@ -2,11 +2,12 @@
 
 import pytest
 
-from layerlore.storage import adding, restoration
-from layerlore.storage.errors import Conflict
-from layerlore.storage.messages import Appended
-from layerlore.storage.records import Draft
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.records import Draft
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.messages import addition
+from layerlore.storage.messages.messages import Appended
+from layerlore.storage.removal import restoration
 
 from .building import (
     ANA,
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 async def add(database: Database, *drafts: Draft, replace_known: bool = False) -> Appended:
     return await database.write(
-        adding.add,
+        addition.add,
         ANA,
         "main",
         drafts,

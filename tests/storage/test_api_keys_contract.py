@@ -6,11 +6,11 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from layerlore.storage import api_keys
-from layerlore.storage.errors import Conflict
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import ApiKey, Tenant
-from layerlore.storage.transaction import Database
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.records import ApiKey, Tenant
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
 
 from .building import NOW
 
@@ -63,7 +63,7 @@ async def test_neither_an_id_nor_a_digest_is_given_twice(database: Database) -> 
             key = replace(KEY, key_id=key_id, tenant_id=tenant, rights=("admin",))
             with pytest.raises(Conflict, match=f"there is a key '{key_id}' already"):
                 await database.write(api_keys.create, Tenant(tenant), key, digest)
-    assert await database.read_installation(api_keys.listed) == [KEY]
+    assert await database.read_installation(api_keys.read_all) == [KEY]
 
 
 async def test_a_key_is_revoked_once_and_stays_so_since_then(database: Database) -> None:
@@ -98,8 +98,8 @@ async def test_all_keys_are_listed_oldest_first_without_their_digests(database: 
         replace(KEY, key_id="bbbbbbbb", created_at=NOW + 1, expires_at=NOW + 2),
     ]
     await keep(database, *reversed(made))
-    assert await database.read_installation(api_keys.listed) == made
-    assert "digest" not in repr(await database.read_installation(api_keys.listed))
+    assert await database.read_installation(api_keys.read_all) == made
+    assert "digest" not in repr(await database.read_installation(api_keys.read_all))
 
 
 async def test_a_key_is_usable_until_it_expires_or_is_revoked(database: Database) -> None:

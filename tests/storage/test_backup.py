@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage.backup import PutBack, make_backup, put_in_place
-from layerlore.storage.errors import Conflict, DatabaseTooNew, LayerloreError, NotFound, StorageUnavailable
-from layerlore.storage.migrations.runner import latest_version
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.sqlite_driver import connect
+from layerlore.storage.core.errors import Conflict, DatabaseTooNew, LayerloreError, NotFound, StorageUnavailable
+from layerlore.storage.drivers.migrations.runner import latest_version
+from layerlore.storage.drivers.sqlite.backup import PutBack, make_backup, put_in_place
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.drivers.sqlite.driver import connect
 
 from .building import draft, say, seqs
 
@@ -183,9 +183,9 @@ async def test_what_is_no_sound_backup_changes_nothing(
 
 HOLD = """
 import sys
-from layerlore.storage import sqlite_driver
-connection = sqlite_driver.connect(sys.argv[1], synchronous="FULL")
-sqlite_driver.use_write_ahead_log(connection)
+from layerlore.storage.drivers.sqlite import driver
+connection = driver.connect(sys.argv[1], synchronous="FULL")
+driver.use_write_ahead_log(connection)
 connection.execute("SELECT count(*) FROM messages").fetchall()
 print("open", flush=True)
 sys.stdin.read()

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Executable
 
-from layerlore.storage import changes, deletions, events, sqlite_driver, threads
-from layerlore.storage.changes import MOST_EVENTS, Found, ThreadMark, Watched
-from layerlore.storage.events import NewEvent
-from layerlore.storage.migrations.runner import migrate_sqlite
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.statements import compiled
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.statements import compiled
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.sql import DIALECT
+from layerlore.storage.removal import deletions
+from layerlore.storage.threads import changes, events, threads
+from layerlore.storage.threads.changes import MOST_EVENTS, Found, ThreadMark, Watched
+from layerlore.storage.threads.events import NewEvent
 
 from .building import ANA, BEN, NOW, draft, execute, new_scope, say, uid
 
@@ -182,10 +185,10 @@ async def test_a_run_differs_once_anything_of_it_changed(database: Database) -> 
 async def test_what_is_looked_at_again_and_again_is_found_by_its_key(
     statement: Executable, index: str, tmp_path: Path
 ) -> None:
-    connection = sqlite_driver.connect(str(tmp_path / "memory.db"), synchronous="FULL")
+    connection = driver.connect(str(tmp_path / "memory.db"), synchronous="FULL")
     try:
         migrate_sqlite(connection)
-        sql = compiled(statement, "sqlite")
+        sql = compiled(statement, DIALECT)
         plan = connection.execute(f"EXPLAIN QUERY PLAN {sql.sql}", ["1"] * len(sql.names)).fetchall()
     finally:
         connection.close()

@@ -3,10 +3,9 @@
 import pytest
 from sqlalchemy import LargeBinary, Table, Text
 
-from layerlore.storage.content_columns import CONTENT
-from layerlore.storage.journal_table import journal
-from layerlore.storage.redacting import _BESIDE
-from layerlore.storage.tables import SCOPE, metadata, search_rows, search_vectors
+from layerlore.storage.core.content_columns import CONTENT
+from layerlore.storage.core.tables import SCOPE, journal, metadata, search_rows, search_vectors
+from layerlore.storage.removal.redaction import _BESIDE
 
 IDS = {
     *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),
@@ -16,7 +15,7 @@ NAMES = {"model", "prompt", "actor", "tool", "principal", "client", "holder", "c
 """Of models, prompts, programs and credentials."""
 OURS = {
     *("role", "kind", "type", "status", "marker", "trust", "origin", "label", "category", "change", "outcome"),
-    *("title_by", "source", "rights", "day", "content_hash", "body_hmac", "digest"),
+    *("title_by", "source", "rights", "day", "content_hash", "body_hmac", "digest", "id_hash"),
 }
 """Words of which we have a list, and what is counted out of content by one-way functions."""
 NO_TEXT = {

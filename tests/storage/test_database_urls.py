@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.storage.database import FORMS, open_database, sqlite_path
-from layerlore.storage.errors import InvalidInput, StorageUnavailable
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.postgres_errors import without_url
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
+from layerlore.storage.drivers.database import FORMS, open_database, sqlite_path
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.errors import without_url
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 from .building import draft, examples, say
 
@@ -69,7 +69,7 @@ async def test_a_url_opens_the_database_that_it_names(
 ) -> None:
     database = await open_database(database_url, DEFAULT)
     try:
-        assert database.dialect == ("sqlite" if database_url.startswith("sqlite") else "postgres")
+        assert database.backend.name == ("sqlite" if database_url.startswith("sqlite") else "postgres")
         assert (await say(database, "main", draft())).stored[0].seq == 1
     finally:
         await database.close()
@@ -105,6 +105,8 @@ async def error_of(url: str) -> str:
         f"postgresql://user:{PASSWORD}@127.0.0.1:1/database",
         f"postgresql://user:{PASSWORD}@nowhere.invalid/database",
         f"postgresql://user:{PASSWORD}@127.0.0.1:port/database",
+        f"postgresql://user:{PASSWORD}@127.0.0.1:-1/database",
+        f"postgresql://user:{PASSWORD}@127.0.0.1:65536/database",
         f"postgresql://user:{PASSWORD}@127.0.0.1:1,127.0.0.2:2/database",
         f"postgresql://user:{PASSWORD}@[::1/database",
         f"postgresql://user:{PASSWORD}@127.0.0.1:1/database?sslmode=nonsense",
@@ -134,6 +136,8 @@ def nothing_listens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @examples(100)
 @example(password="0000@,")
+@example(password="-0001#")
+@example(password="99999/")
 @given(password=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=6, max_size=20))
 async def test_no_stretch_of_any_password_is_in_an_error(nothing_listens: None, password: str) -> None:
     error = await error_of(f"postgresql://127.0.0.1:{password}@127.0.0.1:1/database")

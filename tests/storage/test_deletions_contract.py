@@ -2,12 +2,15 @@
 
 import pytest
 
-from layerlore.storage import counts, deletions, search, search_rows, threads
-from layerlore.storage.deletions import Deleted
-from layerlore.storage.errors import InvalidInput, NotFound
-from layerlore.storage.records import Message, Scope
-from layerlore.storage.search_rows import IndexedRow
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.messages.indexed_rows import IndexedRow
+from layerlore.storage.removal import deletions
+from layerlore.storage.removal.deletions import Deleted
+from layerlore.storage.threads import threads
 
 from .building import (
     ANA,
@@ -126,20 +129,20 @@ async def test_deleted_messages_are_not_found_any_more(talk: Database, erase: bo
     for word in ("banana", "blueberry", "boysenberry"):
         assert await having(talk, word) == []
     assert ids(await having(talk, "apple")) == ["u1"]
-    assert (await talk.read(counts.live, ANA))[1] == 3
+    assert (await talk.read(threads.count_live, ANA))[1] == 3
 
 
 async def test_a_row_id_from_before_the_delete_leads_nowhere(talk: Database) -> None:
     async def rows(tx: Tx, scope: Scope) -> list[IndexedRow]:
-        row_ids = (await search.postings(tx, ANA, ["banana"], most=9))["banana"].tolist()
-        return [row for row in await search_rows.around(tx, ANA, row_ids) if row.row_id in row_ids]
+        row_ids = (await lexical.postings(tx, ANA, ["banana"], most=9))["banana"].tolist()
+        return [row for row in await indexed_rows.around(tx, ANA, row_ids) if row.row_id in row_ids]
 
     (before,) = await talk.read(rows, ANA)
     place = (before.thread_uid, before.seq)
-    assert list(await talk.read(search_rows.messages_of, ANA, [place])) == [place]
+    assert list(await talk.read(indexed_rows.messages_of, ANA, [place])) == [place]
     await drop(talk, "main", "ids", ["u2"])
-    assert await talk.read(search_rows.messages_of, ANA, [place]) == {}
-    assert before.row_id not in {row.row_id for row in await talk.read(search_rows.around, ANA, [before.row_id])}
+    assert await talk.read(indexed_rows.messages_of, ANA, [place]) == {}
+    assert before.row_id not in {row.row_id for row in await talk.read(indexed_rows.around, ANA, [before.row_id])}
 
 
 @BOTH
@@ -212,7 +215,7 @@ async def test_a_deleted_thread_is_gone_and_its_name_is_free(talk: Database, era
     with pytest.raises(NotFound):
         await talk.read(threads.find, ANA, "main")
     assert await having(talk, "apple") == []
-    assert (await talk.read(counts.live, ANA))[1] == 0
+    assert (await talk.read(threads.count_live, ANA))[1] == 0
     made = await say(talk, "main", draft("apple pie", id="u1"))
     assert made.thread.thread_uid != deleted.thread.thread_uid
     assert (made.stored[0].seq, made.stored[0].status) == (1, "added")

@@ -4,29 +4,19 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage import (
-    deletions,
-    document_sources,
-    events,
-    installation,
-    jobs,
-    restoration,
-    session_notes,
-    summaries,
-    thread_cursors,
-    threads,
-    titles,
-    working_memory,
-)
-from layerlore.storage.document_sources import DocumentSource
-from layerlore.storage.errors import Conflict
-from layerlore.storage.events import NewEvent
-from layerlore.storage.jobs import Kind
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.session_notes import NewNote
-from layerlore.storage.summaries import Summary
-from layerlore.storage.transaction import Database, Tx
-from layerlore.storage.working_memory import Change, Version
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import session_notes, summaries, working_memory
+from layerlore.storage.derived.session_notes import NewNote
+from layerlore.storage.derived.summaries import Summary
+from layerlore.storage.derived.working_memory import Change, DocumentSource, Version
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
 
 from .building import ANA, NOW, draft, drop, everything, rows, say, search_text, uid
 
@@ -57,7 +47,7 @@ async def write(
     """Write a document as a job does it, or, without sources, as a caller does. Returns the version."""
 
     async def unit(tx: Tx, scope: Scope) -> int:
-        before = await working_memory.current(tx, ANA, of)
+        before = await working_memory.read_current(tx, ANA, of)
         changed = await working_memory.change(
             tx,
             ANA,
@@ -73,16 +63,16 @@ async def write(
         assert changed.after is not None
         if sources:
             owner = (await threads.find(tx, ANA, of)).thread_uid if of else ""
-            known = await document_sources.of_version(tx, ANA, owner, before.version) if before else []
+            known = await working_memory.sources_of_version(tx, ANA, owner, before.version) if before else []
             made = [DocumentSource(*source) for source in sources]
-            await document_sources.record(tx, ANA, owner, changed.after.version, [*known, *made])
+            await working_memory.record_sources(tx, ANA, owner, changed.after.version, [*known, *made])
         return changed.after.version
 
     return await database.write(unit, ANA)
 
 
 async def document(database: Database, of: str) -> Version | None:
-    return await database.read(working_memory.current, ANA, of)
+    return await database.read(working_memory.read_current, ANA, of)
 
 
 async def content(database: Database, of: str) -> str:
@@ -100,7 +90,7 @@ async def ask(database: Database, thread_uid: str, seq: int, *kinds: Kind) -> No
             assert claim is not None
             await jobs.finish(tx, claim, now=NOW)
         for cursor in ("profile_seq", "session_seq"):
-            await thread_cursors.move(tx, ANA, thread_uid, cursor, seq)
+            await threads.move_cursor(tx, ANA, thread_uid, cursor, seq)
 
     await database.write(unit, ANA)
 
@@ -135,12 +125,12 @@ async def test_a_document_falls_back_to_the_newest_version_whose_messages_are_al
     await ask(database, main, 10, "profile", "session_memory")
     deleted = await drop(database, "main", "ids", ["m5"])
     assert await content(database, of) == "upto 3"
-    kept = await database.read(working_memory.kept, ANA, of, version=3)
+    kept = await database.read(working_memory.read_history, ANA, of, version=3)
     assert (kept.asked, [version.version for version in kept.versions]) == (None, [1])
     kind: Kind = "session_memory" if of else "profile"
     assert deleted.fell_back == {kind}
     assert await done(database) == {("main", kind): 3}, "what the version does not tell is read again"
-    assert await database.read(thread_cursors.read, ANA, main, "session_seq" if of else "profile_seq") == 3
+    assert await database.read(threads.read_cursor, ANA, main, "session_seq" if of else "profile_seq") == 3
     await drop(database, "main", "ids", ["m1"])
     assert await content(database, of) == ""
     assert await done(database) == {("main", kind): 0}
@@ -173,7 +163,7 @@ async def test_a_version_that_was_made_without_a_deleted_message_stays_with_its_
     await drop(database, "main", "ids", ["m2", "m5", "m6"])
     await write(database, of, "all", (main, 1, 10))
     owner = main if of else ""
-    found = await database.read(document_sources.of_version, ANA, owner, 1)
+    found = await database.read(working_memory.sources_of_version, ANA, owner, 1)
     assert [(each.from_seq, each.to_seq) for each in found] == [(1, 1), (3, 4), (7, 10)]
     assert await content(database, of) == "all"
     await drop(database, "main", "ids", ["m4"])
@@ -194,7 +184,7 @@ async def test_what_a_caller_wrote_stays_and_what_was_appended_or_restored_goes_
     found = await document(database, of)
     assert found is not None
     assert (found.version, found.content) == (3, "a caller's own")
-    kept = await database.read(working_memory.kept, ANA, of)
+    kept = await database.read(working_memory.read_history, ANA, of)
     assert [version.version for version in kept.versions] == [3]
     with pytest.raises(Conflict, match="is at version 3"):
         await database.write(
@@ -224,7 +214,7 @@ async def test_a_deleted_thread_takes_the_profile_versions_along_that_others_mus
     deleted = await database.write(deletions.delete_thread, ANA, "two", deletion_uid=uid(), erase=False, now=NOW)
     assert deleted.fell_back == {"profile"}
     assert await content(database, "") == "one"
-    assert await database.read(thread_cursors.read, ANA, two, "profile_seq") == 0
+    assert await database.read(threads.read_cursor, ANA, two, "profile_seq") == 0
     await restore(database, deleted.deletion_uid)
     assert await content(database, "") == "one and two and one"
     await database.write(deletions.delete_thread, ANA, "one", deletion_uid=uid(), erase=False, now=NOW)
@@ -252,7 +242,7 @@ async def tell(database: Database, main: str) -> None:
             made: Any = {"from_seq": first, "to_seq": last, "model": "m", "prompt": "p", "now": NOW}
             await session_notes.add(tx, ANA, main, [NewNote("state", f"upto {last}")], **made)
             await summaries.add(tx, ANA, main, Summary(last, 1, f"upto {last}", 3, "m", "p", NOW))
-        await titles.put(tx, ANA, main, "About two", by="m")
+        await threads.put_title(tx, ANA, main, "About two", by="m")
         titled = NewEvent("thread_updated", {"changed": ["title"]}, 2)
         await events.record(tx, ANA, thread, [titled], origin=Origin("title", ""), now=NOW)
 
@@ -336,7 +326,7 @@ async def test_what_was_made_from_an_erased_message_is_erased_and_its_number_nev
     assert await database.read_installation(rows, "SELECT count(*) FROM session_notes WHERE text <> 'upto 3'") == [(0,)]
     assert await database.read_installation(rows, "SELECT count(*) FROM summaries WHERE text <> 'upto 3'") == [(0,)]
     assert await write(database, of, "new") == 3
-    if database.dialect == "sqlite":
+    if database.backend.name == "sqlite":
         assert await database.read_installation(installation.rewrite_owed)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage.backup import make_backup, put_in_place
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.sqlite.backup import make_backup, put_in_place
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 
 from .building import draft, say, seqs
 
@@ -111,7 +111,7 @@ async def test_a_backup_that_took_the_files_place_is_used_as_the_error_says(
 async def test_the_former_file_put_back_is_written_again_and_nothing_is_missing(
     sqlite: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("layerlore.storage.health.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("layerlore.storage.core.health.AGAIN_SECONDS", 0.01)
     await say(sqlite, "main", draft(id="first"))
     away = Path(sqlite.path).rename(f"{sqlite.path}.away")
     Path(sqlite.path).write_bytes(b"")  # what another program, or a second server, would make in its place

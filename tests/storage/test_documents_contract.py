@@ -2,14 +2,14 @@
 
 import pytest
 
-from layerlore.storage import document_sources, session_notes, summaries, thread_cursors, threads, titles
-from layerlore.storage.document_sources import DocumentSource
-from layerlore.storage.records import Thread
-from layerlore.storage.session_notes import NewNote
-from layerlore.storage.summaries import MOST_KEPT, Summary
-from layerlore.storage.threads import Description
-from layerlore.storage.transaction import Database
-from layerlore.storage.working_memory import MOST_VERSIONS
+from layerlore.storage.core.records import Thread
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import session_notes, summaries, working_memory
+from layerlore.storage.derived.session_notes import NewNote
+from layerlore.storage.derived.summaries import MOST_KEPT, Summary
+from layerlore.storage.derived.working_memory import MOST_VERSIONS, DocumentSource
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Description
 
 from .building import ANA, NOW, draft, only, say, uid
 
@@ -79,23 +79,23 @@ async def test_runs_of_sources_that_touch_are_one_and_versions_that_are_not_kept
         DocumentSource(second, 12, 12),
     ]
     joined = [DocumentSource(first, 1, 2), DocumentSource(second, 4, 9), DocumentSource(second, 12, 12)]
-    assert await database.write(document_sources.record, ANA, "", 1, given) == joined
-    assert await database.read(document_sources.of_version, ANA, "", 1) == joined
-    assert await database.read(document_sources.of_version, ANA, first, 1) == []
-    await database.write(document_sources.record, ANA, "", MOST_VERSIONS, joined[:1])
-    assert await database.read(document_sources.of_version, ANA, "", 1) == joined
-    await database.write(document_sources.record, ANA, "", MOST_VERSIONS + 1, joined[:1])
-    assert await database.read(document_sources.of_version, ANA, "", 1) == []
-    assert await database.read(document_sources.of_version, ANA, "", MOST_VERSIONS) == joined[:1]
+    assert await database.write(working_memory.record_sources, ANA, "", 1, given) == joined
+    assert await database.read(working_memory.sources_of_version, ANA, "", 1) == joined
+    assert await database.read(working_memory.sources_of_version, ANA, first, 1) == []
+    await database.write(working_memory.record_sources, ANA, "", MOST_VERSIONS, joined[:1])
+    assert await database.read(working_memory.sources_of_version, ANA, "", 1) == joined
+    await database.write(working_memory.record_sources, ANA, "", MOST_VERSIONS + 1, joined[:1])
+    assert await database.read(working_memory.sources_of_version, ANA, "", 1) == []
+    assert await database.read(working_memory.sources_of_version, ANA, "", MOST_VERSIONS) == joined[:1]
 
 
 async def test_cursors_move_on_and_never_back_each_by_itself(database: Database) -> None:
     thread_uid = await thread_of(database)
     for seq in (2, 3, 1):
-        await database.write(thread_cursors.move, ANA, thread_uid, "profile_seq", seq)
-    assert await database.read(thread_cursors.read, ANA, thread_uid, "profile_seq") == 3
-    assert await database.read(thread_cursors.read, ANA, thread_uid, "session_seq") == 0
-    assert await database.read(thread_cursors.read, ANA, "other", "session_seq") == 0
+        await database.write(threads.move_cursor, ANA, thread_uid, "profile_seq", seq)
+    assert await database.read(threads.read_cursor, ANA, thread_uid, "profile_seq") == 3
+    assert await database.read(threads.read_cursor, ANA, thread_uid, "session_seq") == 0
+    assert await database.read(threads.read_cursor, ANA, "other", "session_seq") == 0
 
 
 async def described(database: Database, title: str | None) -> Thread:
@@ -107,8 +107,8 @@ async def test_a_title_is_given_once(database: Database) -> None:
     thread_uid = await thread_of(database)
     assert (await described(database, None)).title_by is None
     before = await database.read(threads.find, ANA, "main")
-    assert await database.write(titles.put, ANA, thread_uid, "Made", by="m")
-    assert not await database.write(titles.put, ANA, thread_uid, "Again", by="m")
+    assert await database.write(threads.put_title, ANA, thread_uid, "Made", by="m")
+    assert not await database.write(threads.put_title, ANA, thread_uid, "Again", by="m")
     after = await database.read(threads.find, ANA, "main")
     assert (after.title, after.title_by, after.updated_at) == ("Made", "m", before.updated_at)
     assert (await described(database, None)).title_by == "m"
@@ -118,6 +118,6 @@ async def test_a_title_is_given_once(database: Database) -> None:
 async def test_a_title_that_a_caller_set_or_removed_is_left_alone(database: Database, title: str) -> None:
     thread_uid = await thread_of(database)
     await described(database, title)
-    assert not await database.write(titles.put, ANA, thread_uid, "Made", by="m")
+    assert not await database.write(threads.put_title, ANA, thread_uid, "Made", by="m")
     after = await database.read(threads.find, ANA, "main")
     assert (after.title, after.title_by) == (title or None, "caller")

@@ -2,9 +2,10 @@
 
 import pytest
 
-from layerlore.storage import embedders, places
-from layerlore.storage.places import FIRST, ThreadPlace
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.index import embedders
+from layerlore.storage.messages import places
+from layerlore.storage.messages.places import FIRST, ThreadPlace
 
 from .building import ANA, BEN, draft, drop, everything, say
 

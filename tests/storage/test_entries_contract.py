@@ -5,10 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from layerlore.storage import entries, entry_endings, installation, restoration, search, search_rows, threads
-from layerlore.storage.entries import Entry, NewEntry, Origin, Source
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core import installation
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry, Origin
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.removal import restoration
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, drop, only, rows, say, search_text, uid
 from .test_erasure_contract import drop_thread, expire
@@ -18,7 +23,12 @@ pytestmark = pytest.mark.anyio
 
 
 def entry(
-    content: str, *sources: Source, origin: Origin | None = None, seen_at: int = NOW, trust: str = "user", **given: str
+    content: str,
+    *sources: EntrySource,
+    origin: Origin | None = None,
+    seen_at: int = NOW,
+    trust: str = "user",
+    **given: str,
 ) -> NewEntry:
     kind = given.get("kind")
     made = origin or ("extracted" if sources else "caller")
@@ -27,9 +37,9 @@ def entry(
 
 async def source(
     database: Database, seq: int, thread_id: str = "main", *, revision: int = 1, scope: Scope = ANA
-) -> Source:
+) -> EntrySource:
     thread = await database.read(threads.find, scope, thread_id)
-    return Source(thread.thread_uid, seq, revision, 0, 5, "user_assertion")
+    return EntrySource(thread.thread_uid, seq, revision, 0, 5, "user_assertion")
 
 
 async def keep(database: Database, *new: NewEntry, scope: Scope = ANA, now: int = NOW) -> list[str]:
@@ -39,16 +49,16 @@ async def keep(database: Database, *new: NewEntry, scope: Scope = ANA, now: int 
 
 
 async def seen(database: Database, ids: Sequence[str], scope: Scope = ANA) -> dict[str, Entry]:
-    return await database.read(entries.seen, scope, ids)
+    return await database.read(entries.read_seen, scope, ids)
 
 
 async def found(database: Database, word: str, scope: Scope = ANA) -> list[str]:
     """Contents of the entries that the index has for a word; each can be seen."""
 
     async def look(tx: Tx, scope: Scope) -> list[str]:
-        row_ids = (await search.postings(tx, scope, [word], most=100, kinds=["entry"]))[word]
-        places = list((await search_rows.places(tx, scope, row_ids)).values())
-        messages = await search_rows.messages_of(tx, scope, places)
+        row_ids = (await lexical.postings(tx, scope, [word], most=100, kinds=["entry"]))[word]
+        places = list((await indexed_rows.places(tx, scope, row_ids)).values())
+        messages = await indexed_rows.messages_of(tx, scope, places)
         assert messages.keys() == set(places), "the index has an entry that nobody sees"
         return sorted(message.parts[0]["text"] for message in messages.values())
 
@@ -68,7 +78,7 @@ async def test_entries_and_messages_are_searched_together_or_apart(database: Dat
     await say(database, "main", draft("the quokka sleeps"))
     await keep(database, entry("a quokka was seen"))
     counts = {
-        kinds: len((await database.read(search.postings, ANA, ["quokka"], most=10, kinds=kinds))["quokka"])
+        kinds: len((await database.read(lexical.postings, ANA, ["quokka"], most=10, kinds=kinds))["quokka"])
         for kinds in (("entry", "message"), ("entry",), ("message",))
     }
     assert counts == {("entry", "message"): 2, ("entry",): 1, ("message",): 1}
@@ -87,7 +97,7 @@ async def test_an_entry_is_hidden_with_its_last_source_and_shown_again_with_it(d
             assert gone is not None
             return gone
         await drop_thread(database, thread_id)
-        return (await database.read(restoration.listed, ANA))[0].deletion_uid
+        return (await database.read(restoration.list_deletions, ANA))[0].deletion_uid
 
     await delete("main")
     assert await found(database, "quokka") == ["a quokka was seen"]
@@ -131,7 +141,7 @@ async def test_an_entry_is_erased_with_its_last_source(database: Database, how: 
     await delete("other")
     for table in ("entries", "entry_sources", "search_rows", "search_vectors"):
         assert await only(database, f"SELECT count(*) FROM {table}") == 0
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
 
 
 async def test_a_source_follows_a_message_that_says_the_same_and_not_one_that_does_not(database: Database) -> None:
@@ -177,9 +187,9 @@ async def test_what_was_dropped_long_ago_is_erased(database: Database) -> None:
     first, second, _ = await keep(database, entry("one"), entry("two"), entry("three"))
     await database.write(entries.drop, ANA, [first], now=NOW)
     await database.write(entries.drop, ANA, [second], now=NOW + 1)
-    assert await database.write(entry_endings.erase_dropped, ANA, dropped_before=NOW + 1) == 1
+    assert await database.write(entries.erase_dropped, ANA, dropped_before=NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM entries") == 2
-    assert await database.write(entry_endings.erase_dropped, ANA, dropped_before=NOW + 1) == 0
+    assert await database.write(entries.erase_dropped, ANA, dropped_before=NOW + 1) == 0
 
 
 async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_source(database: Database) -> None:
@@ -194,9 +204,9 @@ async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_sourc
 
     async def passing(thread_id: str | None, since: int | None, *roles: str) -> set[str]:
         async def look(tx: Tx, scope: Scope) -> set[str]:
-            ids = await search_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=None, roles=roles)
+            ids = await indexed_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=None, roles=roles)
             assert np.array_equal(ids, np.unique(ids))
-            return {place[0] for place in (await search_rows.places(tx, ANA, ids)).values()}
+            return {place[0] for place in (await indexed_rows.places(tx, ANA, ids)).values()}
 
         return await database.read(look, ANA)
 

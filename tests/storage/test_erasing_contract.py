@@ -6,33 +6,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, insert
 
-from layerlore.storage import (
-    counts,
-    entries,
-    erasable,
-    erasing,
-    events,
-    idempotency,
-    installation,
-    jobs,
-    restoration,
-    runs,
-    threads,
-    usage,
-    working_memory,
-)
-from layerlore.storage.entries import NewEntry, Source
-from layerlore.storage.erasable import OWNED
-from layerlore.storage.errors import NotFound
-from layerlore.storage.idempotency import Request
-from layerlore.storage.records import Json, Origin, Scope, Tenant
-from layerlore.storage.runs import Checkpoint
-from layerlore.storage.scoping import of_thread
-from layerlore.storage.search import KINDS, scope_token
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.tables import SCOPE, document_sources, search_rows, search_vectors, user_profiles
-from layerlore.storage.transaction import Database, Row, Tx
-from layerlore.storage.usage import Line, Spent
+from layerlore.storage.audit import idempotency, usage
+from layerlore.storage.audit.idempotency import Request
+from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.core.scopes import KINDS, of_thread, scope_token
+from layerlore.storage.core.tables import SCOPE, document_sources, search_rows, search_vectors, user_profiles
+from layerlore.storage.core.transaction import Database, Row, Tx
+from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived.entries import EntrySource, NewEntry
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.jobs import jobs
+from layerlore.storage.removal import erasable_rows, erasure, restoration
+from layerlore.storage.removal.erasable_rows import OWNED
+from layerlore.storage.threads import events, threads
+from layerlore.storage.work import runs
+from layerlore.storage.work.runs import Checkpoint
 
 from .building import ANA, BEN, NOW, draft, drop, everything, having, only, rows, say, search_text, uid
 from .test_erasure_contract import (
@@ -101,7 +92,12 @@ async def write_profile(database: Database, content: str, scope: Scope = ANA) ->
 
 
 async def remember(
-    database: Database, entry_id: str, content: str, scope: Scope = ANA, *sources: Source, kind: str | None = "fact"
+    database: Database,
+    entry_id: str,
+    content: str,
+    scope: Scope = ANA,
+    *sources: EntrySource,
+    kind: str | None = "fact",
 ) -> None:
     origin: entries.Origin = "extracted" if sources else "caller"
     new = NewEntry(entry_id, content, kind, origin, "user", "m", "p", NOW, sources)
@@ -122,31 +118,33 @@ async def owned_rows(database: Database, *, of: Sequence[str] | None = None, but
     return sorted(found)
 
 
-async def erase(database: Database, scope: Scope = ANA, *, most: int = 500) -> erasable.Counts:
-    counted = await database.write(erasing.hide, scope)
-    while await database.write(erasing.purge, scope, most=most):
+async def erase(database: Database, scope: Scope = ANA, *, most: int = 500) -> erasable_rows.Counts:
+    counted = await database.write(erasure.hide, scope)
+    while await database.write(erasure.purge, scope, most=most):
         pass
     return counted
 
 
-async def erase_threads(database: Database, thread_id: str, *, most: int = 500) -> erasable.Counts:
-    hidden = await database.write(erasing.hide_threads, ANA, thread_id, now=NOW)
-    while await database.write(erasing.purge, ANA, most=most):
+async def erase_threads(database: Database, thread_id: str, *, most: int = 500) -> erasable_rows.Counts:
+    hidden = await database.write(erasure.hide_threads, ANA, thread_id, now=NOW)
+    while await database.write(erasure.purge, ANA, most=most):
         pass
     return hidden.counts
 
 
-async def expected(database: Database, thread_id: str) -> erasable.Counts:
-    async def counted(tx: Tx, scope: Scope) -> erasable.Counts:
-        return await erasable.count_threads(tx, ANA, thread_id, await erasable.named(tx, ANA, thread_id))
+async def expected(database: Database, thread_id: str) -> erasable_rows.Counts:
+    async def counted(tx: Tx, scope: Scope) -> erasable_rows.Counts:
+        return await erasable_rows.count_threads(tx, ANA, thread_id, await erasable_rows.find_named(tx, ANA, thread_id))
 
     return await database.read(counted, ANA)
 
 
 async def test_every_table_that_somebody_owns_rows_of_is_erased_from(database: Database) -> None:
     owned = set()
-    for (name,) in await database.read_installation(rows, CATALOGUE[database.dialect]):
-        columns = {row[0] for row in await database.read_installation(rows, COLUMNS[database.dialect].format(name))}
+    for (name,) in await database.read_installation(rows, CATALOGUE[database.backend.name]):
+        columns = {
+            row[0] for row in await database.read_installation(rows, COLUMNS[database.backend.name].format(name))
+        }
         if columns >= set(SCOPE):
             owned.add(name)
     assert owned == {table.name for table in (*OWNED, search_rows)}
@@ -164,26 +162,26 @@ async def test_all_of_a_scope_is_gone_from_every_table_and_of_others_nothing(dat
     filled = await contents(database)
     unfilled = [table.name for table in OWNED if filled[table.name] == empty[table.name]]
     assert not unfilled, f"this test must put rows into {unfilled}"
-    counted = await database.read(erasable.count, ANA)
+    counted = await database.read(erasable_rows.count, ANA)
     assert await erase(database, most=most) == counted
     assert counted.keys() == {table.name for table in (*OWNED, search_rows, search_vectors)}
     assert await owned_rows(database) == before
     left = repr(await contents(database))
     assert not [word for word in words if word in left]
     assert [message.id for message in await having(database, "quokka", OTHERS[1])] == ["e", "k"]
-    assert await database.read_installation(erasing.unfinished) == []
-    assert not await database.read(erasable.count, ANA)
+    assert await database.read_installation(erasure.unfinished) == []
+    assert not await database.read(erasable_rows.count, ANA)
 
 
 async def test_counting_changes_nothing_and_one_who_kept_nothing_has_no_rows(database: Database) -> None:
     await fill_all(database, secret_words(8))
     before = await contents(database)
-    await database.read(erasable.count, ANA)
+    await database.read(erasable_rows.count, ANA)
     await expected(database, "main")
     nobody = Scope("local", "agent", "nobody")
-    assert not await database.read(erasable.count, nobody)
-    assert not await database.write(erasing.hide, nobody)
-    hidden = await database.write(erasing.hide_threads, ANA, "no such thread", now=NOW)
+    assert not await database.read(erasable_rows.count, nobody)
+    assert not await database.write(erasure.hide, nobody)
+    hidden = await database.write(erasure.hide_threads, ANA, "no such thread", now=NOW)
     assert not hidden.counts
     after = await contents(database)
     assert {name for name in before if before[name] != after[name]} <= {"last_writes"}
@@ -192,27 +190,27 @@ async def test_counting_changes_nothing_and_one_who_kept_nothing_has_no_rows(dat
 async def test_the_agents_that_keep_anything_of_somebody_are_found(database: Database) -> None:
     await fill_others(database)
     await say(database, "main", draft("hello"))
-    assert await database.read(erasable.agents_of, LOCAL, "ana") == ["agent", "other-agent"]
-    assert await database.read(erasable.agents_of, LOCAL, "ben") == ["agent"]
-    assert await database.read(erasable.agents_of, Tenant("another-tenant"), "ana") == ["agent"]
-    assert await database.read(erasable.agents_of, Tenant("another-tenant"), "ben") == []
+    assert await database.read(erasable_rows.agents_of, LOCAL, "ana") == ["agent", "other-agent"]
+    assert await database.read(erasable_rows.agents_of, LOCAL, "ben") == ["agent"]
+    assert await database.read(erasable_rows.agents_of, Tenant("another-tenant"), "ana") == ["agent"]
+    assert await database.read(erasable_rows.agents_of, Tenant("another-tenant"), "ben") == []
     await erase(database)
-    assert await database.read(erasable.agents_of, LOCAL, "ana") == ["other-agent"]
+    assert await database.read(erasable_rows.agents_of, LOCAL, "ana") == ["other-agent"]
 
 
 async def seen(tx: Tx, scope: Scope) -> list[object]:
     """What readers are given."""
-    listed, _ = await threads.listed(tx, scope, metadata={}, order_by="title", descending=False, after=None, limit=9)
-    profile = await working_memory.current(tx, scope, "")
-    log = await events.listed_of_resource(tx, scope, after=0, types=[], limit=9)
+    listed, _ = await threads.read_page(tx, scope, metadata={}, order_by="title", descending=False, after=None, limit=9)
+    profile = await working_memory.read_current(tx, scope, "")
+    log = await events.read_page_of_resource(tx, scope, after=0, types=[], limit=9)
     return [
         *listed,
         *([profile] if profile else []),
         *log.events,
-        *await entries.seen(tx, scope, ["e", "own"]),
-        *await jobs.waiting(tx, scope, NOW),
+        *await entries.read_seen(tx, scope, ["e", "own"]),
+        *await jobs.list_waiting(tx, scope, NOW),
         *await usage.of_resource(tx, scope),
-        *await restoration.listed(tx, scope),
+        *await restoration.list_deletions(tx, scope),
     ]
 
 
@@ -221,12 +219,12 @@ async def test_it_is_hidden_before_any_of_it_is_erased(database: Database) -> No
     await fill_all(database, words)
     await remember(database, "own", "what a caller said", ANA)
     await drop(database, "main", "ids", ["r"])
-    (deleted, *_) = await database.read(restoration.listed, ANA)
+    (deleted, *_) = await database.read(restoration.list_deletions, ANA)
     assert len(await database.read(seen, ANA)) >= 7
-    await database.write(erasing.hide, ANA)
+    await database.write(erasure.hide, ANA)
     assert await database.read(seen, ANA) == []
     assert await database.read(entries.count, ANA) == 0
-    assert (await database.read(counts.live, ANA))[1] == 0
+    assert (await database.read(threads.count_live, ANA))[1] == 0
     for name in ("main", ""):
         with pytest.raises(NotFound):
             await everything(database, name)
@@ -244,23 +242,23 @@ async def test_what_a_crash_left_is_found_and_erased_in_portions(database: Datab
     await say(database, "main", *(draft(f"word{n}") for n in range(40)))
     for n in range(5):
         await remember(database, f"e{n}", f"word{n}")
-    await database.write(erasing.hide, ANA)
+    await database.write(erasure.hide, ANA)
     await database.write(restoration.erase_expired, ANA, deleted_before=NOW * 2, answered_before=0)
     assert await only(database, "SELECT count(*) FROM messages") == 40, "left to what goes in portions"
     portions = []
-    while await database.read_installation(erasing.unfinished) == [ANA]:
-        portions.append(await database.write(erasing.purge, ANA, most=10))
+    while await database.read_installation(erasure.unfinished) == [ANA]:
+        portions.append(await database.write(erasure.purge, ANA, most=10))
     assert max(portions) <= 10
     assert sum(portions) == 5 + 2 * 40 + 1
-    assert await database.write(erasing.purge, ANA) == 0
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    assert await database.write(erasure.purge, ANA) == 0
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
 
 
 async def test_what_is_written_meanwhile_is_new_and_stays(database: Database) -> None:
     await fill_all(database, secret_words(8))
     await write_profile(database, "old")
     await remember(database, "own", "likes tea", kind="decision")
-    await database.write(erasing.hide, ANA)
+    await database.write(erasure.hide, ANA)
     await say(database, "main", draft("new words", id="u"))
     await write_profile(database, "new")
     await remember(database, "new", "likes tea", kind=None)
@@ -270,17 +268,17 @@ async def test_what_is_written_meanwhile_is_new_and_stays(database: Database) ->
         await runs.create(tx, ANA, thread, "r1", Checkpoint("{}", "[]", "w", {}, "r", None), now=NOW)
 
     await database.write(suspend, ANA)
-    while await database.write(erasing.purge, ANA, most=7):
+    while await database.write(erasure.purge, ANA, most=7):
         pass
     assert [message.id for message in await everything(database, "main")] == ["u"]
     assert [message.id for message in await having(database, "new")] == ["u"]
     assert [message.id for message in await having(database, "tea")] == ["new"]
-    profile = await database.read(working_memory.current, ANA, "")
+    profile = await database.read(working_memory.read_current, ANA, "")
     assert profile is not None
     assert (profile.version, profile.content) == (1, "new")
     assert (await database.read(runs.find, ANA, "r1")).status == "suspended"
-    assert (await database.read(entries.seen, ANA, ["new"]))["new"].kind is None
-    assert dict(await database.read(erasable.count, ANA)) == {
+    assert (await database.read(entries.read_seen, ANA, ["new"]))["new"].kind is None
+    assert dict(await database.read(erasable_rows.count, ANA)) == {
         **dict.fromkeys(("threads", "messages", "entries", "user_profiles", "runs", "resources"), 1),
         "search_rows": 2,
     }
@@ -315,7 +313,7 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     await say(database, "main", draft("an older quokka", id="q"))
     await drop_thread(database, "main")
     main = (await say(database, "main", draft(words[0], id="m"))).thread.thread_uid
-    here, there = (Source(thread_uid, 1, 1, 0, 1, "user_assertion") for thread_uid in (main, other))
+    here, there = (EntrySource(thread_uid, 1, 1, 0, 1, "user_assertion") for thread_uid in (main, other))
     await remember(database, "only", f"said {words[1]}", ANA, here)
     await remember(database, "both", "said in both", ANA, here, there)
     await remember(database, "own", "a caller's word")
@@ -323,7 +321,7 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     await profile_from(database, 2, f"of both, {words[2]}", (other, 1, 1), (main, 1, 1))
     await answer_with(database, words[3], {"thread_id": "main", "ids": ["m"]})
     await answer_with(database, "k2", {"thread_id": "other", "ids": ["m"]})
-    await database.write(usage.add, ANA, main, [Line("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await database.write(usage.add, ANA, main, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
     await embed_all(database)
     kept = await owned_rows(database, of=["usage"])
     plain = [row for row in await owned_rows(database, of=["messages", "threads"]) if other in row]
@@ -333,15 +331,15 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     assert (counted["idempotency"], counted["deletions"]) == (1, 1)
     assert await owned_rows(database, of=["usage"]) == kept
     assert await owned_rows(database, of=["messages", "threads"]) == plain
-    profile = await database.read(working_memory.current, ANA, "")
+    profile = await database.read(working_memory.read_current, ANA, "")
     assert profile is not None
     assert profile.content == "of the other"
-    assert sorted(await database.read(entries.seen, ANA, ["only", "both", "own"])) == ["both", "own"]
+    assert sorted(await database.read(entries.read_seen, ANA, ["only", "both", "own"])) == ["both", "own"]
     assert await database.read_installation(rows, "SELECT key FROM idempotency") == [(Request("k2", "").stored_key,)]
     assert [message.id for message in await having(database, "said")] == ["both"]
     assert not [word for word in words if word in repr(await contents(database))]
     assert main not in repr(await owned_rows(database, of=[table.name for table in OWNED if table.name != "usage"]))
-    assert await database.read_installation(erasing.unfinished) == []
+    assert await database.read_installation(erasure.unfinished) == []
 
 
 async def test_the_counts_of_a_thread_are_those_of_every_table_that_knows_it(database: Database) -> None:
@@ -365,12 +363,12 @@ async def test_a_job_that_runs_is_fenced_off_and_what_fell_back_is_due_again(dat
         await database.write_installation(jobs.claim, ["entries"], holder="x", now=NOW, lease_ms=60_000)
         for _ in range(2)
     ]
-    await database.write(erasing.hide_threads, ANA, "main", now=NOW)
+    await database.write(erasure.hide_threads, ANA, "main", now=NOW)
     for claim in claims:
         assert claim is not None
         with pytest.raises(jobs.Fenced):
             await database.write(jobs.finish, claim, now=NOW)
-    waiting = await database.read(jobs.waiting, ANA, NOW)
+    waiting = await database.read(jobs.list_waiting, ANA, NOW)
     assert [job.thread_id for job in waiting] == ["other"]
 
 

@@ -8,37 +8,15 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
-from layerlore.storage import (
-    api_keys,
-    attempts,
-    deletions,
-    events,
-    expiring,
-    idempotency,
-    installation,
-    jobs,
-    journal,
-    plans,
-    restoration,
-    runs,
-    spending,
-    steps,
-    tenant_spending,
-    threads,
-    usage,
-    working_memory,
-)
-from layerlore.storage.attempts import NewAttempt
-from layerlore.storage.events import NewEvent
-from layerlore.storage.idempotency import Request
-from layerlore.storage.journal import Line as JournalLine
-from layerlore.storage.records import ApiKey, Draft, Json, Origin, Scope, Tenant
-from layerlore.storage.runs import Checkpoint, Claim
-from layerlore.storage.scoping import of_scope, of_thread
-from layerlore.storage.spending import OfDay
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.steps import NewStep
-from layerlore.storage.tables import (
+from layerlore.storage.audit import api_keys, idempotency, journal, spending, usage
+from layerlore.storage.audit.idempotency import Request
+from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.audit.spending import OfDay
+from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.core import installation
+from layerlore.storage.core.records import ApiKey, Draft, Json, Origin, Scope, Tenant
+from layerlore.storage.core.scopes import of_scope, of_thread
+from layerlore.storage.core.tables import (
     document_sources,
     entries,
     entry_sources,
@@ -47,10 +25,19 @@ from layerlore.storage.tables import (
     summaries,
     user_profiles,
 )
-from layerlore.storage.tables import threads as threads_table
-from layerlore.storage.threads import Description
-from layerlore.storage.transaction import Database, Row, Tx
-from layerlore.storage.usage import Line, Spent
+from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.transaction import Database, Row, Tx
+from layerlore.storage.derived import working_memory
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.jobs import jobs
+from layerlore.storage.removal import deletions, expiry, restoration
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads.threads import Description
+from layerlore.storage.work import attempts, plans, runs, steps
+from layerlore.storage.work.attempts import NewAttempt
+from layerlore.storage.work.runs import Checkpoint, RunClaim
+from layerlore.storage.work.steps import NewStep
 
 from .building import (
     ANA,
@@ -59,6 +46,7 @@ from .building import (
     draft,
     drop,
     everything,
+    execute,
     having,
     only,
     rows,
@@ -99,7 +87,7 @@ async def drop_thread(database: Database, thread_id: str, *, scope: Scope = ANA,
 
 async def contents(database: Database) -> dict[str, list[Row]]:
     """Every row of every table that the database's catalogue knows."""
-    names = [row[0] for row in await database.read_installation(rows, CATALOGUE[database.dialect])]
+    names = [row[0] for row in await database.read_installation(rows, CATALOGUE[database.backend.name])]
     return {name: sorted(await database.read_installation(rows, f'SELECT * FROM "{name}"'), key=repr) for name in names}
 
 
@@ -127,6 +115,8 @@ async def fill(database: Database, words: Sequence[str]) -> None:
 
     await database.write(idempotency.once, ANA, Request(key, "hmac"), NOW, answer)
     await embed_all(database)
+    await say(database, "main", draft(text, id=text))
+    await drop(database, "main", "ids", [text], erase=True)
     await drop(database, "main", "ids", ["t"])
 
 
@@ -140,7 +130,7 @@ async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | 
     await events.record(tx, ANA, thread, happened, origin=origin, now=NOW)
     told = NewEvent("thread_updated", {"thread_id": words[0]})
     await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
-    await usage.add(tx, ANA, thread.thread_uid, [Line("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await usage.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
 
 
 async def run_agents(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
@@ -150,13 +140,15 @@ async def run_agents(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     for run_id in (a, b):
         await runs.create(tx, ANA, thread, run_id, Checkpoint(f'"{a}"', f'["{b}"]', c, {d: d}, e, None), now=NOW)
     await runs.claim(
-        tx, ANA, await runs.find(tx, ANA, a), Claim(1, b, c, NOW, NOW), resumed=f'[{{"data":"{f}"}}]', now=NOW
+        tx, ANA, await runs.find(tx, ANA, a), RunClaim(1, b, c, NOW, NOW), resumed=f'[{{"data":"{f}"}}]', now=NOW
     )
     await runs.finish(tx, ANA, await runs.find(tx, ANA, b), "completed", output=f'"{f}"', now=NOW)
 
 
 async def make_plan(tx: Tx, plan: Json, actor: str) -> None:
-    await plans.change(tx, ANA, "main", lambda _: plan, expected_revision=None, actor=actor, new_uid=uid(), now=NOW)
+    await plans.change(
+        tx, ANA, "main", lambda _: plan, expected_revision=None, actor=actor, new_uid=uid(), now=NOW, is_open=bool
+    )
 
 
 async def plan_work(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
@@ -220,7 +212,7 @@ async def derive(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     assert claim is not None
     await jobs.fail(tx, claim, error=words[7], retry_at=NOW, dead=True, now=NOW)
     await spending.add(tx, OfDay(1, 1), now=NOW)
-    await tenant_spending.add(tx, Tenant(ANA.tenant_id), 1, now=NOW)
+    await spending.add_of_tenant(tx, Tenant(ANA.tenant_id), 1, now=NOW)
     await journal.append(tx, ANA, JournalLine(NOW, "key:k", "client", "tool", "done", "mark", {"messages": 1}))
     key = ApiKey("key", ANA.tenant_id, (ANA.agent_id,), ANA.resource_id, ("read",), NOW)
     await api_keys.create(tx, Tenant(ANA.tenant_id), key, "digest")
@@ -256,13 +248,15 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     await database.write_installation(
         installation.rewritten, await database.read_installation(installation.rewrite_owed) or ""
     )
+    # Only how many rows went is left of them.
+    await database.write_installation(execute, "UPDATE installation SET value = '0' WHERE name LIKE '%_removed'")
     erased = await contents(database)
     by_words = OPAQUE | STAYING
     assert {name: erased[name] for name in erased.keys() - by_words} == {
         name: empty[name] for name in empty.keys() - by_words
     }
     assert not [word for word in words for name in erased.keys() & by_words if word in repr(erased[name])]
-    if database.dialect == "sqlite":
+    if database.backend.name == "sqlite":
         assert rewrite_is_owed, "bytes of erased rows may be left in the file"
 
 
@@ -272,7 +266,7 @@ async def test_only_what_is_older_than_the_retention_is_erased(database: Databas
         await drop(database, "main", "ids", [f"m{n}"], now=NOW + n)
     assert await expire(database, NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM messages") == 3
-    assert [d.deleted_at for d in await database.read(restoration.listed, ANA)] == [NOW + 2, NOW + 1]
+    assert [d.deleted_at for d in await database.read(restoration.list_deletions, ANA)] == [NOW + 2, NOW + 1]
     assert [message.id for message in await everything(database, "main")] == ["m3"]
 
 
@@ -292,13 +286,13 @@ async def test_the_scopes_of_all_tenants_that_have_something_to_erase_are_found_
     for scope in (BEN, other, ANA, nothing):
         await say(database, "main", draft("gone", id="g"), scope=scope)
         await drop(database, "main", "ids", ["g"], scope=scope, now=NOW + 50 if scope == nothing else NOW)
-    times, found = expiring.Times(NOW + 9, 0), [expiring.FIRST]
-    while page := await database.read_installation(expiring.erasable, times, after=found[-1], most=2):
+    times, found = expiry.Times(NOW + 9, 0), [expiry.FIRST]
+    while page := await database.read_installation(expiry.erasable, times, after=found[-1], most=2):
         found += page
     assert found[1:] == [other, ANA, BEN]
     for scope in found[1:]:
         await database.write(restoration.erase_expired, scope, deleted_before=NOW + 9, answered_before=0)
-    assert await database.read_installation(expiring.erasable, times, after=expiring.FIRST) == []
+    assert await database.read_installation(expiry.erasable, times, after=expiry.FIRST) == []
 
 
 async def test_a_thread_made_again_under_an_erased_name_is_left_alone(database: Database) -> None:
@@ -425,7 +419,7 @@ async def test_erasing_owes_the_file_a_rewrite_and_hiding_does_not(database: Dat
     else:
         await drop(database, "main", "all", erase=True)
     # Postgres reuses such space by itself.
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
     await database.write_installation(
         installation.rewritten, await database.read_installation(installation.rewrite_owed) or ""
     )

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import deletions, events, restoration, threads
-from layerlore.storage.errors import NotFound
-from layerlore.storage.events import EventPage, NewEvent
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import Json, Origin, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import EventPage, NewEvent
 
 from .building import ANA, BEN, NOW, draft, drop, examples, new_scope, only, say, search_text, uid
 
@@ -51,13 +52,13 @@ async def log(
     types: Sequence[str] = (),
     limit: int = 200,
 ) -> EventPage:
-    return await database.read(events.listed, scope, thread_id, after=after, types=types, limit=limit)
+    return await database.read(events.read_page, scope, thread_id, after=after, types=types, limit=limit)
 
 
 async def log_of_resource(
     database: Database, *, scope: Scope = ANA, after: int = 0, types: Sequence[str] = (), limit: int = 200
 ) -> EventPage:
-    return await database.read(events.listed_of_resource, scope, after=after, types=types, limit=limit)
+    return await database.read(events.read_page_of_resource, scope, after=after, types=types, limit=limit)
 
 
 def told(page: EventPage) -> list[tuple[int, str]]:

@@ -8,13 +8,21 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from layerlore.storage import sqlite_driver, threads
-from layerlore.storage.database import open_database
-from layerlore.storage.migrations import runner
-from layerlore.storage.postgres_roles import grant
-from layerlore.storage.statements import Dialect
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.migrations import runner
+from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.roles import grant
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.threads import threads
 
 from .building import ANA, NOW, draft, having, only, say
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """Here the tables are made by the tests."""
+    return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
 @pytest.fixture
@@ -47,20 +55,20 @@ async def make_former_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database as the last version under the former name left it, with a key in it."""
     known = {dialect: runner.migrations(dialect) for dialect in ("sqlite", "postgres")}
 
-    def earlier(dialect: Dialect) -> tuple[runner.Migration, ...]:
+    def earlier(dialect: str) -> tuple[runner.Migration, ...]:
         return known[dialect][:LAST_OF_THE_FORMER_NAME]
 
     with monkeypatch.context() as then:
         then.setattr(runner, "migrations", earlier)
         if url.startswith("sqlite"):
-            connection = sqlite_driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
+            connection = driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
             connection.execute("PRAGMA journal_mode = WAL")
-            runner.migrate_sqlite(connection)
+            migrate_sqlite(connection)
             connection.execute(KEY)
             connection.close()
             return
         server = await asyncpg.connect(url)
-        await runner.migrate_postgres(server)
+        await migrate_postgres(server)
         await server.execute(BOUND)
         await server.execute(KEY)
         await server.close()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage import threads
-from layerlore.storage.database import open_database
-from layerlore.storage.errors import NotFound
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.threads import threads
 
 from .building import ANA, draft, say
 from .conftest import Forking
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.sqlite_hints.POLL_SECONDS", 0.005)
-    monkeypatch.setattr("layerlore.storage.postgres_hints.BATCH_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", 0.005)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.hints.BATCH_SECONDS", 0.005)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_who_has_stopped_listening_is_told_no_more(database: Database, oth
 async def test_a_write_whose_caller_was_cancelled_is_told_once_it_is_committed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("layerlore.storage.sqlite_hints.POLL_SECONDS", PATIENCE)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.hints.POLL_SECONDS", PATIENCE)
     ear = Ear()
     with database.hints(ear):
         await ear.next()

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from layerlore.storage import idempotency, messages
-from layerlore.storage.errors import Conflict
-from layerlore.storage.idempotency import Request
-from layerlore.storage.records import Draft, Json, Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.audit import idempotency
+from layerlore.storage.audit.idempotency import Request
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.records import Draft, Json, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.messages import messages
 
 from .building import ANA, BEN, NOW, draft, everything, only, rows, say, search_text, uid
 

@@ -10,48 +10,34 @@ from typing import Any
 import pytest
 
 from layerlore import storage
-from layerlore.storage import (
-    adding,
-    attempts,
-    changes,
-    clock_mending,
-    completion,
-    counts,
-    deletions,
-    events,
-    idempotency,
-    job_setbacks,
-    jobs,
-    journal,
-    message_pages,
+from layerlore.storage.audit import idempotency, journal, usage
+from layerlore.storage.audit.idempotency import Request
+from layerlore.storage.audit.journal import JournalLine
+from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import working_memory
+from layerlore.storage.index import lexical, vectors
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import (
+    addition,
+    erased_ids,
+    indexed_rows,
     messages,
     orphans,
-    plans,
-    recent_threads,
-    reindexing,
-    restoration,
-    run_listing,
-    runs,
-    search,
-    search_rows,
-    steps,
-    threads,
-    usage,
-    vectors,
+    pages,
+    turns,
     windows,
-    working_memory,
 )
-from layerlore.storage.attempts import NewAttempt
-from layerlore.storage.events import NewEvent
-from layerlore.storage.idempotency import Request
-from layerlore.storage.journal import Line as JournalLine
-from layerlore.storage.records import ROLES, Json, Origin, Scope, Thread
-from layerlore.storage.run_listing import Wanted
-from layerlore.storage.runs import Checkpoint, Claim, Run
-from layerlore.storage.steps import NewStep
-from layerlore.storage.threads import Description
-from layerlore.storage.transaction import Database, Tx
-from layerlore.storage.usage import Line, Spent
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.threads import changes, clock_repair, completion, events, threads
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads.threads import Description
+from layerlore.storage.work import attempts, open_work, plans, run_lists, runs, steps
+from layerlore.storage.work.attempts import NewAttempt
+from layerlore.storage.work.run_lists import RunFilter
+from layerlore.storage.work.runs import Checkpoint, Run, RunClaim
+from layerlore.storage.work.steps import NewStep
 
 from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
 from .derivation_calls import SILENT as SILENT_OF_DERIVATIONS
@@ -64,6 +50,7 @@ from .erasing_calls import SILENT as SILENT_OF_ERASING
 from .erasing_calls import erasing_calls
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
 from .observation_calls import observation_calls, observed
+from .reading_calls import reading_calls
 from .redacting_calls import redacting_calls
 from .vectoring import DIMENSION, MODEL, embed_all, new, unit
 
@@ -75,6 +62,7 @@ TABLES = (
     "search_rows",
     "search_vectors",
     "deletions",
+    "erased_ids",
     "idempotency",
     "resources",
     "events",
@@ -117,7 +105,7 @@ def calls(known: Known) -> dict[str, Call]:
         return {"answer": "new"}
 
     return {
-        "adding.add": lambda tx, who: adding.add(
+        "addition.add": lambda tx, who: addition.add(
             tx,
             who,
             "main",
@@ -127,27 +115,32 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "attempts.listed": lambda tx, who: attempts.listed(tx, who, "main", task_key="", limit=9),
-        "attempts.listed, of a task": lambda tx, who: attempts.listed(tx, who, "main", task_key="k", limit=9),
+        "attempts.read_page": lambda tx, who: attempts.read_page(tx, who, "main", task_key="", limit=9),
+        "attempts.read_page, of a task": lambda tx, who: attempts.read_page(tx, who, "main", task_key="k", limit=9),
         "attempts.log": lambda tx, who: attempts.log(tx, who, "main", _TRIED, new_uid=known.thread_uid, now=NOW),
-        "attempts.newest": lambda tx, who: attempts.newest(tx, who, said, task_key="", limit=9),
+        "attempts.read_newest": lambda tx, who: attempts.read_newest(tx, who, said, task_key="", limit=9),
         "changes.look": lambda tx, who: changes.look(
             tx, who, changes.Watched({"main": None}, ["r"], True, 0, totals=True)
         ),
-        "clock_mending.mend": lambda tx, who: clock_mending.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
+        "clock_repair.mend": lambda tx, who: clock_repair.mend(tx, who, replace(said, updated_at=2 * NOW), NOW),
         "completion.run_ids": lambda tx, who: completion.run_ids(tx, who, "", most=9),
         "completion.thread_ids": lambda tx, who: completion.thread_ids(tx, who, "", most=9),
-        "counts.of_scope_now": counts.of_scope_now,
+        "threads.count_scope": threads.count_scope,
         "deletions.delete_messages": lambda tx, who: _delete(tx, who, "ids", ["a"]),
         "deletions.delete_messages, all": lambda tx, who: _delete(tx, who, "all", []),
         "deletions.delete_messages, last_turn": lambda tx, who: _delete(tx, who, "last_turn", []),
         "deletions.delete_thread": lambda tx, who: deletions.delete_thread(
             tx, who, "main", deletion_uid="d", erase=True, now=NOW
         ),
+        "erased_ids.find": lambda tx, who: erased_ids.find(tx, who, known.thread_uid, ["y"]),
+        "erased_ids.find_calls": lambda tx, who: erased_ids.find_calls(tx, who, known.thread_uid, ["c9"]),
+        "erased_ids.keep": lambda tx, who: erased_ids.keep(tx, who, known.thread_uid, known.deletion_uid, []),
         "events.last_of_resource": events.last_of_resource,
-        "events.listed": lambda tx, who: events.listed(tx, who, "main", after=0, types=[], limit=9),
-        "events.listed, of a type": lambda tx, who: events.listed(tx, who, "main", after=0, types=["e"], limit=9),
-        "events.listed_of_resource": lambda tx, who: events.listed_of_resource(tx, who, after=0, types=[], limit=9),
+        "events.read_page": lambda tx, who: events.read_page(tx, who, "main", after=0, types=[], limit=9),
+        "events.read_page, of a type": lambda tx, who: events.read_page(tx, who, "main", after=0, types=["e"], limit=9),
+        "events.read_page_of_resource": lambda tx, who: events.read_page_of_resource(
+            tx, who, after=0, types=[], limit=9
+        ),
         "events.record": lambda tx, who: events.record(tx, who, made, [NewEvent("e")], origin=_ORIGIN, now=NOW),
         "events.record_of_resource": lambda tx, who: events.record_of_resource(
             tx, who, NewEvent("e"), origin=_ORIGIN, now=NOW
@@ -157,8 +150,12 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "idempotency.once": lambda tx, who: idempotency.once(tx, who, Request("k", "other body"), NOW, kept),
         "jobs.claim_in": lambda tx, who: jobs.claim_in(tx, who, jobs.KINDS, holder="new", now=NOW, lease_ms=9),
-        "job_setbacks.forget_thread": lambda tx, who: job_setbacks.forget_thread(tx, who, known.thread_uid),
-        "jobs.held": lambda tx, who: jobs.held(tx, who, known.thread_uid, "observe", 1),
+        "jobs.claim_beside": lambda tx, who: jobs.claim_beside(
+            tx, who, known.thread_uid, jobs.KINDS, holder="new", now=NOW, lease_ms=9, also_at=0
+        ),
+        "jobs.list_held": lambda tx, who: jobs.list_held(tx, who, jobs.KINDS, holder="old", now=NOW),
+        "jobs.forget_thread": lambda tx, who: jobs.forget_thread(tx, who, known.thread_uid),
+        "jobs.find_held": lambda tx, who: jobs.find_held(tx, who, known.thread_uid, "observe", 1),
         "jobs.request": lambda tx, who: jobs.request(
             tx, who, known.thread_uid, "observe", 9, due_at=NOW, now=NOW, revive=True
         ),
@@ -166,7 +163,7 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, known.thread_uid, [("observe", 9, NOW)], now=NOW
         ),
         "jobs.resume": lambda tx, who: jobs.resume(tx, who, None, NOW),
-        "jobs.waiting": lambda tx, who: jobs.waiting(tx, who, NOW),
+        "jobs.list_waiting": lambda tx, who: jobs.list_waiting(tx, who, NOW),
         "journal.append": lambda tx, who: journal.append(tx, who, _JOURNALED),
         "messages.append": lambda tx, who: messages.append(
             tx,
@@ -178,83 +175,89 @@ def calls(known: Known) -> dict[str, Call]:
             now=NOW,
             search_text=search_text,
         ),
-        "message_pages.page": lambda tx, who: message_pages.page(tx, who, "main", roles=ROLES, limit=9),
-        "message_pages.fill": lambda tx, who: message_pages.fill(
-            tx, who, "main", message_pages.Light, roles=ROLES, limit=9
-        ),
+        "pages.page": lambda tx, who: pages.page(tx, who, "main", roles=ROLES, limit=9),
+        "pages.fill": lambda tx, who: pages.fill(tx, who, "main", pages.Light, roles=ROLES, limit=9),
         **derivation_calls(known.thread_uid, known.deletion_uid),
         **document_calls(known.thread_uid),
         **entry_calls(known.thread_uid),
         **observation_calls(known.thread_uid),
         **erasing_calls(known.thread_uid),
+        **reading_calls(known.thread_uid),
         **redacting_calls(known.thread_uid),
         "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
+        "windows.state_between": lambda tx, who: windows.state_between(tx, who, said, after=0, before=99),
         "windows.neighbours": lambda tx, who: windows.neighbours(
             tx, who, known.thread_uid, "main", 2, before=9, after=9
         ),
         "plans.change": lambda tx, who: _plan(tx, who, known.thread_uid, {"goal": "new"}),
-        "plans.kept": lambda tx, who: plans.kept(tx, who, "main", [1]),
-        "plans.newest": lambda tx, who: plans.newest(tx, who, said),
-        "reindexing.rebuild": lambda tx, who: reindexing.rebuild(tx, who, known.thread_uid, [1, 2, 3], search_text),
-        "restoration.listed": restoration.listed,
+        "plans.read_history": lambda tx, who: plans.read_history(tx, who, "main", [1]),
+        "plans.read_newest": lambda tx, who: plans.read_newest(tx, who, said),
+        "indexed_rows.rebuild_rows": lambda tx, who: indexed_rows.rebuild_rows(
+            tx, who, known.thread_uid, [1, 2, 3], search_text
+        ),
+        "restoration.list_deletions": restoration.list_deletions,
         "restoration.restore": lambda tx, who: restoration.restore(
             tx, who, known.deletion_uid, now=NOW, search_text=search_text
         ),
         "restoration.erase_expired": lambda tx, who: restoration.erase_expired(
             tx, who, deleted_before=NOW + 9, answered_before=NOW + 9
         ),
-        "run_listing.expire": lambda tx, who: run_listing.expire(tx, who, now=NOW * 2),
-        "run_listing.listed": lambda tx, who: run_listing.listed(tx, who, Wanted(), after=None, limit=9),
-        "run_listing.listed, of the thread": lambda tx, who: run_listing.listed(
-            tx, who, Wanted(thread_id="main"), after=None, limit=9
+        "run_lists.expire": lambda tx, who: run_lists.expire(tx, who, now=NOW * 2),
+        "run_lists.read_page": lambda tx, who: run_lists.read_page(tx, who, RunFilter(), after=None, limit=9),
+        "run_lists.read_page, of the thread": lambda tx, who: run_lists.read_page(
+            tx, who, RunFilter(thread_id="main"), after=None, limit=9
         ),
         "runs.claim": lambda tx, who: runs.claim(
-            tx, who, _run(made), Claim(9, "9.x", "who", NOW, NOW), resumed="[1]", now=NOW
+            tx, who, _run(made), RunClaim(9, "9.x", "who", NOW, NOW), resumed="[1]", now=NOW
         ),
         "runs.content": lambda tx, who: runs.content(tx, who, _run(made)),
         "runs.create": lambda tx, who: runs.create(tx, who, made, "r", _CHECKPOINT, now=NOW),
         "runs.find": lambda tx, who: runs.find(tx, who, "r"),
         "runs.finish": lambda tx, who: runs.finish(tx, who, _run(made), "failed", output="1", now=NOW),
-        "runs.held": lambda tx, who: runs.held(tx, who, made, "r"),
+        "runs.lock_run": lambda tx, who: runs.lock_run(tx, who, made, "r"),
         "runs.is_hidden": lambda tx, who: runs.is_hidden(tx, who, "hidden"),
         "runs.lock": lambda tx, who: runs.lock(tx, who, "r"),
         "runs.suspend": lambda tx, who: runs.suspend(tx, who, _run(made), _CHECKPOINT, now=NOW),
-        "search.postings": lambda tx, who: search.postings(tx, who, ["apple"], most=9),
-        "counts.live": counts.live,
-        "search.put": lambda tx, who: search.put(
-            tx, who, [search.Entry(known.thread_uid, 1, "user", NOW, indexed("apple"))]
+        "lexical.postings": lambda tx, who: lexical.postings(tx, who, ["apple"], most=9),
+        "threads.count_live": threads.count_live,
+        "lexical.put": lambda tx, who: lexical.put(
+            tx, who, [lexical.IndexEntry(known.thread_uid, 1, "user", NOW, indexed("apple"))]
         ),
-        "search.remove": lambda tx, who: search.remove(tx, who, known.thread_uid, [1, 2, 3]),
-        "search.remove_thread": lambda tx, who: search.remove_thread(tx, who, known.thread_uid),
-        "search_rows.around": lambda tx, who: search_rows.around(tx, who, known.row_ids),
-        "search_rows.messages_of": lambda tx, who: search_rows.messages_of(
+        "lexical.remove": lambda tx, who: lexical.remove(tx, who, known.thread_uid, [1, 2, 3]),
+        "lexical.remove_thread": lambda tx, who: lexical.remove_thread(tx, who, known.thread_uid),
+        "indexed_rows.around": lambda tx, who: indexed_rows.around(tx, who, known.row_ids),
+        "indexed_rows.messages_of": lambda tx, who: indexed_rows.messages_of(
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
-        "search_rows.places": lambda tx, who: search_rows.places(tx, who, known.row_ids),
-        "search_rows.passing": lambda tx, who: search_rows.passing(
+        "indexed_rows.find_unembedded": lambda tx, who: indexed_rows.find_unembedded(tx, who, "unused", most=9),
+        "open_work.find_open": lambda tx, who: open_work.find_open(tx, who, other_than="", now=NOW, most=9),
+        "indexed_rows.places": lambda tx, who: indexed_rows.places(tx, who, known.row_ids),
+        "indexed_rows.passing": lambda tx, who: indexed_rows.passing(
             tx, who, thread_id=None, since=None, until=None, roles=ROLES
         ),
-        "search_rows.passing, in the thread": lambda tx, who: search_rows.passing(
+        "indexed_rows.passing, in the thread": lambda tx, who: indexed_rows.passing(
             tx, who, thread_id="main", since=None, until=None, roles=ROLES
         ),
-        "steps.listed": lambda tx, who: steps.listed(tx, who, "main", operation_id="", after=0, limit=9),
-        "steps.listed, of an operation": lambda tx, who: steps.listed(
+        "steps.read_page": lambda tx, who: steps.read_page(tx, who, "main", operation_id="", after=0, limit=9),
+        "steps.read_page, of an operation": lambda tx, who: steps.read_page(
             tx, who, "main", operation_id="op", after=0, limit=9
         ),
         "steps.message_seqs": lambda tx, who: steps.message_seqs(tx, who, made, ["a", "t"]),
         "steps.record": lambda tx, who: steps.record(tx, who, made, [NewStep("op", "text", {}, NOW)], now=NOW),
-        "recent_threads.elsewhere": lambda tx, who: recent_threads.elsewhere(tx, who, "main", "test", since=0),
+        "threads.find_elsewhere": lambda tx, who: threads.find_elsewhere(tx, who, "main", "test", since=0),
         "threads.describe": lambda tx, who: threads.describe(
             tx, who, "main", Description("New", {"k": 2}), new_uid=known.thread_uid, now=NOW, check=lambda _: None
         ),
         "threads.find": lambda tx, who: threads.find(tx, who, "main"),
-        "threads.listed": lambda tx, who: threads.listed(
+        "threads.read_page": lambda tx, who: threads.read_page(
             tx, who, metadata={}, order_by="title", descending=False, after=None, limit=9
         ),
         "threads.lock": lambda tx, who: threads.lock(tx, who, "main"),
         "threads.lock_uid": lambda tx, who: threads.lock_uid(tx, who, known.thread_uid),
         "threads.lock_or_make": lambda tx, who: threads.lock_or_make(tx, who, "main", known.thread_uid, NOW),
+        "turns.find_begin": lambda tx, who: turns.find_begin(tx, who, said, _SAID),
+        "turns.find_last_said": lambda tx, who: turns.find_last_said(tx, who, said),
         "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
         "usage.by_thread": usage.by_thread,
         "usage.of_resource": usage.of_resource,
@@ -275,14 +278,16 @@ def calls(known: Known) -> dict[str, Call]:
         "windows.newest": lambda tx, who: windows.newest(tx, who, said, most=9),
         "working_memory.change": lambda tx, who: _keep(tx, who, "main", known.thread_uid, "new"),
         "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
-        "working_memory.current": lambda tx, who: working_memory.current(tx, who, "main"),
-        "working_memory.current, of the resource": lambda tx, who: working_memory.current(tx, who, ""),
+        "working_memory.read_current": lambda tx, who: working_memory.read_current(tx, who, "main"),
+        "working_memory.read_current, of the resource": lambda tx, who: working_memory.read_current(tx, who, ""),
         "working_memory.erase_cleared": lambda tx, who: working_memory.erase_cleared(tx, who, cleared_before=NOW + 9),
-        "working_memory.kept": lambda tx, who: working_memory.kept(tx, who, "main", version=1),
-        "working_memory.kept, of the resource": lambda tx, who: working_memory.kept(tx, who, "", version=1),
+        "working_memory.read_history": lambda tx, who: working_memory.read_history(tx, who, "main", version=1),
+        "working_memory.read_history, of the resource": lambda tx, who: working_memory.read_history(
+            tx, who, "", version=1
+        ),
         "orphans.settle": lambda tx, who: orphans.settle(tx, who, made, [1], search_text, now=NOW),
-        "working_memory.newest": lambda tx, who: working_memory.newest(tx, who, said),
-        "working_memory.newest, of the resource": lambda tx, who: working_memory.newest(tx, who, None),
+        "working_memory.read_newest": lambda tx, who: working_memory.read_newest(tx, who, said),
+        "working_memory.read_newest, of the resource": lambda tx, who: working_memory.read_newest(tx, who, None),
         "orphans.index_again": lambda tx, who: orphans.index_again(tx, who, made, [], search_text),
     }
 
@@ -331,7 +336,15 @@ async def _whole(tx: Tx, who: Scope, thread_uid: str) -> list[int]:
 
 def _plan(tx: Tx, who: Scope, new_uid: str, made: Json) -> Awaitable[Any]:
     return plans.change(
-        tx, who, "main", lambda _: made, expected_revision=None, actor="client", new_uid=new_uid, now=NOW
+        tx,
+        who,
+        "main",
+        lambda _: made,
+        expected_revision=None,
+        actor="client",
+        new_uid=new_uid,
+        now=NOW,
+        is_open=bool,
     )
 
 
@@ -373,10 +386,13 @@ def _delete(tx: Tx, who: Scope, which: deletions.Which, ids: list[str]) -> Await
 _ORIGIN = Origin("client", "tool")
 _TRIED = NewAttempt("k", "try", "ended")
 _JOURNALED = JournalLine(NOW, "key:k", "client", "tool", "done", "mark")
-_LINE = Line("m", "steps", Spent(1, 2, 3, 4, 5))
+_LINE = UsageLine("m", "steps", Spent(1, 2, 3, 4, 5))
 _CHECKPOINT = Checkpoint('{"s":1}', "[]", "w", {}, None, None)
 _A = draft(id="a", role="assistant", parts=[tool_call("c1"), {"type": "text", "text": "apple"}])
 _T = draft(id="t", role="tool", parts=[tool_result("c1")])
+_X = draft(id="x", role="assistant", parts=[tool_call("c9"), {"type": "text", "text": "apple"}])
+_Y = draft(id="y", role="tool", parts=[tool_result("c9")])
+_SAID = Message("main", 5, "x", "user", None, [], {}, 0, "", 0, 0, 1)
 
 
 class Undone(Exception):
@@ -407,7 +423,8 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     known = Known(uid(), uid(), range(1, 50))
     empty = {name: await answer(database, call, ANA) for name, call in calls(known).items()}
 
-    made = await say(database, "main", _A, _T, draft("apple", id="b"), draft("pear", id="c"))
+    made = await say(database, "main", _A, _T, draft("apple", id="b"), draft("pear", id="c"), _X, _Y)
+    await drop(database, "main", "ids", ["y"], erase=True)
     deleted = await drop(database, "main", "ids", ["b"])
     await database.write(
         threads.describe, ANA, "main", Description("Old", {"k": 1}), new_uid=uid(), now=NOW, check=lambda _: None
@@ -448,16 +465,18 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         | SILENT_OF_ERASING
         | SILENT_OF_OBSERVATIONS
         | {
-            "search.remove",
-            "search.remove_thread",
+            "lexical.remove",
+            "lexical.remove_thread",
             "orphans.index_again",
             "journal.append",
-            "job_setbacks.forget_thread",
+            "erased_ids.keep",
+            "turns.find_begin",
+            "jobs.forget_thread",
             "jobs.request",
             "jobs.request_many",
             "usage.add",
             "restoration.erase_expired",
-            "run_listing.expire",
+            "run_lists.expire",
             "working_memory.erase_cleared",
             "runs.claim",
             "runs.finish",
@@ -467,7 +486,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
 
 
 def test_every_function_that_takes_a_scope_is_among_the_calls() -> None:
-    modules = [import_module(f"layerlore.storage.{found.name}") for found in pkgutil.iter_modules(storage.__path__)]
+    modules = [import_module(found.name) for found in pkgutil.walk_packages(storage.__path__, "layerlore.storage.")]
     public = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
         for module in modules

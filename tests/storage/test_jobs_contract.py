@@ -1,14 +1,16 @@
 """Jobs: asked for once however often, claimed by one at a time, ended only by who holds them."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 import pytest
 
-from layerlore.storage import deletions, jobs, restoration, threads
-from layerlore.storage.jobs import ERROR_CHARS, KINDS, Claim, Fenced, JobRow, Kind
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.jobs.jobs import ERROR_CHARS, KINDS, Claim, Fenced, JobRow, Kind
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, new_scope, only, rows, say, uid
 
@@ -44,7 +46,7 @@ async def taken(database: Database, now: int = NOW, *, kinds: Collection[Kind] =
 
 
 async def waiting(database: Database, scope: Scope = ANA, now: int = NOW) -> list[JobRow]:
-    return await database.read(jobs.waiting, scope, now)
+    return await database.read(jobs.list_waiting, scope, now)
 
 
 async def the_one(database: Database, now: int = NOW) -> JobRow:
@@ -81,7 +83,7 @@ async def test_a_request_during_the_work_keeps_the_job_due(database: Database) -
     await ask(database, 1)
     claim = await taken(database)
     await ask(database, 2, due_at=NOW + 5)
-    assert await database.read(jobs.held, ANA, "", "observe", claim.epoch) == claim
+    assert await database.read(jobs.find_held, ANA, "", "observe", claim.epoch) == claim
     await database.write(jobs.finish, claim, now=NOW)
     assert await take(database) is None
     again = await taken(database, NOW + 5)
@@ -181,8 +183,8 @@ async def test_a_job_whose_lease_ran_out_goes_to_the_next_and_the_first_is_fence
     assert not await database.write(jobs.prolong, first, now=NOW, lease_ms=LEASE)
     assert not await fail(database, first)
     assert not await database.write(jobs.hand_back, first, now=NOW)
-    assert await database.read(jobs.held, ANA, "", "observe", first.epoch) is None
-    assert await database.read(jobs.held, ANA, "", "observe", second.epoch) == second
+    assert await database.read(jobs.find_held, ANA, "", "observe", first.epoch) is None
+    assert await database.read(jobs.find_held, ANA, "", "observe", second.epoch) == second
     await database.write(jobs.finish, second, now=NOW)
 
 
@@ -278,7 +280,7 @@ async def test_claims_at_the_same_time_never_get_the_same_job(database: Database
 
 async def test_when_the_next_job_is_to_be_had(database: Database) -> None:
     async def soonest(*kinds: Kind, now: int = NOW) -> int | None:
-        return await database.read_installation(jobs.soonest, kinds or KINDS, now=now)
+        return await database.read_installation(jobs.find_soonest, kinds or KINDS, now=now)
 
     assert await soonest() is None
     await ask(database, 1, due_at=NOW + 7)
@@ -307,3 +309,68 @@ async def test_jobs_of_a_deleted_thread_are_not_shown_and_go_when_it_is_erased(d
     if claim.thread_uid:
         with pytest.raises(Fenced):
             await database.write(jobs.finish, claim, now=NOW)
+
+
+async def test_fencing_off_takes_the_running_jobs_of_one_scope_only(database: Database) -> None:
+    for scope, thread in ((ANA, "a"), (ANA, "b"), (BEN, "c")):
+        await ask(database, thread=thread, scope=scope)
+    claims = {claim.thread_uid: claim for claim in [await taken(database), await taken(database)]}
+    assert set(claims) == {"a", "c"}
+    assert await database.write(jobs.fence_off, ANA, now=NOW) == 1
+    assert await database.write(jobs.fence_off, ANA, now=NOW) == 0
+    with pytest.raises(Fenced):
+        await database.write(jobs.finish, claims["a"], now=NOW)
+    await database.write(jobs.finish, claims["c"], now=NOW)
+    assert await waiting(database, BEN) == []
+
+
+async def test_what_is_set_back_is_due_then_and_what_waits_anyway_keeps_its_time(database: Database) -> None:
+    await ask(database, 5)
+    await database.write(jobs.finish, await taken(database), now=NOW)
+    await database.write(jobs.set_back, ANA, "", "observe", 3, due_at=NOW + 300, now=NOW)
+    row = await the_one(database)
+    assert (row.done_seq, row.requested_seq, row.due_at) == (3, 5, NOW + 300)
+    await database.write(jobs.set_back, ANA, "", "observe", 1, due_at=NOW + 900, now=NOW)
+    row = await the_one(database)
+    assert (row.done_seq, row.due_at) == (1, NOW + 300)
+    await database.write(jobs.set_back, ANA, "", "observe", 2, due_at=NOW + 900, now=NOW)
+    assert (await the_one(database)).done_seq == 1
+
+
+LATER = NOW + 500
+ENDINGS: dict[str, Callable[[Database, Claim], Awaitable[object]]] = {
+    "prolong": lambda database, claim: database.write(jobs.prolong, claim, now=LATER, lease_ms=LEASE),
+    "finish": lambda database, claim: database.write(jobs.finish, claim, now=LATER),
+    "fail": lambda database, claim: database.write(jobs.fail, claim, error="no", retry_at=NOW, dead=False, now=LATER),
+    "note_failure": lambda database, claim: database.write(jobs.note_failure, claim, error="no", now=LATER),
+    "hand_back": lambda database, claim: database.write(jobs.hand_back, claim, now=LATER),
+    "fence_off": lambda database, claim: database.write(jobs.fence_off, claim.scope, now=LATER),
+    "request": lambda database, claim: ask(database, 9, now=LATER),
+}
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+async def test_every_change_of_a_claimed_job_is_dated(database: Database, end: str) -> None:
+    await ask(database)
+    claim = await taken(database, NOW + 1)
+    assert await changed_at(database) == NOW + 1
+    await ENDINGS[end](database, claim)
+    assert await changed_at(database) == LATER
+
+
+async def test_every_change_of_a_job_that_nobody_holds_is_dated(database: Database) -> None:
+    await ask(database)
+    tenant = Tenant(ANA.tenant_id)
+    await database.write(tenant_jobs.put_off, tenant, KINDS, until=NOW + 100, now=NOW + 1)
+    assert await changed_at(database) == NOW + 1
+    await fail(database, await taken(database, NOW + 100), dead=True, retry_at=NOW + 5000)
+    assert await database.write(jobs.resume, ANA, None, NOW + 200) == 1
+    assert await changed_at(database) == NOW + 200
+    await database.write(jobs.finish, await taken(database, NOW + 200), now=NOW + 200)
+    await database.write(jobs.set_back, ANA, "", "observe", 0, due_at=NOW, now=NOW + 300)
+    assert await changed_at(database) == NOW + 300
+
+
+async def changed_at(database: Database) -> int:
+    ((updated_at,),) = await database.read_installation(rows, "SELECT updated_at FROM jobs")
+    return int(updated_at)

@@ -12,31 +12,33 @@ import pytest
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.storage import journal, threads
-from layerlore.storage.journal import Journaled, Line, Wanted
-from layerlore.storage.postgres_database import PostgresDatabase, PostgresTx
-from layerlore.storage.records import Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import Journaled, JournalFilter, JournalLine
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.transaction import PostgresTx
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, only, rows, uid
 
 pytestmark = pytest.mark.anyio
 
-LINE = Line(NOW, "key:k1", "coder 1.0", "add_messages", "done", "a" * 32, {"messages": 2})
+LINE = JournalLine(NOW, "key:k1", "coder 1.0", "add_messages", "done", "a" * 32, {"messages": 2})
 OTHER = Scope("another-tenant", "agent", "ana")
 
 
-async def append(database: Database, *lines: Line, scope: Scope = ANA) -> None:
+async def append(database: Database, *lines: JournalLine, scope: Scope = ANA) -> None:
     for line in lines:
         await database.write(journal.append, scope, line)
 
 
-async def listed(database: Database, wanted: Wanted | None = None, *, limit: int = 100) -> list[Journaled]:
-    return await database.read_installation(journal.listed, wanted or Wanted(), limit=limit)
+async def listed(database: Database, wanted: JournalFilter | None = None, *, limit: int = 100) -> list[Journaled]:
+    return await database.read_installation(journal.read_lines, wanted or JournalFilter(), limit=limit)
 
 
-async def lines(database: Database, wanted: Wanted | None = None, *, limit: int = 100) -> list[Line]:
+async def lines(database: Database, wanted: JournalFilter | None = None, *, limit: int = 100) -> list[JournalLine]:
     return [row.line for row in await listed(database, wanted, limit=limit)]
 
 
@@ -114,14 +116,14 @@ async def test_the_newest_lines_are_listed_the_newest_last_as_they_are_wanted(da
     await append(database, denied, scope=OTHER)
     assert await lines(database) == [*made[:5], denied]
     assert await lines(database, limit=2) == [made[4], denied]
-    assert await lines(database, Wanted(tenant_id=ANA.tenant_id)) == made[:5]
-    assert await lines(database, Wanted(tenant_id=ANA.tenant_id), limit=1) == [made[4]]
-    assert await lines(database, Wanted(since=NOW + 2, until=NOW + 3)) == made[2:4]
-    assert await lines(database, Wanted(principal="key:0")) == made[0:5:2]
-    assert await lines(database, Wanted(tool="forget")) == [made[1], made[3], denied]
-    assert await lines(database, Wanted(outcome="denied")) == [denied]
-    assert await lines(database, Wanted(resource_mark="3")) == [made[3]]
-    assert await lines(database, Wanted(principal="key:0", tool="forget")) == []
+    assert await lines(database, JournalFilter(tenant_id=ANA.tenant_id)) == made[:5]
+    assert await lines(database, JournalFilter(tenant_id=ANA.tenant_id), limit=1) == [made[4]]
+    assert await lines(database, JournalFilter(since=NOW + 2, until=NOW + 3)) == made[2:4]
+    assert await lines(database, JournalFilter(principal="key:0")) == made[0:5:2]
+    assert await lines(database, JournalFilter(tool="forget")) == [made[1], made[3], denied]
+    assert await lines(database, JournalFilter(outcome="denied")) == [denied]
+    assert await lines(database, JournalFilter(resource_mark="3")) == [made[3]]
+    assert await lines(database, JournalFilter(principal="key:0", tool="forget")) == []
 
 
 async def test_pruning_removes_what_is_old_of_all_tenants_and_the_table_is_closed_again(database: Database) -> None:
@@ -213,7 +215,7 @@ async def test_a_role_that_may_only_append_appends_for_its_tenant_and_does_nothi
     await journal.append(tx, ANA, LINE)
     assert not await journal.may(tx, "SELECT")
     assert not await journal.may(tx, "DELETE")
-    for forbidden in (journal.listed(tx, Wanted(), limit=1), journal.prune(tx, before=NOW + 1)):
+    for forbidden in (journal.read_lines(tx, JournalFilter(), limit=1), journal.prune(tx, before=NOW + 1)):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await forbidden
     with pytest.raises(asyncpg.InsufficientPrivilegeError):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage.errors import Conflict
-from layerlore.storage.messages import AHEAD_MS
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.messages.messages import AHEAD_MS
 
 from .building import ANA, MINUTE, NOW, draft, drop, everything, examples, having, new_scope, only, say, seqs, tool_call
 
@@ -173,21 +173,28 @@ async def test_a_replacement_may_bring_its_own_time(database: Database) -> None:
 
 
 @pytest.mark.parametrize("replace_known", [False, True])
-async def test_a_deleted_id_cannot_be_used_again_while_it_can_be_restored(
-    database: Database, replace_known: bool
+@pytest.mark.parametrize(("erase", "seq"), [(False, 1), (True, 0)], ids=["hidden", "erased"])
+async def test_what_was_deleted_is_left_out_when_it_is_sent_again(
+    database: Database, replace_known: bool, erase: bool, seq: int
 ) -> None:
     await say(database, "main", draft("first", id="a"), draft("second", id="b"))
-    await drop(database, "main", "ids", ["a"])
-    with pytest.raises(Conflict, match="'a' was deleted and can still be restored"):
-        await say(database, "main", draft("third", id="c"), draft("first", id="a"), replace_known=replace_known)
-    assert await seqs(database, "main") == [2]
+    await drop(database, "main", "ids", ["a"], erase=erase)
+    sent = [draft("first", id="a"), draft("second", id="b"), draft("third", id="c")]
+    appended = await say(database, "main", *sent, replace_known=replace_known)
+    assert [(stored.seq, stored.status) for stored in appended.stored] == [
+        (seq, "deleted"),
+        (2, "unchanged"),
+        (3, "added"),
+    ]
+    assert await seqs(database, "main") == [2, 3]
+    assert appended.thread.message_count == 2
 
 
-async def test_an_erased_id_is_free_again(database: Database) -> None:
-    await say(database, "main", draft("first", id="a"))
+async def test_an_erased_id_is_free_in_another_thread(database: Database) -> None:
+    await say(database, "main", draft("first", id="a"), draft("second", id="b"))
     await drop(database, "main", "ids", ["a"], erase=True)
-    appended = await say(database, "main", draft("other", id="a"))
-    assert [(stored.seq, stored.status) for stored in appended.stored] == [(2, "added")]
+    other = await say(database, "other", draft("first", id="a"))
+    assert [(stored.seq, stored.status) for stored in other.stored] == [(1, "added")]
 
 
 async def test_an_id_belongs_to_its_thread_only(database: Database) -> None:

@@ -9,17 +9,27 @@ import anyio
 import asyncpg
 import pytest
 
-from layerlore.storage import forgetting, idempotency, postgres_database, sqlite_driver, threads
-from layerlore.storage.database import open_database
-from layerlore.storage.errors import DatabaseTooNew
-from layerlore.storage.idempotency import Request
-from layerlore.storage.migrations import runner
-from layerlore.storage.migrations.runner import Migration
-from layerlore.storage.statements import Dialect
-from layerlore.storage.transaction import Database
+from layerlore.storage.audit import idempotency
+from layerlore.storage.audit.idempotency import Request
+from layerlore.storage.core.errors import DatabaseTooNew
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.migrations import runner
+from layerlore.storage.drivers.migrations.runner import Migration
+from layerlore.storage.drivers.postgres import database as postgres_database
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.removal import forget_candidates
+from layerlore.storage.threads import threads
+from layerlore.storage.work import open_work
 
 from .building import ANA, draft, execute, having, only, rows, say, seqs
 from .conftest import Forking
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """Here the tables are made by the tests."""
+    return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
 @pytest.fixture
@@ -57,7 +67,7 @@ async def tables(url: str, server: "asyncpg.Connection[asyncpg.Record] | None") 
     if server is not None:
         sql = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
         return {row[0] for row in await server.fetch(sql)}
-    connection = sqlite_driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
+    connection = driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
     try:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
@@ -117,7 +127,7 @@ def with_another(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
     """From now on there is one more step."""
     known = {dialect: runner.migrations(dialect) for dialect in ("sqlite", "postgres")}
 
-    def migrations(dialect: Dialect) -> tuple[Migration, ...]:
+    def migrations(dialect: str) -> tuple[Migration, ...]:
         return (*known[dialect], Migration(LATEST + 1, "another", sql))
 
     monkeypatch.setattr(runner, "migrations", migrations)
@@ -255,11 +265,11 @@ async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_
         patched.setattr(runner, "migrations", lambda dialect: before[dialect])
         old = await reopened(database_url)
         script = BEFORE_ENTRIES_WERE_SEARCHED
-        for name, value in OF_DIALECT[old.dialect].items():
+        for name, value in OF_DIALECT[old.backend.name].items():
             script = script.replace(name, value)
         for statement in script.split(";\n")[:-1]:
             await old.write_installation(execute, statement)
-        if old.dialect == "sqlite":
+        if old.backend.name == "sqlite":
             words = "INSERT INTO search_text (rowid, text, scope) SELECT row_id, 'walrus', '1' FROM search_rows"
             await old.write_installation(execute, words)
         kept = await old.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
@@ -280,7 +290,7 @@ async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_
         await database.write_installation(execute, "DELETE FROM messages WHERE seq = 1")
         assert await only(database, "SELECT min(row_id) FROM search_rows") == second
         assert await only(database, "SELECT min(row_id) FROM search_vectors") == second
-        if database.dialect == "sqlite":
+        if database.backend.name == "sqlite":
             assert await only(database, "SELECT min(rowid) FROM search_text") == second
         await database.write_installation(execute, AN_ENTRY)
         await database.write_installation(
@@ -310,11 +320,44 @@ async def test_keys_that_were_kept_as_sent_are_kept_as_hashes_and_still_known(
         await old.close()
     database = await reopened(database_url)
     try:
-        kept = await database.read(idempotency.kept, ANA, Request("schlüssel-🔑", "body"))
+        kept = await database.read(idempotency.find_kept, ANA, Request("schlüssel-🔑", "body"))
         assert kept == {"n": 1}
         told = repr(await database.read_installation(rows, "SELECT key FROM idempotency"))
         assert "schlüssel" not in told
-        assert await database.read(forgetting.chosen_by, ANA, "token") == {"n": 1}
+        assert await database.read(forget_candidates.chosen_by, ANA, "token") == {"n": 1}
+    finally:
+        await database.close()
+
+
+BEFORE_PLANS_WERE_OPEN = """
+INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, updated_at,
+    next_seq, last_created_at, message_count, token_count)
+SELECT 'local', 'agent', 'ana', name, name, '{}', 5, 5, 1, 0, 0, 0
+FROM (SELECT 'begun' AS name UNION SELECT 'going' UNION SELECT 'done' UNION SELECT 'quoted') AS names;
+INSERT INTO plans (tenant_id, agent_id, resource_id, thread_uid, revision, plan, actor, created_at)
+SELECT 'local', 'agent', 'ana', thread_uid, 1, '{"goal":"old","steps":[]}', 'a', 6 FROM threads;
+INSERT INTO plans (tenant_id, agent_id, resource_id, thread_uid, revision, plan, actor, created_at) VALUES
+    ('local', 'agent', 'ana', 'going', 2, '{"goal":"new","steps":[{"id":"s1","status":"in_progress"}]}', 'a', 7),
+    ('local', 'agent', 'ana', 'done', 2, '{"goal":"new","steps":[{"id":"s1","status":"completed"}]}', 'a', 7),
+    ('local', 'agent', 'ana', 'quoted', 2,
+     '{"goal":"say \\"status\\":\\"pending\\"","steps":[{"id":"s1","status":"failed"}]}', 'a', 7)
+"""
+
+
+async def test_plans_that_were_kept_before_are_open_if_something_in_them_is_left(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {dialect: runner.migrations(dialect)[:14] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
+        old = await reopened(database_url)
+        for statement in BEFORE_PLANS_WERE_OPEN.split(";\n"):
+            await old.write_installation(execute, statement)
+        await old.close()
+    database = await reopened(database_url)
+    try:
+        work = await database.read(open_work.find_open, ANA, other_than="", now=9, most=9)
+        assert [(each.thread_id, each.plan["goal"]) for each in work.plans] == [("going", "new"), ("begun", "old")]
     finally:
         await database.close()
 

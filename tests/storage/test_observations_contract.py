@@ -2,10 +2,11 @@
 
 import pytest
 
-from layerlore.storage import observation_sources, observations, threads
-from layerlore.storage.observations import Activated, Cursor, NewObservation, Observation, Status
-from layerlore.storage.records import Scope, Thread
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import Scope, Thread
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import observation_sources, observations
+from layerlore.storage.derived.observations import Activated, Cursor, NewObservation, Observation, Status
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, drop, say
 
@@ -43,7 +44,7 @@ async def activate(database: Database, keep: int) -> Activated | None:
 
 
 async def listed(database: Database, *statuses: Status) -> list[Observation]:
-    return await database.read(observations.listed, ANA, (await thread_of(database)).thread_uid, *statuses)
+    return await database.read(observations.read, ANA, (await thread_of(database)).thread_uid, *statuses)
 
 
 async def changed(database: Database, *seqs: int) -> None:
@@ -152,7 +153,7 @@ async def test_observations_are_their_own_scopes(database: Database) -> None:
     await ten(database)
     await note(database, 3, "mine")
     uid = (await thread_of(database)).thread_uid
-    assert await database.read(observations.listed, BEN, uid, "buffered", "active") == []
+    assert await database.read(observations.read, BEN, uid, "buffered", "active") == []
     assert await database.read(observations.active_tokens, BEN, uid) == 0
     await database.write(observation_sources.changed, BEN, uid, [1], now=NOW)
     assert [row.text for row in await listed(database, "buffered")] == ["mine"]

@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.postgres_errors import POOLED
-from layerlore.storage.postgres_roles import role_of
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.errors import POOLED
+from layerlore.storage.drivers.postgres.roles import role_of
 
 from .building import draft, say
 from .postgres_load import check, write_until

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from layerlore.storage import plans, threads
-from layerlore.storage.errors import Conflict, InvalidInput, NotFound
-from layerlore.storage.plans import MOST_REVISIONS, Changed, Kept
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import threads
+from layerlore.storage.work import plans
+from layerlore.storage.work.plans import MOST_REVISIONS, PlanChange, PlanHistory
 
 from .building import ANA, BEN, NOW, draft, rows, say, uid
 
@@ -24,7 +25,7 @@ async def put(
     scope: Scope = ANA,
     expected: int | None = None,
     now: int = NOW,
-) -> Changed:
+) -> PlanChange:
     """Merge keys into the plan."""
     return await database.write(
         plans.change,
@@ -35,11 +36,12 @@ async def put(
         actor="tests",
         new_uid=uid(),
         now=now,
+        is_open=lambda plan: plan.get("open", True),
     )
 
 
-async def kept(database: Database, *revisions: int, thread_id: str = "main") -> Kept:
-    found = await database.read(plans.kept, ANA, thread_id, revisions)
+async def kept(database: Database, *revisions: int, thread_id: str = "main") -> PlanHistory:
+    found = await database.read(plans.read_history, ANA, thread_id, revisions)
     assert found is not None
     return found
 
@@ -48,7 +50,7 @@ async def test_the_first_change_makes_the_thread_and_revision_1(database: Databa
     made = await put(database, {"goal": "tea"})
     assert (made.before, made.after.revision, made.after.plan) == (None, 1, {"goal": "tea"})
     assert made.thread == await database.read(threads.find, ANA, "main")
-    assert await kept(database) == Kept(made.after, 1, {})
+    assert await kept(database) == PlanHistory(made.after, 1, {})
     assert (made.after.actor, made.after.created_at) == ("tests", NOW)
 
 
@@ -77,12 +79,20 @@ async def test_a_change_that_is_refused_changes_nothing_and_makes_no_thread(data
     async def refused(thread_id: str) -> None:
         with pytest.raises(InvalidInput):
             await database.write(
-                plans.change, ANA, thread_id, refuse, expected_revision=None, actor="a", new_uid=uid(), now=NOW
+                plans.change,
+                ANA,
+                thread_id,
+                refuse,
+                expected_revision=None,
+                actor="a",
+                new_uid=uid(),
+                now=NOW,
+                is_open=bool,
             )
 
     await refused("main")
     with pytest.raises(NotFound):
-        await database.read(plans.kept, ANA, "main")
+        await database.read(plans.read_history, ANA, "main")
     before = (await put(database, {"goal": "tea"})).after
     await refused("main")
     assert (await kept(database)).newest == before
@@ -90,9 +100,9 @@ async def test_a_change_that_is_refused_changes_nothing_and_makes_no_thread(data
 
 async def test_a_thread_without_a_plan_has_none_and_an_unknown_thread_is_not_found(database: Database) -> None:
     await say(database, "main", draft())
-    assert await database.read(plans.kept, ANA, "main") is None
+    assert await database.read(plans.read_history, ANA, "main") is None
     with pytest.raises(NotFound):
-        await database.read(plans.kept, ANA, "other")
+        await database.read(plans.read_history, ANA, "other")
 
 
 @pytest.mark.parametrize("expected", [1, 2, 4, -1, 2**80])
@@ -134,7 +144,7 @@ async def test_of_concurrent_changes_that_expect_the_same_revision_one_wins(data
     outcomes: list[Any] = await asyncio.gather(
         *(put(database, {"winner": n}, expected=1) for n in range(20)), return_exceptions=True
     )
-    won = [outcome for outcome in outcomes if isinstance(outcome, Changed)]
+    won = [outcome for outcome in outcomes if isinstance(outcome, PlanChange)]
     assert len(won) == 1
     assert all(isinstance(outcome, Conflict) for outcome in outcomes if outcome is not won[0])
     assert (await kept(database)).newest == won[0].after

@@ -7,11 +7,13 @@ from typing import Any
 import asyncpg
 import pytest
 
-from layerlore.storage import message_pages, postgres_database, threads
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Tx
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.postgres import database as postgres_database
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import threads
 
 from .building import ANA, draft, only, say
 from .postgres_load import append_and_count, check, write_until
@@ -69,10 +71,10 @@ async def test_a_read_whose_connection_is_terminated_is_run_again(
     async def look(tx: Tx, scope: Scope) -> int:
         nonlocal runs
         runs += 1
-        before = len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        before = len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
         if runs == 1:
             await onlooker.fetch(TERMINATE, 100, 10_000)
-        return before + len((await message_pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
+        return before + len((await pages.page(tx, ANA, "main", roles=["user"], limit=9)).messages)
 
     assert await postgres.read(look, ANA) == 2
     assert runs == 2
@@ -133,7 +135,7 @@ async def test_a_server_that_stays_away_is_an_error_within_the_deadline(
     onlooker: "asyncpg.Connection[asyncpg.Record]",
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("layerlore.storage.postgres_database.RETRY_DEADLINE", 0.5)
+    monkeypatch.setattr("layerlore.storage.drivers.postgres.database.RETRY_DEADLINE", 0.5)
 
     async def refuse(*_: Any, **__: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")

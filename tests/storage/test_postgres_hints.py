@@ -9,11 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from layerlore.storage import installation, postgres_hints
-from layerlore.storage.hints import anybody
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.postgres_hints import MOST_SCOPES, PostgresHints
-from layerlore.storage.records import Scope
+from layerlore.storage.core import installation
+from layerlore.storage.core.hints import anybody
+from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.postgres import hints
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.hints import MOST_SCOPES, PostgresHints
 
 from .building import ANA, BEN, draft, new_scope, say
 from .listening import PATIENCE, Ear
@@ -28,8 +29,8 @@ TERMINATE = """
 
 @pytest.fixture(autouse=True)
 def _no_long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_hints, "BATCH_SECONDS", 0.005)
-    monkeypatch.setattr(postgres_hints, "FIRST_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(hints, "BATCH_SECONDS", 0.005)
+    monkeypatch.setattr(hints, "FIRST_DELAY_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ async def test_a_burst_of_commits_is_a_few_notifications(
     await wire.tap(writer)
     await say(writer, "main", draft())
     await wire.until(lambda: writer._hints._digest_of(ANA) in wire.payloads)
-    monkeypatch.setattr(postgres_hints, "BATCH_SECONDS", 0.2)
+    monkeypatch.setattr(hints, "BATCH_SECONDS", 0.2)
     for _ in range(1000):
         writer._hints.committed(ANA)
         await asyncio.sleep(0)
@@ -234,7 +235,7 @@ async def test_closing_ends_in_time_while_the_server_cannot_be_reached(
     writer = await PostgresDatabase.open(postgres_url)
     with writer.hints(Ear()):
         await say(writer, "main", draft())
-        async with asyncio.timeout(postgres_hints.FLUSH_SECONDS + 0.5):
+        async with asyncio.timeout(hints.FLUSH_SECONDS + 0.5):
             await writer.close()
 
 
@@ -254,7 +255,7 @@ async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
             raise TimeoutError
         return await execute(connection, query, *arguments, **options)
 
-    monkeypatch.setattr(postgres_hints, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(hints, "HEARTBEAT_SECONDS", 0.2)
     with listener.hints(ear):
         await settled(ear, writer)
         before = await pids()
@@ -270,7 +271,7 @@ async def test_a_connection_that_died_without_a_word_is_found_out_and_replaced(
 async def test_everything_is_looked_at_now_and_then_in_case_notifications_do_not_come(
     listener: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_hints, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(hints, "HEARTBEAT_SECONDS", 0.02)
     ear = Ear()
     with listener.hints(ear):
         await ear.until(lambda: len(ear.hints) >= 5)

@@ -5,69 +5,69 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Executable, Table
 
-from layerlore.storage import (
-    api_keys,
-    derivations,
-    erasing,
-    events,
-    expiring,
-    jobs,
-    message_pages,
-    messages,
-    search_rows,
-    sqlite_driver,
-    steps,
-    tables,
-    tenant_jobs,
-    tenant_spending,
-    threads,
-    usage,
-    vectors,
-    vectors_sqlite,
-    windows,
-    working_memory,
-)
-from layerlore.storage.migrations.runner import migrate_sqlite
-from layerlore.storage.statements import compiled
+from layerlore.storage.audit import api_keys, spending, usage
+from layerlore.storage.core import tables
+from layerlore.storage.core.statements import compiled
+from layerlore.storage.derived import derivations, working_memory
+from layerlore.storage.drivers.sqlite import driver, search
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.sql import DIALECT
+from layerlore.storage.index import vectors
+from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.messages import indexed_rows, messages, pages, windows
+from layerlore.storage.removal import erasure, expiry
+from layerlore.storage.threads import events, threads
+from layerlore.storage.work import steps
 
 SCOPE = {"tenant_id": "local", "agent_id": "a", "resource_id": "r"}
 THREAD = {**SCOPE, "thread_uid": "u"}
 
 
 def plan(path: Path, statement: Executable) -> list[str]:
-    connection = sqlite_driver.connect(str(path), synchronous="FULL")
+    connection = driver.connect(str(path), synchronous="FULL")
     try:
         migrate_sqlite(connection)
-        sql = compiled(statement, "sqlite")
+        sql = compiled(statement, DIALECT)
         rows = connection.execute(f"EXPLAIN QUERY PLAN {sql.sql}", ["1"] * len(sql.names)).fetchall()
     finally:
         connection.close()
-    return [row[3] for row in rows if "json_each" not in row[3] and row[3].startswith(("SCAN", "SEARCH"))]
+    return [row[3] for row in rows if "VIRTUAL TABLE" not in row[3] and row[3].startswith(("SCAN", "SEARCH"))]
 
 
 ROWS = "SEARCH search_rows USING INTEGER PRIMARY KEY (rowid=?)"
 KEY = "tenant_id=? AND agent_id=? AND resource_id=?"
 
 
-def test_what_stands_around_rows_is_looked_up_by_whole_keys(tmp_path: Path) -> None:
-    steps = [step for step in plan(tmp_path / "memory.db", search_rows._AROUND) if not step.startswith("SCAN")]
-    near = f"SEARCH near USING COVERING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=? AND seq=? AND chunk=?)"
-    assert steps == [ROWS, ROWS, near]
-    scanned = [step for step in plan(tmp_path / "memory.db", search_rows._AROUND) if step.startswith("SCAN")]
-    assert {step.split()[1] for step in scanned} == {"asked", "distances", "CONSTANT"}
+def test_what_stands_around_rows_is_looked_up_by_their_thread_and_seq(tmp_path: Path) -> None:
+    taken = plan(tmp_path / "memory.db", indexed_rows._AROUND)
+    near = (
+        f"SEARCH near USING COVERING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=? AND seq>? AND seq<?)"
+    )
+    assert [step.removesuffix(" LEFT-JOIN") for step in taken] == [ROWS, ROWS, "SCAN asked", "SCAN asked", near]
 
 
 def test_rows_that_pass_are_found_through_the_key_of_their_thread_or_scope(tmp_path: Path) -> None:
     for times in (False, True):
-        in_thread, named = plan(tmp_path / "memory.db", search_rows._passing(True, times, times))
+        in_thread, named = plan(tmp_path / "memory.db", indexed_rows._passing(True, times, times))
         assert in_thread == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=?)"
         assert "threads_live_name" in named
-        (in_scope,) = plan(tmp_path / "memory.db", search_rows._passing(False, times, times))
+        (in_scope,) = plan(tmp_path / "memory.db", indexed_rows._passing(False, times, times))
         assert in_scope == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY})"
 
 
+def test_rows_without_a_vector_are_looked_for_among_what_was_stored_last_alone(tmp_path: Path) -> None:
+    steps = plan(tmp_path / "memory.db", indexed_rows._UNEMBEDDED)
+    found = [step for step in steps if "recent" not in step]
+    assert found == [
+        f"SEARCH threads USING INDEX threads_by_update ({KEY})",
+        f"SEARCH entries USING INDEX entries_by_status ({KEY} AND status=?)",
+        f"SEARCH search_rows USING COVERING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=? AND seq>?)",
+        "SEARCH search_vectors USING INDEX sqlite_autoindex_search_vectors_1 (row_id=? AND model=?)",
+    ]
+
+
 def test_messages_at_places_are_looked_up_by_their_keys(tmp_path: Path) -> None:
-    first, *others = plan(tmp_path / "memory.db", search_rows._messages("sqlite"))
+    first, *others = plan(tmp_path / "memory.db", indexed_rows._MESSAGES)
     assert first == "SCAN keys"
     assert sorted(others) == [
         f"SEARCH messages USING INDEX sqlite_autoindex_messages_1 ({KEY} AND thread_uid=? AND seq=?)",
@@ -77,8 +77,8 @@ def test_messages_at_places_are_looked_up_by_their_keys(tmp_path: Path) -> None:
 
 def test_nearest_codes_are_read_from_the_scopes_part_of_their_index_alone(tmp_path: Path) -> None:
     index = "SEARCH search_vectors USING COVERING INDEX search_vectors_codes (scope_token=? AND model=?{})"
-    assert plan(tmp_path / "memory.db", vectors_sqlite.NEAREST) == [index.format("")]
-    assert plan(tmp_path / "memory.db", vectors_sqlite.NEAREST_AMONG) == [index.format(" AND row_id=?")]
+    assert plan(tmp_path / "memory.db", search.NEAREST) == [index.format("")]
+    assert plan(tmp_path / "memory.db", search.NEAREST_AMONG) == [index.format(" AND row_id=?")]
     assert plan(tmp_path / "memory.db", vectors._DONE) == [index.format("")]
 
 
@@ -97,11 +97,19 @@ def test_rows_of_older_rules_have_an_index_of_their_own(tmp_path: Path) -> None:
     assert only == "SEARCH search_rows USING INDEX search_rows_stale (row_id>?)"
 
 
-@pytest.mark.parametrize("statement", [windows._BEFORE, windows._AFTER, message_pages._page(True, False)])
+@pytest.mark.parametrize("statement", [windows._BEFORE, windows._AFTER, pages._page(True, False)])
 def test_messages_of_a_thread_are_read_in_the_order_of_its_key(statement: Executable, tmp_path: Path) -> None:
     (only,) = plan(tmp_path / "memory.db", statement)
     assert "sqlite_autoindex_messages_1" in only
     assert "seq" in only
+
+
+@pytest.mark.parametrize("statement", [pages._SAID_THEN, pages._COUNT_SAID_THEN])
+def test_what_was_said_in_a_time_is_read_by_the_index_of_times(statement: Executable, tmp_path: Path) -> None:
+    assert plan(tmp_path / "memory.db", statement) == [
+        f"SEARCH messages USING INDEX messages_by_time ({KEY} AND said_at>? AND said_at<?)",
+        f"SEARCH threads USING INDEX sqlite_autoindex_threads_1 ({KEY} AND thread_uid=?)",
+    ]
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
@@ -173,7 +181,7 @@ def test_what_tells_of_messages_is_found_by_its_thread_and_a_title_by_the_messag
 
 
 def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Path) -> None:
-    found = "".join(plan(tmp_path / "memory.db", expiring._ERASABLE.statement))
+    found = "".join(plan(tmp_path / "memory.db", expiry._ERASABLE.statement))
     for index in (
         "deletions_by_time",
         "idempotency_by_time",
@@ -182,7 +190,7 @@ def test_scopes_with_something_to_erase_are_found_by_the_time_alone(tmp_path: Pa
         "entries_dropped",
     ):
         assert index in found
-    assert "runs_by_expiry" in "".join(plan(tmp_path / "memory.db", expiring._WITH_EXPIRED_RUNS.statement))
+    assert "runs_by_expiry" in "".join(plan(tmp_path / "memory.db", expiry._WITH_EXPIRED_RUNS.statement))
 
 
 def test_jobs_that_are_due_are_found_among_those_alone_however_many_are_done(tmp_path: Path) -> None:
@@ -198,16 +206,16 @@ def test_a_key_is_found_by_its_digest(tmp_path: Path) -> None:
 
 
 def test_the_jobs_of_a_tenant_that_are_due_are_found_by_their_own_index(tmp_path: Path) -> None:
-    for statement in (tenant_jobs._COUNT, tenant_jobs._PUT_OFF):
+    for statement in (tenant_jobs._COUNT_DUE, tenant_jobs._PUT_OFF):
         first, *_ = plan(tmp_path / "memory.db", statement)
         assert first == "SEARCH jobs USING INDEX jobs_due_of_tenant (tenant_id=? AND due_at<?)"
-    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", tenant_spending._ON)[0]
+    assert "sqlite_autoindex_tenant_spending_1" in plan(tmp_path / "memory.db", spending._OF_TENANT)[0]
 
 
 def test_what_is_erased_of_a_thread_is_found_through_keys_that_begin_with_it(tmp_path: Path) -> None:
-    for statement in (*erasing._ERASE_SOME, erasing._INDEX_ROWS, *erasing._CLEAR.values()):
+    for statement in (*erasure._ERASE_SOME, erasure._INDEX_ROWS, *erasure._CLEAR.values()):
         for step in plan(tmp_path / "memory.db", statement):
-            assert step.startswith("SEARCH"), (step, str(compiled(statement, "sqlite").sql))
+            assert step.startswith("SEARCH"), (step, str(compiled(statement, DIALECT).sql))
             assert "tenant_id=? AND agent_id=? AND resource_id=?" in step
-    for step in plan(tmp_path / "memory.db", erasing._UNFINISHED.statement):
+    for step in plan(tmp_path / "memory.db", erasure._UNFINISHED.statement):
         assert "deletions_by_time" in step or "entries_dropped" in step or step.startswith("SCAN anon_")

@@ -4,16 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage import deletions, reindexing, vectors
-from layerlore.storage.database import open_database
-from layerlore.storage.migrations import runner
-from layerlore.storage.records import Indexed, Message, Scope
-from layerlore.storage.search import TEXT_VERSION, scope_token
-from layerlore.storage.search_sessions import SESSION_GAP_MS
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.records import Indexed, Message, Scope
+from layerlore.storage.core.scopes import scope_token
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.migrations import runner
+from layerlore.storage.drivers.sessions import SESSION_GAP_MS
+from layerlore.storage.index import vectors
+from layerlore.storage.index.lexical import TEXT_VERSION
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.removal import deletions
 
 from .building import ANA, BEN, NOW, draft, drop, execute, having, indexed, only, rows, say, search_text, uid
 from .vectoring import embed_all, pending
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """Here the tables are made by the tests."""
+    return f"sqlite:///{tmp_path / 'memory.db'}"
 
 
 @pytest.fixture
@@ -48,19 +57,19 @@ async def test_rows_of_older_rules_are_given_until_they_are_made_anew(database: 
     def chunked(message: Message) -> Indexed:
         return indexed("again", search_text(message).chunks[0])
 
-    assert await database.write(reindexing.rebuild, ANA, uid, [2, 3, 9], chunked) == 2
+    assert await database.write(indexed_rows.rebuild_rows, ANA, uid, [2, 3, 9], chunked) == 2
     assert await stale(database) == [(ANA, uid, 1), (ANA, uid, 4)]
     assert [message.seq for message in await having(database, "again")] == [3, 2]
     assert [message.seq for message in await having(database, "word2")] == [3]
     assert await only(database, "SELECT count(*) FROM search_rows WHERE seq IN (2, 3)") == 4
-    assert await database.write(reindexing.rebuild, BEN, uid, [1, 4], chunked) == 0
-    assert await database.write(reindexing.rebuild, BEN, other, [1], chunked) == 1
+    assert await database.write(indexed_rows.rebuild_rows, BEN, uid, [1, 4], chunked) == 0
+    assert await database.write(indexed_rows.rebuild_rows, BEN, other, [1], chunked) == 1
 
 
 async def test_a_row_made_anew_waits_for_a_new_vector(database: Database) -> None:
     uid = (await say(database, "main", draft("apple"))).thread.thread_uid
     before = await embed_all(database)
-    await database.write(reindexing.rebuild, ANA, uid, [1], search_text)
+    await database.write(indexed_rows.rebuild_rows, ANA, uid, [1], search_text)
     assert await only(database, "SELECT count(*) FROM search_vectors") == 0
     assert min(row.row_id for row in await pending(database)) > max(before)
 
@@ -68,11 +77,11 @@ async def test_a_row_made_anew_waits_for_a_new_vector(database: Database) -> Non
 async def test_nothing_deleted_is_indexed_again(database: Database) -> None:
     thread = (await say(database, "main", draft("apple", id="a"), draft("pear"))).thread
     await drop(database, "main", "ids", ["a"])
-    assert await database.write(reindexing.rebuild, ANA, thread.thread_uid, [1, 2], search_text) == 1
+    assert await database.write(indexed_rows.rebuild_rows, ANA, thread.thread_uid, [1, 2], search_text) == 1
     assert await having(database, "apple") == []
     await database.write(deletions.delete_thread, ANA, "main", deletion_uid=uid(), erase=False, now=NOW)
     await say(database, "main", draft("plum"))
-    assert await database.write(reindexing.rebuild, ANA, thread.thread_uid, [1, 2], search_text) == 0
+    assert await database.write(indexed_rows.rebuild_rows, ANA, thread.thread_uid, [1, 2], search_text) == 0
     assert await having(database, "pear") == []
 
 
@@ -112,7 +121,7 @@ async def test_what_the_second_version_indexed_is_found_and_is_made_anew(
             await old.write_installation(
                 execute, OLD_MESSAGE.replace(":seq", str(seq)).replace(":said_at", str(said_at))
             )
-            for sql in OLD_WORDS[old.dialect]:
+            for sql in OLD_WORDS[old.backend.name]:
                 await old.write_installation(execute, sql.format(seq=seq, token=scope_token(ANA)))
         before = await old.read_installation(rows, "SELECT row_id FROM search_rows ORDER BY seq")
         await old.close()
@@ -127,7 +136,7 @@ async def test_what_the_second_version_indexed_is_found_and_is_made_anew(
         ]
         assert len(await having(database, "walrus")) == 3
         assert await stale(database) == [(ANA, "old", seq) for seq in (1, 2, 3)]
-        assert await database.write(reindexing.rebuild, ANA, "old", [1, 2, 3], search_text) == 3
+        assert await database.write(indexed_rows.rebuild_rows, ANA, "old", [1, 2, 3], search_text) == 3
         assert await stale(database) == []
         assert len(await having(database, "walrus")) == 3
         assert await only(database, "SELECT min(text_version) FROM search_rows") == TEXT_VERSION

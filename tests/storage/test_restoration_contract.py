@@ -2,11 +2,12 @@
 
 import pytest
 
-from layerlore.storage import counts, deletions, restoration, threads
-from layerlore.storage.errors import Conflict, NotFound
-from layerlore.storage.records import Scope
-from layerlore.storage.restoration import Deletion
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import Conflict, NotFound
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.removal.restoration import Deletion
+from layerlore.storage.threads import threads
 
 from .building import (
     ANA,
@@ -40,19 +41,19 @@ async def drop_thread(database: Database, thread_id: str, *, now: int = NOW) -> 
 
 
 async def test_deletes_are_listed_newest_first_until_they_are_undone(database: Database) -> None:
-    assert await database.read(restoration.listed, ANA) == []
+    assert await database.read(restoration.list_deletions, ANA) == []
     made = await say(database, "one", draft(id="a"), draft(id="b"), draft(id="c"))
     await say(database, "two", draft())
     first = await drop(database, "one", "ids", ["a", "b"], now=NOW + 1)
     second = await drop_thread(database, "two", now=NOW + 2)
-    listed = await database.read(restoration.listed, ANA)
+    listed = await database.read(restoration.list_deletions, ANA)
     assert [(d.deletion_uid, d.thread_id, d.kind, d.message_count, d.deleted_at) for d in listed] == [
         (second, "two", "thread", 1, NOW + 2),
         (first.deletion_uid, "one", "messages", 2, NOW + 1),
     ]
     assert listed[1].thread_uid == made.thread.thread_uid
     assert await restore(database, first.deletion_uid) == listed[1]
-    assert await database.read(restoration.listed, ANA) == listed[:1]
+    assert await database.read(restoration.list_deletions, ANA) == listed[:1]
 
 
 async def test_restored_messages_are_back_in_their_places_and_found_again(database: Database) -> None:
@@ -76,7 +77,7 @@ async def test_a_restored_thread_is_as_it_was_and_found_again(database: Database
     await restore(database, gone, now=NOW + 2 * MINUTE)
     assert (await everything(database, "main"), await database.read(threads.find, ANA, "main")) == before
     assert [len(await having(database, word)) for word in ("walrus", "narwhal", "seal")] == [1, 0, 1]
-    assert (await database.read(counts.live, ANA))[1] == 2
+    assert (await database.read(threads.count_live, ANA))[1] == 2
 
 
 async def test_an_unknown_delete_cannot_be_undone(database: Database) -> None:

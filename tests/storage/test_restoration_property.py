@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import restoration, threads
-from layerlore.storage.errors import NotFound
-from layerlore.storage.records import Draft, Json, Message, Role, Scope
-from layerlore.storage.tool_pairs import call_ids, result_ids
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Draft, Json, Message, Role, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.messages.tool_pairs import call_ids, result_ids
+from layerlore.storage.removal import restoration
+from layerlore.storage.threads import threads
 
 from .building import (
     NOW,
@@ -112,7 +113,7 @@ async def test_after_every_delete_and_restore_the_thread_is_whole_and_at_last_as
             undoable += [deleted.deletion_uid] if deleted.deletion_uid else []
         elif undoable:
             await undo(database, scope, undoable.pop(which % len(undoable)))
-        assert {d.deletion_uid for d in await database.read(restoration.listed, scope)} == set(undoable)
+        assert {d.deletion_uid for d in await database.read(restoration.list_deletions, scope)} == set(undoable)
     for place in order[: len(undoable)]:
         await check(database, scope, told, whole)
         await undo(database, scope, undoable.pop(place % len(undoable)))

@@ -8,14 +8,20 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from layerlore.storage import api_keys, erasing, expiring, jobs, places, search, threads, vectors
-from layerlore.storage.across import LOOKS
-from layerlore.storage.errors import NotFound, StorageUnavailable
-from layerlore.storage.postgres_binding import beginning
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import Scope, Tenant
-from layerlore.storage.tables import SCOPE, metadata
-from layerlore.storage.transaction import Tx
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.all_tenants import LOOKS
+from layerlore.storage.core.errors import NotFound, StorageUnavailable
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.tables import SCOPE, metadata
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.postgres.backend import definition
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.postgres.transaction import beginning
+from layerlore.storage.index import lexical, vectors
+from layerlore.storage.jobs import jobs
+from layerlore.storage.messages import places
+from layerlore.storage.removal import erasure, expiry
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, say
 
@@ -25,7 +31,7 @@ ABROAD = Scope("other", ANA.agent_id, ANA.resource_id)
 # Their owner is not held: its function matches the words of the one, and an operator reads the other.
 NOT_FORCED = ["journal", "search_rows"]
 OF_TENANTS = sorted([*(table.name for table in metadata.sorted_tables if "tenant_id" in table.c), *NOT_FORCED])
-LOOKING = (api_keys, erasing, expiring, jobs, places, vectors)  # whose looks are known once they are loaded
+LOOKING = (api_keys, erasure, expiry, jobs, places, vectors)  # whose looks are known once they are loaded
 
 
 @pytest.fixture
@@ -116,7 +122,7 @@ async def test_the_functions_that_look_at_all_tenants_are_the_statements_that_sq
     found = dict(await serving_connection.fetch("SELECT proname, prosrc FROM pg_proc WHERE prosecdef AND pronamespace = current_schema()::regnamespace"))  # fmt: skip
     assert LOOKS
     for name, look in LOOKS.items():
-        assert found[name] in look.definition
+        assert found[name] in definition(look)
         assert len(found[name]) > 80
     for name in found.keys() - LOOKS.keys():
         assert name in ("layerlore_postings",)
@@ -137,7 +143,7 @@ async def test_words_are_matched_in_the_scope_that_the_transaction_is_bound_to(s
     await say(serving, "main", draft("a heron"), scope=ABROAD)
 
     async def look(tx: Tx, _: Scope, of: Scope) -> int:
-        return len((await search.postings(tx, of, ["heron"], most=9))["heron"])
+        return len((await lexical.postings(tx, of, ["heron"], most=9))["heron"])
 
     assert await serving.read(look, ANA, ANA) == 1
     assert await serving.read(look, ANA, ABROAD) == 0
@@ -161,7 +167,7 @@ async def test_no_word_asks_beyond_its_scope(serving: PostgresDatabase) -> None:
     ]
 
     async def look(tx: Tx, _: Scope) -> dict[str, Any]:
-        return dict(await search.postings(tx, ANA, [*words, "heron"], most=9))
+        return dict(await lexical.postings(tx, ANA, [*words, "heron"], most=9))
 
     found = await serving.read(look, ANA)
     assert len(found.pop("heron")) == 1

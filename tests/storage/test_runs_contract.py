@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from layerlore.memory.ages import iso
-from layerlore.storage import installation, threads
-from layerlore.storage.errors import Conflict, InvalidInput, NotFound
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.transaction import Database
+from layerlore.memory.rules.ages import iso
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.threads import threads
 
 from .building import ANA, NOW, only, rows
 from .running import Clock, Runs, refused

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.memory.ages import iso
-from layerlore.storage import deletions, installation, restoration
-from layerlore.storage.errors import Conflict, NotFound
-from layerlore.storage.records import Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.memory.rules.ages import iso
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import Conflict, NotFound
+from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.removal import deletions, restoration
 
 from .building import ANA, MINUTE, NOW, only, rows, say, search_text, uid
 from .running import Runs, refused

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.storage.errors import Conflict, LayerloreError, NotFound
-from layerlore.storage.json_text import to_json
-from layerlore.storage.records import Json
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import Conflict, LayerloreError, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Database
 
 from .building import examples, new_scope, rows
 from .running import Clock, Runs

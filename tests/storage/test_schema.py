@@ -1,4 +1,4 @@
-"""The migrations make what ``storage.tables`` says: the same tables, columns, keys and indexes, on both databases."""
+"""The migrations make what ``storage.core.tables`` says: the same tables, columns, keys and indexes, on both databases."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -6,13 +6,14 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from layerlore.storage import sqlite_driver
-from layerlore.storage.journal_table import journal
-from layerlore.storage.migrations.runner import migrate_postgres, migrate_sqlite
-from layerlore.storage.tables import metadata, search_rows, search_vectors
+from layerlore.storage.core.tables import journal, metadata, search_rows, search_vectors
+from layerlore.storage.drivers.postgres import sql as postgres_sql
+from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite import sql as sqlite_sql
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 
 
 @pytest.fixture
@@ -31,11 +32,13 @@ def statements(dialect: Any) -> list[str]:
     made: list[str] = []
     for table in metadata.sorted_tables:
         made.append(str(CreateTable(table).compile(dialect=dialect)))
-        made += [str(CreateIndex(index).compile(dialect=dialect)) for index in table.indexes]
+        for index in table.indexes:
+            where = f" WHERE {index.info['where']}" if "where" in index.info else ""
+            made.append(f"{CreateIndex(index).compile(dialect=dialect)}{where}")
     return made
 
 
-def sqlite_catalogue(connection: sqlite_driver.Connection) -> Catalogue:
+def sqlite_catalogue(connection: driver.Connection) -> Catalogue:
     """For each table: its columns, foreign keys and indexes with what SQLite knows of them."""
     found: Catalogue = {}
     names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -85,7 +88,7 @@ async def both(postgres_url: str) -> AsyncIterator[Callable[[], Awaitable[tuple[
         await migrate_postgres(connection)
         await connection.execute(f"CREATE SCHEMA {schema}_declared")
         await connection.execute(f"SET search_path TO {schema}_declared")
-        for statement in statements(postgresql.dialect()):  # type: ignore[no-untyped-call]
+        for statement in statements(postgres_sql.DIALECT):
             await connection.execute(statement)
         declared = await postgres_catalogue(connection, f"{schema}_declared")
         return await postgres_catalogue(connection, schema), declared
@@ -96,11 +99,11 @@ async def both(postgres_url: str) -> AsyncIterator[Callable[[], Awaitable[tuple[
 
 
 async def test_on_sqlite_the_migrations_make_what_the_tables_declare(tmp_path: Path) -> None:
-    migrated = sqlite_driver.connect(str(tmp_path / "migrated.db"), synchronous="OFF")
-    declared = sqlite_driver.connect(":memory:", synchronous="OFF")
+    migrated = driver.connect(str(tmp_path / "migrated.db"), synchronous="OFF")
+    declared = driver.connect(":memory:", synchronous="OFF")
     try:
         migrate_sqlite(migrated)
-        for statement in statements(sqlite.dialect()):
+        for statement in statements(sqlite_sql.DIALECT):
             declared.execute(statement)
         ours, expected = sqlite_catalogue(migrated), sqlite_catalogue(declared)
         rest = {name for name in ours.keys() - expected.keys() if not name.startswith("search_text")}
@@ -111,7 +114,7 @@ async def test_on_sqlite_the_migrations_make_what_the_tables_declare(tmp_path: P
         for table, different in ((search_rows, row_id), (search_vectors, {}), (journal, row_id)):
             columns = {row[0]: (row[1], not row[2]) for row in ours[table.name] if row[0] in table.c and len(row) == 5}
             assert {name: kind for name, (kind, _) in columns.items()} == {
-                **{c.name: str(c.type.compile(sqlite.dialect())) for c in table.c},
+                **{c.name: str(c.type.compile(sqlite_sql.DIALECT)) for c in table.c},
                 **different,
             }
             nullable = {name for name, (_, may) in columns.items() if may and name != "row_id"}
@@ -132,8 +135,7 @@ async def test_on_postgres_the_migrations_make_what_the_tables_declare(
     for table in (search_rows, search_vectors, journal):
         columns = {row[1]: (row[2], not row[3]) for row in ours[table.name] if len(row) == 6 and row[1] != "lexemes"}
         assert {name: kind for name, (kind, _) in columns.items()} == {
-            c.name: different.get(c.name, str(c.type.compile(postgresql.dialect())).lower())  # type: ignore[no-untyped-call]
-            for c in table.c
+            c.name: different.get(c.name, str(c.type.compile(postgres_sql.DIALECT)).lower()) for c in table.c
         }
         assert {name for name, (_, may) in columns.items() if may} == {c.name for c in table.c if c.nullable}
 

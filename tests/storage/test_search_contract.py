@@ -7,10 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.storage import counts, messages, search
-from layerlore.storage.records import Indexed, Message, Scope
-from layerlore.storage.search import scope_token
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import Indexed, Message, Scope
+from layerlore.storage.core.scopes import scope_token
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import messages
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, examples, having, index_of, indexed, new_scope, only, say
 from .building import rows as rows_of
@@ -24,7 +26,7 @@ words = st.text(
 
 
 async def postings(database: Database, *asked: str, scope: Scope = ANA, most: int = 100) -> dict[str, list[int]]:
-    found = await database.read(search.postings, scope, list(asked), most=most)
+    found = await database.read(lexical.postings, scope, list(asked), most=most)
     assert all(row_ids.dtype == np.int64 for row_ids in found.values())
     return {word: row_ids.tolist() for word, row_ids in found.items()}
 
@@ -93,7 +95,7 @@ async def test_every_word_in_any_script_is_found_by_itself_and_no_word_is_a_synt
     database: Database, stored: list[str], asked: str
 ) -> None:
     async def index(tx: Tx, scope: Scope) -> None:
-        await search.put(tx, scope, [search.Entry(thread_uid, 1, "user", NOW, indexed(" ".join(stored)))])
+        await lexical.put(tx, scope, [lexical.IndexEntry(thread_uid, 1, "user", NOW, indexed(" ".join(stored)))])
 
     scope = new_scope()
     made = await say(database, "main", draft(parts=[]), scope=scope)
@@ -142,11 +144,11 @@ async def test_a_cap_counts_only_rows_of_the_scope(database: Database) -> None:
 
 
 async def test_the_size_counts_visible_messages_of_the_scope(database: Database) -> None:
-    assert (await database.read(counts.live, ANA))[1] == 0
+    assert (await database.read(threads.count_live, ANA))[1] == 0
     await say(database, "one", draft(), draft("!"))
     await say(database, "two", draft())
     await say(database, "one", draft(), scope=BEN)
-    assert (await database.read(counts.live, ANA))[1] == 3
+    assert (await database.read(threads.count_live, ANA))[1] == 3
 
 
 async def test_each_chunk_with_a_word_is_a_row_of_its_message(database: Database) -> None:

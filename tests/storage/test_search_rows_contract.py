@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layerlore.storage import search_rows
-from layerlore.storage.records import ROLES, Scope
-from layerlore.storage.search_rows import IndexedRow
-from layerlore.storage.search_sessions import SESSION_GAP_MS
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import ROLES, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.sessions import SESSION_GAP_MS
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.messages.indexed_rows import IndexedRow
 
 from .building import ANA, BEN, NOW, draft, drop, execute, indexed, rows, say
 
@@ -29,7 +29,7 @@ async def places(database: Database) -> dict[tuple[str, int, int], int]:
 
 async def around(database: Database, *row_ids: int, scope: Scope = ANA) -> list[tuple[int, int]]:
     """The seqs and chunks around rows."""
-    found = await database.read(search_rows.around, scope, np.array(row_ids, np.int64))
+    found = await database.read(indexed_rows.around, scope, np.array(row_ids, np.int64))
     assert found == sorted(found, key=lambda row: (row.thread_uid, row.seq, row.chunk))
     return [(row.seq, row.chunk) for row in found]
 
@@ -66,7 +66,7 @@ async def test_a_row_comes_with_the_first_chunks_of_the_messages_near_it(databas
 async def test_rows_of_several_threads_are_ordered_and_each_is_there_once(database: Database) -> None:
     for thread_id in ("one", "two"):
         await say(database, thread_id, *(draft(f"word{n}") for n in range(3)))
-    found = await database.read(search_rows.around, ANA, list((await places(database)).values()))
+    found = await database.read(indexed_rows.around, ANA, list((await places(database)).values()))
     assert len(found) == len({row.row_id for row in found}) == 6
     assert found == sorted(found, key=lambda row: (row.thread_uid, row.seq))
 
@@ -80,10 +80,26 @@ async def test_deleted_neighbours_are_not_around(database: Database) -> None:
 
 async def test_a_row_tells_who_spoke_when_and_how_much(database: Database) -> None:
     made = await say(database, "main", draft("apple pear", role="assistant", name="Kim", said_at=NOW - 9), draft("no"))
-    first, second = await database.read(search_rows.around, ANA, [(await places(database))["main", 1, 0]])
+    first, second = await database.read(indexed_rows.around, ANA, [(await places(database))["main", 1, 0]])
     uid = made.thread.thread_uid
-    assert first == IndexedRow(first.row_id, uid, 1, 0, "assistant", "Kim", NOW - 9, 10, 1)
-    assert second == IndexedRow(second.row_id, uid, 2, 0, "user", None, NOW, 2, 1)
+    assert first == IndexedRow(first.row_id, uid, 1, 0, "assistant", "Kim", NOW - 9, 10, 1, 0, 0, 0)
+    assert second == IndexedRow(second.row_id, uid, 2, 0, "user", None, NOW, 2, 1, 0, 0, 0)
+
+
+async def test_a_row_tells_how_far_its_message_only_asks_or_says_nothing(database: Database) -> None:
+    plain = draft("is she here")
+    made = await say(
+        database, "main", replace(plain, indexed=replace(plain.indexed, asks=90, empty=80, content_words=7))
+    )
+
+    async def read() -> tuple[int, int, int]:
+        (row,) = await database.read(indexed_rows.around, ANA, list((await places(database)).values()))
+        return row.asks, row.empty, row.content_words
+
+    assert await read() == (90, 80, 7)
+    search_text = lambda message: replace(plain.indexed, asks=30, empty=20, content_words=5)  # noqa: E731
+    await database.write(indexed_rows.rebuild_rows, ANA, made.thread.thread_uid, [1], search_text)
+    assert await read() == (30, 20, 5)
 
 
 async def test_six_hours_of_silence_begin_a_session(database: Database) -> None:
@@ -127,12 +143,12 @@ async def passing(
     """The ids of the messages whose rows pass."""
 
     async def look(tx: Tx, scope: Scope) -> list[str]:
-        row_ids = await search_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=until, roles=roles)
+        row_ids = await indexed_rows.passing(tx, ANA, thread_id=thread_id, since=since, until=until, roles=roles)
         assert row_ids.dtype == np.int64
         assert row_ids.tolist() == sorted(set(row_ids.tolist()))
-        by_id = {row.row_id: (row.thread_uid, row.seq) for row in await search_rows.around(tx, ANA, row_ids)}
+        by_id = {row.row_id: (row.thread_uid, row.seq) for row in await indexed_rows.around(tx, ANA, row_ids)}
         keys = [by_id[row_id] for row_id in row_ids.tolist()]
-        found = await search_rows.messages_of(tx, ANA, keys)
+        found = await indexed_rows.messages_of(tx, ANA, keys)
         return [found[key].id for key in keys]
 
     return await database.read(look, ANA)
@@ -179,11 +195,11 @@ async def test_a_place_gives_its_visible_message_with_its_thread(database: Datab
     two = (await say(database, "two", draft("pear", id="c"))).thread.thread_uid
     await drop(database, "one", "ids", ["b"])
     keys = [(two, 1), (one, 1), (one, 2), (one, 7), ("none", 1), (one, 1)]
-    found = await database.read(search_rows.messages_of, ANA, keys)
+    found = await database.read(indexed_rows.messages_of, ANA, keys)
     assert {key: (message.thread_id, message.seq, message.id) for key, message in found.items()} == {
         (one, 1): ("one", 1, "a"),
         (two, 1): ("two", 1, "c"),
     }
     assert (found[one, 1].parts, found[one, 1].metadata) == ([{"type": "text", "text": "apple"}], {"k": 1})
-    assert await database.read(search_rows.messages_of, ANA, []) == {}
-    assert await database.read(search_rows.messages_of, BEN, keys) == {}
+    assert await database.read(indexed_rows.messages_of, ANA, []) == {}
+    assert await database.read(indexed_rows.messages_of, BEN, keys) == {}

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage import sqlite_driver
-from layerlore.storage.sqlite_database import OwnThread
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.database import OwnThread
 
 pytestmark = pytest.mark.anyio
 
@@ -49,14 +50,16 @@ def imported(path: Path) -> set[str]:
 
 def test_nothing_but_the_driver_module_imports_sqlite() -> None:
     """Two SQLite libraries in one process on one file drop each other's locks."""
-    found = {path: imported(path) for path in sources()}
+    found = {path: imported(path) for path in sources() if re.search("sqlite|apsw", path.read_text(encoding="utf-8"))}
     assert [path for path, names in found.items() if names & SQLITES] == []
-    assert [path for path, names in found.items() if "aiosqlite" in names] == [ROOT / "storage" / "sqlite_database.py"]
+    assert [path for path, names in found.items() if "aiosqlite" in names] == [
+        ROOT / "storage/drivers/sqlite/database.py"
+    ]
 
 
 def test_nothing_lets_aiosqlite_open_a_connection_of_its_own() -> None:
     """It would take the standard library's SQLite."""
-    tree = ast.parse((ROOT / "storage" / "sqlite_database.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "storage/drivers/sqlite/database.py").read_text(encoding="utf-8"))
     used = {
         node.attr
         for node in ast.walk(tree)
@@ -65,8 +68,8 @@ def test_nothing_lets_aiosqlite_open_a_connection_of_its_own() -> None:
     assert used == {"Connection"}
 
 
-def connect() -> sqlite_driver.Connection:
-    return sqlite_driver.connect(":memory:", synchronous="FULL")
+def connect() -> driver.Connection:
+    return driver.connect(":memory:", synchronous="FULL")
 
 
 @pytest.fixture
@@ -77,11 +80,11 @@ async def thread() -> AsyncIterator[OwnThread]:
 
 
 async def test_a_hop_runs_the_function_in_the_connections_own_thread(thread: OwnThread) -> None:
-    def where(connection: sqlite_driver.Connection, *arguments: int) -> tuple[object, int, tuple[int, ...]]:
+    def where(connection: driver.Connection, *arguments: int) -> tuple[object, int, tuple[int, ...]]:
         return type(connection), threading.get_ident(), arguments
 
     first, second = await asyncio.gather(thread.hop(where, 1, 2), thread.hop(where))
-    assert first[0] is sqlite_driver.driver.Connection
+    assert first[0] is driver.driver.Connection
     assert first[1] == second[1] != threading.get_ident()
     assert (first[2], second[2]) == ((1, 2), ())
 
@@ -90,10 +93,10 @@ async def test_a_hop_raises_what_the_function_raises_and_the_thread_goes_on(thre
     class Odd(BaseException):
         pass
 
-    def fail(_: sqlite_driver.Connection, error: BaseException) -> None:
+    def fail(_: driver.Connection, error: BaseException) -> None:
         raise error
 
-    for error in (sqlite_driver.OperationalError("odd"), KeyError("k"), Odd()):
+    for error in (driver.OperationalError("odd"), KeyError("k"), Odd()):
         with pytest.raises(type(error)) as raised:
             await thread.hop(fail, error)
         assert raised.value is error
@@ -109,7 +112,7 @@ async def test_hops_run_one_after_the_other_in_their_order(thread: OwnThread) ->
 async def test_a_hop_runs_to_its_end_when_its_caller_is_cancelled(thread: OwnThread) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def work(connection: sqlite_driver.Connection) -> None:
+    def work(connection: driver.Connection) -> None:
         begun.set()
         assert go_on.wait(20)
         ended.set()
@@ -138,17 +141,17 @@ async def test_a_statement_can_be_stopped_from_outside(thread: OwnThread) -> Non
     while not hop.done():  # the first may come before the statement has begun
         thread.interrupt()
         await asyncio.wait({hop}, timeout=0.01)
-    with pytest.raises(sqlite_driver.OperationalError, match="interrupted"):
+    with pytest.raises(driver.OperationalError, match="interrupted"):
         await hop
 
 
 async def test_a_connection_that_cannot_be_opened_leaves_no_thread_behind() -> None:
-    def fail() -> sqlite_driver.Connection:
-        raise sqlite_driver.OperationalError("cannot")
+    def fail() -> driver.Connection:
+        raise driver.OperationalError("cannot")
 
     before = threading.active_count()
     for _ in range(3):
-        with pytest.raises(sqlite_driver.OperationalError, match="cannot"):
+        with pytest.raises(driver.OperationalError, match="cannot"):
             await OwnThread.start(fail)
     assert threading.active_count() <= before + 1  # the event loop keeps a thread for such waits
 
@@ -156,7 +159,7 @@ async def test_a_connection_that_cannot_be_opened_leaves_no_thread_behind() -> N
 def test_no_extension_can_be_loaded_once_a_connection_is_open() -> None:
     connection = connect()
     try:
-        with pytest.raises(sqlite_driver.OperationalError, match=r"not authorized|no such function"):
+        with pytest.raises(driver.OperationalError, match=r"not authorized|no such function"):
             connection.execute("SELECT load_extension('x')")
     finally:
         connection.close()
@@ -164,16 +167,16 @@ def test_no_extension_can_be_loaded_once_a_connection_is_open() -> None:
 
 def test_only_a_lock_counts_as_busy(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
-    first, second = (sqlite_driver.connect(path, synchronous="OFF") for _ in range(2))
+    first, second = (driver.connect(path, synchronous="OFF") for _ in range(2))
     try:
         first.execute("BEGIN IMMEDIATE")
-        with pytest.raises(sqlite_driver.DatabaseError) as locked:
+        with pytest.raises(driver.DatabaseError) as locked:
             second.execute("BEGIN IMMEDIATE")
-        with pytest.raises(sqlite_driver.DatabaseError) as wrong:
+        with pytest.raises(driver.DatabaseError) as wrong:
             second.execute("SELECT * FROM nowhere")
-        assert sqlite_driver.is_busy(locked.value)
-        assert not sqlite_driver.is_busy(wrong.value)
-        assert not sqlite_driver.is_busy(OSError("database is locked"))
+        assert driver.is_busy(locked.value)
+        assert not driver.is_busy(wrong.value)
+        assert not driver.is_busy(OSError("database is locked"))
     finally:
         first.close()
         second.close()
@@ -182,19 +185,19 @@ def test_only_a_lock_counts_as_busy(tmp_path: Path) -> None:
 def test_waits_grow_and_stay_short() -> None:
     for attempt in range(1, 2_000):
         longest = min(0.1, 0.004 * 2 ** min(attempt, 5))
-        assert 0.2 * longest <= sqlite_driver.retry_delay(attempt) <= longest
-    assert len({sqlite_driver.retry_delay(3) for _ in range(20)}) > 1
+        assert 0.2 * longest <= driver.retry_delay(attempt) <= longest
+    assert len({driver.retry_delay(3) for _ in range(20)}) > 1
 
 
 def test_the_abilities_are_those_of_the_sqlite_that_runs() -> None:
-    abilities = sqlite_driver.abilities()
-    assert abilities.module == sqlite_driver.driver.__name__.partition(".")[0]
-    assert abilities.version == ".".join(map(str, sqlite_driver.VERSION))
+    abilities = driver.abilities()
+    assert abilities.module == driver.driver.__name__.partition(".")[0]
+    assert abilities.version == ".".join(map(str, driver.VERSION))
     assert abilities.fts5
-    assert abilities.wal_safe == (sqlite_driver.VERSION >= sqlite_driver.SAFE_WAL_VERSION)
+    assert abilities.wal_safe == (driver.VERSION >= driver.SAFE_WAL_VERSION)
     connection = connect()
     try:
-        version = sqlite_driver.load_vector_extension(connection)
+        version = driver.load_vector_extension(connection)
         assert version == abilities.vector_extension
         if version is not None:
             assert connection.execute("SELECT vec_version()").fetchone() == (version,)
@@ -221,7 +224,7 @@ def test_the_standard_librarys_sqlite_serves_where_there_is_no_other(tmp_path: P
 def test_the_stand_in_for_the_vector_extension_counts_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = [bytes(range(n, n + 64)) for n in range(0, 192, 7)]
     sql = "SELECT vec_distance_hamming(vec_bit(?), vec_bit(?))"
-    monkeypatch.setattr(sqlite_driver, "load_vector_extension", lambda _: None)
+    monkeypatch.setattr(driver, "load_vector_extension", lambda _: None)
     connection = connect()
     try:
         for code in codes:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from layerlore.storage import sqlite_driver
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.sqlite_database import MEMORY, OwnThread, SqliteDatabase
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.database import MEMORY, OwnThread, SqliteDatabase
 
 from .building import draft, having, say, seqs
 
@@ -79,7 +79,7 @@ async def test_pragmas_are_in_force_on_every_connection(tmp_path: Path, given: s
             "secure_delete": 1,
             "trusted_schema": 0,
             "query_only": 0,
-            "busy_timeout": sqlite_driver.BUSY_TIMEOUT_MS,
+            "busy_timeout": driver.BUSY_TIMEOUT_MS,
             "temp_store": 2,
         }
         assert await pragmas(database._writer_thread) == expected

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import deletions, restoration, steps, threads
-from layerlore.storage.errors import NotFound
-from layerlore.storage.records import Json, Scope
-from layerlore.storage.steps import NewStep, Step, StepPage
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.removal import deletions, restoration
+from layerlore.storage.threads import threads
+from layerlore.storage.work import steps
+from layerlore.storage.work.steps import NewStep, Step, StepPage
 
 from .building import ANA, BEN, NOW, draft, drop, examples, new_scope, only, say, search_text, uid
 from .test_events_contract import PAYLOADS
@@ -43,7 +45,7 @@ async def listed(
     after: int = 0,
     limit: int = 200,
 ) -> StepPage:
-    return await database.read(steps.listed, scope, thread_id, operation_id=operation_id, after=after, limit=limit)
+    return await database.read(steps.read_page, scope, thread_id, operation_id=operation_id, after=after, limit=limit)
 
 
 def seqs(page: StepPage) -> list[int]:

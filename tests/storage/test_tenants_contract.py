@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from layerlore.storage import jobs, tenant_jobs, tenant_spending
-from layerlore.storage.jobs import KINDS, Kind
-from layerlore.storage.records import Scope, Tenant
-from layerlore.storage.spending import day_of, next_day
-from layerlore.storage.transaction import Database
+from layerlore.storage.audit import spending
+from layerlore.storage.audit.spending import day_of, next_day
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.jobs import jobs, tenant_jobs
+from layerlore.storage.jobs.jobs import KINDS, Kind
 
 from .building import NOW, rows
 
@@ -29,13 +30,13 @@ async def due(database: Database, tenant: Tenant = ACME, *, most: int = 100, now
 
 
 async def test_a_tenants_day_sums_up_what_its_work_took(database: Database) -> None:
-    await asyncio.gather(*(database.write(tenant_spending.add, ACME, 10, now=NOW) for _ in range(20)))
-    await database.write(tenant_spending.add, ACME, 7, now=TOMORROW)
-    await database.write(tenant_spending.add, GLOBEX, 1, now=NOW)
-    assert await database.read(tenant_spending.on, ACME, day_of(NOW)) == 200
-    assert await database.read(tenant_spending.on, ACME, day_of(TOMORROW)) == 7
-    assert await database.read(tenant_spending.on, GLOBEX, day_of(NOW)) == 1
-    assert await database.read(tenant_spending.on, Tenant("nobody"), day_of(NOW)) == 0
+    await asyncio.gather(*(database.write(spending.add_of_tenant, ACME, 10, now=NOW) for _ in range(20)))
+    await database.write(spending.add_of_tenant, ACME, 7, now=TOMORROW)
+    await database.write(spending.add_of_tenant, GLOBEX, 1, now=NOW)
+    assert await database.read(spending.read_of_tenant, ACME, day_of(NOW)) == 200
+    assert await database.read(spending.read_of_tenant, ACME, day_of(TOMORROW)) == 7
+    assert await database.read(spending.read_of_tenant, GLOBEX, day_of(NOW)) == 1
+    assert await database.read(spending.read_of_tenant, Tenant("nobody"), day_of(NOW)) == 0
 
 
 async def test_jobs_that_are_due_are_counted_for_all_resources_of_the_tenant(database: Database) -> None:
@@ -86,7 +87,8 @@ async def test_jobs_are_put_off_without_a_failure_and_only_those_that_nobody_wor
         "other kind": NOW,
     }
     assert {attempts for _, _, attempts in found} == {0}
-    assert await database.read_installation(jobs.soonest, ["observe"], now=NOW) == NOW  # the foreign one
+    assert await database.write(tenant_jobs.put_off, ACME, ["observe"], until=TOMORROW, now=NOW) == 0
+    assert await database.read_installation(jobs.find_soonest, ["observe"], now=NOW) == NOW  # the foreign one
     await database.write(jobs.finish, claim, now=NOW)
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import threads
-from layerlore.storage.json_text import to_json as json_text
-from layerlore.storage.records import Json, Scope, Thread
-from layerlore.storage.threads import Description, OrderBy
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.json_text import to_json as json_text
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Description, OrderBy
 
 from .building import ANA, NOW, draft, examples, execute, new_scope, say, uid
 
@@ -41,7 +41,7 @@ async def listed(
     limit: int = 50,
 ) -> tuple[list[Thread], Place]:
     return await database.read(
-        threads.listed,
+        threads.read_page,
         scope,
         metadata=metadata or {},
         order_by=order_by,

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import deletions, threads
-from layerlore.storage.errors import LimitExceeded, NotFound
-from layerlore.storage.records import Json, Scope, Thread
-from layerlore.storage.threads import Description, merged
-from layerlore.storage.transaction import Database
+from layerlore.storage.core.errors import LimitExceeded, NotFound
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.removal import deletions
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Description, merge_patch
 
 from .building import ANA, MINUTE, NOW, draft, examples, new_scope, only, say, uid
 
@@ -116,7 +117,7 @@ async def test_metadata_that_is_refused_changes_nothing_and_makes_no_thread(data
     ],
 )
 def test_merge_patches_do_what_the_examples_of_rfc_7396_say(target: Any, patch: Any, result: Any) -> None:
-    assert merged(target, patch) == result
+    assert merge_patch(target, patch) == result
 
 
 def _without_nulls(value: Any) -> Any:
@@ -128,14 +129,14 @@ def _without_nulls(value: Any) -> Any:
 @given(target=values, patch=values)
 def test_a_merge_patch_applied_twice_is_applied_once_and_changes_neither_argument(target: Any, patch: Any) -> None:
     before = copy.deepcopy((target, patch))
-    once = merged(target, patch)
-    assert merged(once, patch) == once
+    once = merge_patch(target, patch)
+    assert merge_patch(once, patch) == once
     assert (target, patch) == before
 
 
 @given(target=objects, patch=objects)
 def test_a_merge_patch_removes_nulls_replaces_scalars_and_leaves_the_rest(target: Json, patch: Json) -> None:
-    result = merged(target, patch)
+    result = merge_patch(target, patch)
     for key in target.keys() | patch.keys():
         if key not in patch:
             assert result[key] == target[key]
@@ -146,7 +147,7 @@ def test_a_merge_patch_removes_nulls_replaces_scalars_and_leaves_the_rest(target
         elif not isinstance(target.get(key), dict):
             assert result[key] == _without_nulls(patch[key])
         else:
-            assert result[key] == merged(target[key], patch[key])
+            assert result[key] == merge_patch(target[key], patch[key])
 
 
 @examples(30)
@@ -155,7 +156,7 @@ async def test_stored_metadata_is_what_the_patches_make_of_it(database: Database
     scope = new_scope()
     expected: Json = {}
     for patch in patches:
-        expected = merged(expected, patch)
+        expected = merge_patch(expected, patch)
         described = await describe(database, "main", patch=patch, scope=scope)
         assert described.metadata == expected
     assert (await database.read(threads.find, scope, "main")).metadata == expected

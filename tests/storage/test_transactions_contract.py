@@ -6,13 +6,14 @@ import random
 import asyncpg
 import pytest
 
-from layerlore.storage import message_pages, messages, threads
-from layerlore.storage.errors import NotFound
-from layerlore.storage.postgres_database import PostgresDatabase
-from layerlore.storage.records import ROLES, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.threads import Description
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import ROLES, Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.postgres.database import PostgresDatabase
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.messages import messages, pages
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.threads import Description
 
 from .building import ANA, NOW, draft, everything, execute, only, say, search_text, seqs, uid
 
@@ -94,13 +95,13 @@ async def test_a_read_sees_one_state_while_others_write(database: Database) -> N
     loop = asyncio.get_running_loop()
 
     async def look_twice(tx: Tx, scope: Scope) -> tuple[int, int, int]:
-        before = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        before = (await pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         meanwhile = say(database, "main", draft())
-        if tx.dialect == "sqlite":  # the function runs in a reader's thread
+        if tx.backend.name == "sqlite":  # the function runs in a reader's thread
             stored = asyncio.run_coroutine_threadsafe(meanwhile, loop).result(timeout=20)
         else:
             stored = await meanwhile
-        after = (await message_pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
+        after = (await pages.page(tx, ANA, "main", roles=ROLES, limit=9)).total
         return before, after, stored.thread.message_count
 
     assert await database.read(look_twice, ANA) == (1, 1, 2)
@@ -118,7 +119,9 @@ async def test_a_thousand_cancellations_leave_nothing_open_and_nothing_half_done
     """Each append brings two messages; a caller may be cancelled before, within or after its transaction."""
 
     async def look() -> None:
-        await database.read(threads.listed, ANA, metadata={}, order_by="title", descending=False, after=None, limit=9)
+        await database.read(
+            threads.read_page, ANA, metadata={}, order_by="title", descending=False, after=None, limit=9
+        )
 
     async def append(n: int) -> None:
         await say(database, f"t{n % 5}", draft(id=f"m{n}.0"), draft(id=f"m{n}.1"))

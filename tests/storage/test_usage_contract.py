@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import deletions, restoration, usage
-from layerlore.storage.records import Scope, Tenant
-from layerlore.storage.transaction import Database
-from layerlore.storage.usage import Line, OfOwner, Spent
+from layerlore.storage.audit import usage
+from layerlore.storage.audit.usage import OfOwner, Spent, UsageLine
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.removal import deletions, restoration
 
 from .building import ANA, BEN, NOW, draft, examples, new_scope, say, uid
 
@@ -20,11 +21,11 @@ COACH = Scope("local", "coach", "ana")
 ELSEWHERE = Scope("another-tenant", "agent", "ana")
 
 
-def line(model: str = "m", cost: int = 7, source: str = "steps", *, unpriced: int = 0) -> Line:
-    return Line(model, source, Spent(1, 10, 3, cost, unpriced))
+def line(model: str = "m", cost: int = 7, source: str = "steps", *, unpriced: int = 0) -> UsageLine:
+    return UsageLine(model, source, Spent(1, 10, 3, cost, unpriced))
 
 
-async def add(database: Database, *lines: Line, thread_uid: str = "t", scope: Scope = ANA, now: int = NOW) -> None:
+async def add(database: Database, *lines: UsageLine, thread_uid: str = "t", scope: Scope = ANA, now: int = NOW) -> None:
     await database.write(usage.add, scope, thread_uid, lines, now=now)
 
 
@@ -32,9 +33,9 @@ async def test_what_is_spent_adds_up_for_each_model_and_source(database: Databas
     await add(database, line("b"), line("a"), line("b", 5))
     await add(database, line("b", unpriced=1), line("b", source="observer"))
     assert await database.read(usage.of_resource, ANA) == [
-        Line("a", "steps", Spent(1, 10, 3, 7)),
-        Line("b", "observer", Spent(1, 10, 3, 7)),
-        Line("b", "steps", Spent(3, 30, 9, 19, 1)),
+        UsageLine("a", "steps", Spent(1, 10, 3, 7)),
+        UsageLine("b", "observer", Spent(1, 10, 3, 7)),
+        UsageLine("b", "steps", Spent(3, 30, 9, 19, 1)),
     ]
     assert await database.read(usage.of_resource, BEN) == []
     await add(database)
@@ -63,7 +64,7 @@ async def test_an_operator_sees_threads_by_name_while_they_are_there(database: D
     assert sorted(str(each.owner) for each in seen) == ["None", "None", "None", "kept"]
     assert {each.line for each in seen} == {line()}
     await database.write(restoration.erase_expired, ANA, deleted_before=NOW + 9, answered_before=NOW + 9)
-    assert await database.read(usage.of_resource, ANA) == [Line("m", "steps", Spent(4, 40, 12, 28))]
+    assert await database.read(usage.of_resource, ANA) == [UsageLine("m", "steps", Spent(4, 40, 12, 28))]
 
 
 async def test_an_operator_sees_the_resources_of_an_agent_and_the_agents_of_a_tenant(database: Database) -> None:
@@ -71,13 +72,13 @@ async def test_an_operator_sees_the_resources_of_an_agent_and_the_agents_of_a_te
     await add(database, line(), thread_uid="two")
     for scope in (BEN, COACH, ELSEWHERE):
         await add(database, line(cost=1), scope=scope)
-    twice = Line("m", "steps", Spent(2, 20, 6, 14))
+    twice = UsageLine("m", "steps", Spent(2, 20, 6, 14))
     assert await database.read(usage.by_resource, Tenant("local"), "agent") == [
         OfOwner("ana", twice),
         OfOwner("ben", line(cost=1)),
     ]
     assert await database.read(usage.by_agent, Tenant("local")) == [
-        OfOwner("agent", Line("m", "steps", Spent(3, 30, 9, 15))),
+        OfOwner("agent", UsageLine("m", "steps", Spent(3, 30, 9, 15))),
         OfOwner("coach", line(cost=1)),
     ]
 
@@ -86,18 +87,21 @@ async def test_writers_at_once_lose_nothing(database: Database) -> None:
     await asyncio.gather(*(add(database, line("a"), line("b"), thread_uid=str(n % 2)) for n in range(20)))
     await asyncio.gather(*(add(database, line("b"), line("a")) for _ in range(20)))
     expected = Spent(40, 400, 120, 280)
-    assert await database.read(usage.of_resource, ANA) == [Line("a", "steps", expected), Line("b", "steps", expected)]
+    assert await database.read(usage.of_resource, ANA) == [
+        UsageLine("a", "steps", expected),
+        UsageLine("b", "steps", expected),
+    ]
 
 
 COUNTS = st.builds(
     Spent, st.integers(0, 5), st.integers(0, 10**8), st.integers(0, 10**8), st.integers(0, 10**13), st.integers(0, 5)
 )
-LINES = st.builds(Line, st.sampled_from(["a", "b", ""]), st.sampled_from(["steps", "observer"]), COUNTS)
+LINES = st.builds(UsageLine, st.sampled_from(["a", "b", ""]), st.sampled_from(["steps", "observer"]), COUNTS)
 
 
 @examples(30)
 @given(calls=st.lists(st.tuples(st.sampled_from(["one", "two"]), st.lists(LINES, max_size=4)), max_size=6))
-async def test_sums_are_exact_for_any_sequence(database: Database, calls: list[tuple[str, list[Line]]]) -> None:
+async def test_sums_are_exact_for_any_sequence(database: Database, calls: list[tuple[str, list[UsageLine]]]) -> None:
     scope = new_scope()
     of_model: dict[tuple[str, str], Spent] = defaultdict(Spent)
     of_thread: dict[str, Spent] = defaultdict(Spent)

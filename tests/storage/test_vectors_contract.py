@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from layerlore.storage import deletions, vectors
-from layerlore.storage.transaction import Database
-from layerlore.storage.vectors import PendingRow, Progress
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.index import vectors
+from layerlore.storage.index.vectors import PendingRow, Progress
+from layerlore.storage.removal import deletions
 
 from .building import ANA, BEN, NOW, draft, drop, indexed, only, rows, say, uid
 from .vectoring import MODEL, code_of, embed_all, new, pending, put, unit

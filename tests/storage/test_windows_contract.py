@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from layerlore.storage import threads, windows
-from layerlore.storage.records import ROLES, Message, Scope, Thread
-from layerlore.storage.scoping import of_thread
-from layerlore.storage.statements import compiled
-from layerlore.storage.transaction import Database, Tx
+from layerlore.storage.core.records import ROLES, Message, Scope, Thread
+from layerlore.storage.core.scopes import of_thread
+from layerlore.storage.core.statements import compiled
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.drivers.postgres.sql import DIALECT
+from layerlore.storage.messages import windows
+from layerlore.storage.messages.windows import RunState
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, draft, drop, everything, examples, execute, new_scope, say, tool_call, tool_result
 
@@ -51,6 +54,25 @@ async def test_the_newest_and_the_first_come_in_chronological_order(ten: Databas
 async def test_they_are_the_messages_as_a_page_has_them(ten: Database) -> None:
     thread = await found(ten)
     assert await ten.read(windows.newest, ANA, thread, most=99) == await everything(ten, "main")
+
+
+async def test_the_state_of_the_newest_differs_only_with_them(ten: Database) -> None:
+    thread = await found(ten)
+
+    async def state(**bounds: int) -> RunState:
+        return await ten.read(windows.state_between, ANA, thread, **{"after": 0, "before": 10, **bounds})
+
+    whole, newest = await state(), await state(most=3)
+    assert (whole.messages, whole.first, whole.last) == (8, 1, 9)
+    assert (newest.messages, newest.first, newest.last) == (3, 7, 9)
+    assert await state(most=8) == await state(most=99) == whole
+    assert await state(after=6) == newest
+    await drop(ten, "main", "ids", ["m2"])
+    assert await state(most=3) == newest
+    assert await state() != whole
+    await drop(ten, "main", "ids", ["m8"])
+    assert (await state(most=3)).first == 6
+    assert await state(after=9) == RunState(0, 0, 0, 0, 0)
 
 
 async def test_a_thread_without_messages_has_none(database: Database) -> None:
@@ -119,7 +141,7 @@ async def test_the_latest_of_the_user_is_the_newest_visible_message_of_that_role
 async def test_on_postgres_too_the_latest_of_the_user_is_found_by_the_index_of_those_alone(
     database: Database,
 ) -> None:
-    if database.dialect == "sqlite":
+    if database.backend.name == "sqlite":
         return  # tests/storage/test_query_plans.py
     asked = draft("hello", role="user")
     await say(database, "main", asked, *(draft(role="assistant") for _ in range(2000)))
@@ -127,7 +149,7 @@ async def test_on_postgres_too_the_latest_of_the_user_is_found_by_the_index_of_t
     thread = await found(database)
 
     async def plan(tx: Tx, scope: Scope) -> list[str]:
-        statement = compiled(windows._LATEST_FROM_USER, "postgres")
+        statement = compiled(windows._LATEST_FROM_USER, DIALECT)
         values = statement.arguments(of_thread(ANA, thread.thread_uid))
         sql = re.sub(r"\$(\d+)(::\w+)?", lambda place: repr(values[int(place[1]) - 1]), statement.sql)
         return [row[0] for row in await tx.all(text(f"EXPLAIN {sql}"))]

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.storage import deletions, installation, threads, working_memory
-from layerlore.storage.errors import Conflict, InvalidInput, NotFound
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
-from layerlore.storage.transaction import Database
-from layerlore.storage.working_memory import MOST_VERSIONS, Changed, Kept, Rule, Version
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import working_memory
+from layerlore.storage.derived.working_memory import MOST_VERSIONS, DocumentChange, DocumentHistory, Rule, Version
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.removal import deletions
+from layerlore.storage.threads import threads
 
 from .building import ANA, BEN, NOW, draft, examples, new_scope, only, rows, say, uid
 
@@ -29,18 +32,18 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 async def change(
     database: Database, thread_id: str, rule: Rule | str, *, scope: Scope = ANA, now: int = NOW, **given: Any
-) -> Changed:
+) -> DocumentChange:
     made: Rule = rule if callable(rule) else lambda *_: rule
     values = {"how": "replace", "expected_version": None, "origin": BY, **given}
     return await database.write(working_memory.change, scope, thread_id, made, new_uid=uid(), now=now, **values)
 
 
-async def kept(database: Database, thread_id: str, *, scope: Scope = ANA, version: int = 0) -> Kept:
-    return await database.read(working_memory.kept, scope, thread_id, version=version)
+async def kept(database: Database, thread_id: str, *, scope: Scope = ANA, version: int = 0) -> DocumentHistory:
+    return await database.read(working_memory.read_history, scope, thread_id, version=version)
 
 
 async def content(database: Database, thread_id: str, *, scope: Scope = ANA) -> str | None:
-    found = await database.read(working_memory.current, scope, thread_id)
+    found = await database.read(working_memory.read_current, scope, thread_id)
     return found.content if found else None
 
 
@@ -67,12 +70,12 @@ async def test_the_newest_version_is_the_document_and_says_who_made_it(database:
 
 
 async def test_what_was_never_written_is_nothing(database: Database) -> None:
-    assert await kept(database, "") == Kept(None, None, ())
+    assert await kept(database, "") == DocumentHistory(None, None, ())
     assert await content(database, "") is None
     with pytest.raises(NotFound):
         await kept(database, "main")
     await say(database, "main", draft())
-    assert await kept(database, "main", version=7) == Kept(None, None, ())
+    assert await kept(database, "main", version=7) == DocumentHistory(None, None, ())
 
 
 async def test_a_thread_is_made_by_its_first_document_and_by_nothing_else(database: Database) -> None:
@@ -150,7 +153,7 @@ async def test_of_many_who_expect_the_same_version_one_wins(database: Database, 
         *(change(database, thread_id, f"by {number}", expected_version=1) for number in range(20)),
         return_exceptions=True,
     )
-    assert sum(isinstance(each, Changed) for each in done) == 1
+    assert sum(isinstance(each, DocumentChange) for each in done) == 1
     assert sum(isinstance(each, Conflict) for each in done) == 19
     assert numbers((await kept(database, thread_id)).versions) == [2, 1]
 
@@ -186,7 +189,7 @@ async def test_what_was_cleared_long_enough_ago_is_erased_with_all_before(databa
     assert await erase(database, NOW + 10) == 0
     assert not await database.read_installation(installation.rewrite_owed)
     assert await erase(database, NOW + 11) == 1
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
     found = await kept(database, thread_id)
     assert [(each.version, each.change) for each in found.versions] == [(4, "replace"), (3, "clear")]
     assert await content(database, thread_id) == "new"
@@ -209,7 +212,7 @@ async def test_a_clear_may_erase_at_once(database: Database, thread_id: str) -> 
     await change(database, thread_id, "", how="clear", erase=True)
     table = "session_memories" if thread_id else "user_profiles"
     assert await database.read_installation(rows, f"SELECT version, content FROM {table}") == [(2, "")]
-    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.dialect == "sqlite")
+    assert bool(await database.read_installation(installation.rewrite_owed)) == (database.backend.name == "sqlite")
     assert [(each.version, each.change) for each in (await kept(database, thread_id)).versions] == [(2, "clear")]
     await change(database, thread_id, "next")
     assert numbers((await kept(database, thread_id)).versions) == [3, 2]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from layerlore.storage import vectors
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Database
-from layerlore.storage.vectors import NewVector, PendingRow
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.index import vectors
+from layerlore.storage.index.vectors import NewVector, PendingRow
 
 from .building import ANA
 

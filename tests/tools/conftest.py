@@ -1,4 +1,14 @@
-"""A client of a server of its own, in each protocol era, on each database."""
+"""A client of a server of its own, for each test.
+
+A tool's test runs once, on SQLite in the modern era: what differs between databases and eras lies below it and is
+proved there, by `tests/storage` for each statement and by `tests/server` for each transport. Marks say where it does
+not lie below:
+
+- ``databases``: on SQLite in the modern era and on Postgres in the legacy era. For what the databases do each in its
+  own way: search and vectors, deleting and erasing, calls at the same time, the isolation of tenants, bytes.
+- ``eras``: in both eras on SQLite. For what the eras send each in its own way: lists, errors, resources, prompts,
+  completion, defaults of a session.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -7,9 +17,9 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from layerlore.server.building import build_server
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings, load_settings
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, load_settings
 
 from .calling import Connect, Tools
 from .queueing import Queue
@@ -19,9 +29,19 @@ NO_EMBEDDER = {"embedding": {"embedder": "none"}}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Both eras on both databases where a module says so; elsewhere each era on one database, in half the time."""
-    if "era" in metafunc.fixturenames and getattr(metafunc.module, "BOTH_ERAS_ON_BOTH", False):
-        metafunc.parametrize("era", ["modern", "legacy"], indirect=True)
+    for mark, fixture, values in (
+        ("databases", "database_url", ["sqlite", "postgres"]),
+        ("eras", "era", ["modern", "legacy"]),
+    ):
+        if fixture in metafunc.fixturenames and metafunc.definition.get_closest_marker(mark):
+            metafunc.parametrize(fixture, values, indirect=True)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A migrated, empty database."""
+    url: str = request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url")
+    return url
 
 
 @pytest.fixture

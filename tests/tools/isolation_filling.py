@@ -4,17 +4,21 @@ import json
 import re
 from typing import Any
 
-from layerlore.memory.engine import Engine
-from layerlore.server.toolsets import writing
-from layerlore.storage import jobs, threads
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Tx
+from layerlore.memory.engine.engine import Engine
+from layerlore.server.tools.toolsets import list_writers
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.threads import threads
 
 from .calling import Json
 from .isolation_handles import Handles
 from .isolation_world import Person, structures
+from .sample_calls import MESSAGE, THREAD, sample_call
 
 KEY = "layerlore/idempotency-key"
+# What the sample calls name, as it is called here.
+NAMES = {THREAD: "thread-ledger", MESSAGE: "message-thread-ledger-0"}
 NOTED = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}
 
 
@@ -60,9 +64,9 @@ class Filling:
         await self._entries()
         await self._jobs("thread-ledger")
         await self._deletes()
+        for tool in sorted(list_writers() - {tool for tool, _, _ in self.calls}):
+            await self.do(tool, key=f"request-{tool}", **sample_call(tool, {**NAMES, "tea": self.words()}))
         await self._pages()
-        missing = writing() - {tool for tool, _, _ in self.calls}
-        assert not missing, f"nothing is filled in by {missing}: what they answer is not tried by others"
 
     async def _conversation(self, thread: str) -> None:
         of, here = self.words, {"thread_id": thread}
@@ -135,8 +139,10 @@ class Filling:
                 note = {"marker": "important", "text": f"Sent {of()}.", "from_seq": seqs[0], "to_seq": seqs[-1]}
                 made = {**NOTED, "observations": [{**note, "refers_to": None, "details": []}], "nothing_to_note": False}
                 await self.do("submit_memory_job", job_id=job["job_id"], result=made)
-            elif job["kind"] == "entries":
-                await self.do("submit_memory_job", job_id=job["job_id"], result={"entries": []}, key="request-submit")
+            elif "entries" in job["kind"].split("+"):
+                whole = {"entries": []}
+                result = whole if job["kind"] == "entries" else {"entries": whole}
+                await self.do("submit_memory_job", job_id=job["job_id"], result=result, key="request-submit")
                 break
         await self.ask_for("entries", "thread-orchard")
         await self.do("next_memory_job")  # and is still at it

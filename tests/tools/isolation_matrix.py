@@ -12,13 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from mcp.types import Tool
 
-from layerlore.memory.engine import Engine
-from layerlore.storage.records import Scope
+from layerlore.memory.engine.engine import Engine
+from layerlore.storage.core.records import Scope
 
 from .calling import Json
 from .isolation_filling import KEY, Filling, Words
@@ -26,10 +26,13 @@ from .isolation_handles import Handle, Handles
 from .isolation_world import Person, World, rows_of
 
 VICTIM = Scope("acme", "bot", "ana")
+Card = TypeVar("Card")
 Slot = tuple[tuple[Any, ...], type]
 """Where in the arguments a text or a number goes."""
 OWN = "thread-of-my-own"
-MOST_TOGETHER = 12
+MOST_TOGETHER = 16
+THIN = 8
+"""Of what can be tried in a place, a deal tries one in so many, and always one."""
 PART = 6
 """Tools with the same argument share what it is not meant for, up to so many."""
 # How each attacker differs from the victim, and its twin from both; %s is what is tried.
@@ -39,6 +42,8 @@ KINDS: dict[str, tuple[str, str, str, bool]] = {
     "another resource": ("acme", "bot", "{}-%s", False),
     "one of many resources": ("acme", "bot", "{}-many-%s", True),
 }
+DEALS = THIN * len(KINDS)
+"""So many deals in a row are the whole matrix: everything that can be tried, by every kind."""
 TWINS = ("globex", "initex")
 # Where a schema leaves open what is in a list, or what may go together.
 SAID = [{"role": "user", "content": "hello", "id": "an-id", "name": "a-name"}]
@@ -57,6 +62,7 @@ FITTING: dict[str, list[Json]] = {
     "list_events": [{}, {"scope": "resource"}],
 }
 _MASKS = (
+    (re.compile(r"(\.[a-z]\d+-)[0-9a-f]{6}\b"), r"\1<material>"),  # in the id of a job: its material has times
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?"), "<time>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<id>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-z]{24}\b|\b[0-9a-f]{12,}\b|\b[A-Za-z0-9+/_-]{20,}={0,2}"), "<token>"),
@@ -80,15 +86,17 @@ class Found:
 class Matrix:
     """A filled memory, and those who want in."""
 
-    def __init__(self, world: World, people: Person, engine: Engine) -> None:
-        """``people``: gives the connection that all of them share."""
+    def __init__(self, world: World, people: Person, engine: Engine, *, deal: int = 0) -> None:
+        """``people``: gives the connection that all of them share. ``deal``: what is tried of all, and by whom."""
         self.world, self.found = world, Found()
         self._client = people.client
         self.words = Words("ana")
         self.filling = Filling(people, self.words, engine)
         self.handles: Handles = self.filling.handles
-        self._dealt = itertools.cycle(range(len(KINDS)))
-        self._random = random.Random(7)
+        self._deal = deal
+        kinds = range(deal // THIN, deal // THIN + len(KINDS))
+        self._dealt = itertools.cycle([number % len(KINDS) for number in kinds])
+        self._random = random.Random(deal)
         self._renaming: Mapping[str, str] = {}
         self._handle = re.compile("")
         self._having: Counter[str] = Counter()
@@ -136,32 +144,37 @@ class Matrix:
                 if (await person.call("add_messages", said))["error"]:
                     self.found.leaks.append(f"{kind}: cannot write what is its own")
             for whose, arguments, meta in attacks:
-                if whose in (None, number):
+                if whose == number:
                     await self._pair(kind, pair, f"{tool.name} {arguments} {meta}", "call", tool.name, arguments, meta)
 
-    def _attacks(self, tool: Tool) -> Iterator[tuple[int | None, Json, Json]]:
-        """Arguments and envelope, with whom they are for: the handles that an argument is made for are tried by all, each
-        other one by one of them. The thread comes first, while those who ask have none of that name."""
+    def _attacks(self, tool: Tool) -> Iterator[tuple[int, Json, Json]]:
+        """Arguments and envelope, with which kind tries them: first the handles that an argument is made for. The thread
+        comes first, while those who ask have none of that name."""
         properties: Json = tool.input_schema.get("properties", {})
         threads = [handle for handle in self.handles.like("thread_id", str) if str(handle).startswith("thread-")]
         for number, (fixed, slots) in enumerate(_bases(tool)):
-            for thread in threads:
-                yield None, {**fixed}, {"layerlore/thread": thread}
+            for thread in self._some(threads):
+                yield next(self._dealt), {**fixed}, {"layerlore/thread": thread}
             for path, type_ in slots:
                 name = _name_of(path)
                 fitting = self.handles.like(name, type_)
-                for handle in [*fitting, *(() if number else self._others(name, fitting, type_))]:
+                others = [] if number else self._others(name, fitting, type_)
+                for handle in [*self._some(fitting), *self._some(others)]:
                     arguments = _with(fixed, path, handle)
                     if "thread_id" in properties and path != ("thread_id",):
                         arguments.setdefault("thread_id", self._random.choice([OWN, *threads]))
-                    yield (None if handle in fitting else next(self._dealt)), arguments, {}
+                    yield next(self._dealt), arguments, {}
             yield from self._together(fixed, slots)
-            for key in self.handles.of.get("key", {}):
+            for key in self._some(list(self.handles.of.get("key", {}))):
                 yield (
                     next(self._dealt),
                     {**({"thread_id": OWN} if "thread_id" in properties else {}), **fixed},
                     {KEY: key},
                 )
+
+    def _some(self, of_all: Sequence[Card]) -> Sequence[Card]:
+        """The part of this deal."""
+        return of_all[self._deal % THIN % len(of_all) :: THIN] if of_all else of_all
 
     def _others(self, name: str, fitting: Sequence[Handle], type_: type) -> list[Handle]:
         """What an argument is not meant for: a part for each tool that has it, all of it over the tools."""
@@ -170,17 +183,17 @@ class Matrix:
         line = self._lines.setdefault((name, type_), itertools.cycle(self._random.sample(rest, len(rest))))
         return list(itertools.islice(line, part))
 
-    def _together(self, fixed: Json, slots: Sequence[Slot]) -> Iterator[tuple[int | None, Json, Json]]:
+    def _together(self, fixed: Json, slots: Sequence[Slot]) -> Iterator[tuple[int, Json, Json]]:
         """Several handles in one call, such as a run and its claim."""
         made = [(path, self.handles.like(str(path[-1]), type_)) for path, type_ in slots if isinstance(path[-1], str)]
         fitting = [(path, handles) for path, handles in made if handles]
         if len(fitting) < 2:
             return
-        for _ in range(MOST_TOGETHER):
+        for _ in range(MOST_TOGETHER // THIN):
             arguments = dict(fixed)
             for path, handles in self._random.sample(fitting, self._random.randint(2, len(fitting))):
                 arguments = _with(arguments, path, self._random.choice(handles))
-            yield None, arguments, {}
+            yield next(self._dealt), arguments, {}
 
     def _uris(self, templates: Sequence[str]) -> list[tuple[str, Json]]:
         made = [str(uri) for uri in self.handles.of.get("uri", {})]
@@ -211,20 +224,19 @@ class Matrix:
                     yield "complete", {"of": of, "argument": argument, "value": value}
 
     async def _beside(self, asked: Sequence[tuple[str, Json]]) -> None:
-        """Ask for what is no tool. What is expected to be many is dealt out."""
-        for number, kind in enumerate(KINDS):
-            pair = self._people(kind, "asking")
-            for place, (method, given) in enumerate(asked):
-                if place % len(KINDS) == number or len(asked) < 100:
-                    await self._pair(kind, pair, f"{method} {given}", "ask", method, given)
+        """Ask for what is no tool."""
+        pairs = {number: (kind, self._people(kind, "asking")) for number, kind in enumerate(KINDS)}
+        for method, given in self._some(asked):
+            kind, pair = pairs[next(self._dealt)]
+            await self._pair(kind, pair, f"{method} {given}", "ask", method, given)
 
     async def _again(self) -> None:
         """Every request of the victim's once more, with the same idempotency keys."""
-        for kind in KINDS:
-            pair = self._people(kind, "again")
-            for tool, arguments, meta in self.filling.calls:
-                text = re.sub("canary", "borrow", json.dumps(arguments))
-                await self._pair(kind, pair, f"again {tool} {text} {meta}", "call", tool, json.loads(text), meta)
+        pairs = {number: (kind, self._people(kind, "again")) for number, kind in enumerate(KINDS)}
+        for tool, arguments, meta in self._some(self.filling.calls):
+            kind, pair = pairs[next(self._dealt)]
+            text = re.sub("canary", "borrow", json.dumps(arguments))
+            await self._pair(kind, pair, f"again {tool} {text} {meta}", "call", tool, json.loads(text), meta)
 
     async def _pair(self, kind: str, pair: tuple[Person, Person], told: str, how: str, *sent: Any) -> None:
         """Have both ask, and note it if the answers say more than that neither has it."""

@@ -15,20 +15,20 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.types import PromptReference, ResourceTemplateReference, TextContent
 
+from layerlore.server.access.caller import AGENT_META, RESOURCE_META
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM
 from layerlore.server.access.principal import RIGHTS, Principal
-from layerlore.server.building import build_server
-from layerlore.server.caller import AGENT_META, RESOURCE_META
-from layerlore.server.process import Process
-from layerlore.server.sdk_private import lowlevel
-from layerlore.server.settings import load_settings
-from layerlore.server.tool_server import ToolServer
-from layerlore.storage.records import Scope
-from layerlore.storage.sqlite_driver import driver
+from layerlore.server.process.sdk_private import lowlevel_server
+from layerlore.server.runtime.process import Process
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Scope
+from layerlore.storage.drivers.sqlite.driver import driver
 
 from .calling import Json
 
-PATIENCE = 20.0
+PATIENCE = 60.0  # seconds: only a hang takes so long
 # Short, so that little text makes work for a model that observes.
 SETTINGS: Json = {
     "embedding": {"embedder": "none"},
@@ -117,7 +117,7 @@ class World:
                 await ours[1].aclose()
 
     async def _serve(self, messages: Any, replies: Any) -> None:
-        server = lowlevel(self.mcp)
+        server = lowlevel_server(self.mcp)
         options = server.create_initialization_options()
         await serve_dual_era_loop(server, messages, replies, lifespan_state=self.process, init_options=options)
 
@@ -131,7 +131,7 @@ class World:
 async def world(url: str, *, mcp: ToolServer | None = None) -> AsyncIterator[World]:
     """Everything that the server offers, on the database."""
     mcp = mcp or build_server(load_settings({"database": url, **SETTINGS}, environ={}))
-    server = lowlevel(mcp)
+    server = lowlevel_server(mcp)
     async with server.lifespan(server) as process:
         await process.runtime()
         yield World(mcp, process, url)

@@ -1,12 +1,14 @@
 """The matrix where no statement asks for a scope: run by test_isolation_matrix in a process of its own, with the plugin
 ``without_conditions``."""
 
+from collections.abc import Callable
+
 import asyncpg
 import pytest
 
-from layerlore.server import runtime
-from layerlore.storage import scoping
-from layerlore.storage.tables import threads
+from layerlore.server.runtime import runtime
+from layerlore.storage.core import scopes
+from layerlore.storage.core.tables import threads
 
 from .isolation_matrix import VICTIM, Matrix
 from .isolation_world import Person, world
@@ -17,12 +19,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.soak]
 @pytest.fixture(autouse=True)
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)
-    assert str(scoping.in_scope(threads)) == "true", "the plugin without_conditions was not loaded"
+    assert str(scopes.in_scope(threads)) == "true", "the plugin without_conditions was not loaded"
 
 
-async def test_policies_alone_keep_apart(serving_url: str, postgres_url: str) -> None:
+async def test_policies_alone_keep_apart(serving_url: str, postgres_url: str, trials: Callable[..., range]) -> None:
+    (deal,) = trials(1, soak=1)
     async with world(serving_url) as server, server.client("modern") as client:
-        matrix = Matrix(server, Person(client, VICTIM), (await server.process.runtime()).engine)
+        matrix = Matrix(server, Person(client, VICTIM), (await server.process.runtime()).engine, deal=deal)
         found = await matrix.run(postgres_url)
     print(found.calls, found.tools, found.handles)
     assert not found.leaks, "\n".join(found.leaks[:20])

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.extraction.hosted import LEASE_MS
-from layerlore.storage import jobs, threads
-from layerlore.storage.jobs import Claim, Kind
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Database, Tx
+from layerlore.extraction.jobs.host_jobs import LEASE_MS
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, Kind
+from layerlore.storage.threads import threads
 
 
 class Queue:

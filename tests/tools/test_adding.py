@@ -11,7 +11,6 @@ from .calling import Connect, Tools
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 PNG = "iVBORw0KGgo="
 OPENAI = [
@@ -164,6 +163,7 @@ async def test_the_first_message_makes_the_thread(tools: Tools) -> None:
     assert [row["thread_id"] for row in (await tools("list_threads"))["threads"]] == ["new"]
 
 
+@pytest.mark.eras
 async def test_calls_without_a_thread_share_one_session_thread_that_every_answer_names(connect: Connect) -> None:
     async with connect() as one, connect() as two:
         first = await one("add_messages", messages=[{"role": "user", "content": "hello"}])
@@ -175,6 +175,7 @@ async def test_calls_without_a_thread_share_one_session_thread_that_every_answer
         assert (await two("add_messages", messages=[{"role": "user", "content": "x"}]))["thread_id"] != thread
 
 
+@pytest.mark.eras
 async def test_the_thread_is_the_argument_else_the_meta_else_the_launch(connect: Connect) -> None:
     hello = {"role": "user", "content": "hello"}
     meta = {"layerlore/thread": "meta"}

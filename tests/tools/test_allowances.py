@@ -2,10 +2,11 @@
 
 import pytest
 
-from layerlore.server import runtime
-from layerlore.storage import tenant_jobs, tenant_spending
-from layerlore.storage.records import Tenant
-from layerlore.storage.spending import next_day
+from layerlore.server.runtime import runtime
+from layerlore.storage.audit import spending
+from layerlore.storage.audit.spending import next_day
+from layerlore.storage.core.records import Tenant
+from layerlore.storage.jobs import tenant_jobs
 
 from .calling import Connect, Tools
 from .queueing import Queue
@@ -22,8 +23,8 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_status_says_what_a_tenant_may_spend_and_has_spent(connect: Connect, queue: Queue) -> None:
-    await queue.database.write(tenant_spending.add, OURS, 900, now=queue.now())
-    await queue.database.write(tenant_spending.add, Tenant("other"), 5_000, now=queue.now())
+    await queue.database.write(spending.add_of_tenant, OURS, 900, now=queue.now())
+    await queue.database.write(spending.add_of_tenant, Tenant("other"), 5_000, now=queue.now())
     async with connect() as tools:
         assert (
             not {"tenant_tokens", "tenant_daily_tokens"} & (await tools("memory_status"))["thinking"]["budget"].keys()
@@ -33,7 +34,7 @@ async def test_the_status_says_what_a_tenant_may_spend_and_has_spent(connect: Co
         assert status["thinking"]["budget"]["tenant_tokens"] == 900
         assert status["thinking"]["budget"]["tenant_daily_tokens"] == 1_000
         assert not [line for line in status["degraded"] if "your tenant" in line]
-        await queue.database.write(tenant_spending.add, OURS, 100, now=queue.now())
+        await queue.database.write(spending.add_of_tenant, OURS, 100, now=queue.now())
         (told,) = [line for line in (await tools("memory_status"))["degraded"] if "your tenant" in line]
         assert told.endswith("today's 1,000 tokens are spent")
 

@@ -50,11 +50,11 @@ def note(data: str, part: str) -> Json:
     return {"type": "image", "mime_type": "image/png", **said}
 
 
-async def pages(tools: Tools, thread: str, **start: Any) -> AsyncIterator[Json]:
+async def pages(tools: Tools, thread: str, *, detail: str = "normal", **start: Any) -> AsyncIterator[Json]:
     """Every page from a place on, each held to the limit."""
     step: Json | None = start
     while step is not None:
-        result = await tools.raw("get_messages", thread_id=thread, **{"limit": 200, **step})
+        result = await tools.raw("get_messages", thread_id=thread, **{"limit": 200, "detail": detail, **step})
         assert not result.is_error
         assert sent(result) <= LIMIT
         page = result.structured_content
@@ -65,11 +65,11 @@ async def pages(tools: Tools, thread: str, **start: Any) -> AsyncIterator[Json]:
         step = page.get("next")
 
 
-async def whole(tools: Tools, thread: str, entry: Json) -> list[Json]:
+async def whole(tools: Tools, thread: str, entry: Json, *, detail: str = "normal") -> list[Json]:
     """The parts of a message, also of one that is too large for one answer."""
     parts, cut = list(entry["parts"]), entry.get("cut", {}).get("part")
     while cut:
-        page = await anext(pages(tools, thread, part=cut))
+        page = await anext(pages(tools, thread, part=cut, detail=detail))
         (rest,) = page["messages"]
         assert (rest["id"], rest["seq"]) == (entry["id"], entry["seq"])
         # A place names the part that it is in, and the character: from the first on, it is a part of its own.
@@ -98,6 +98,17 @@ async def test_images_are_notes_of_their_size_and_hash_and_come_one_at_a_time(sm
     assert result.structured_content["messages"][0]["parts"] == [note(IMAGES[2], "3.1")]
     assert IMAGES[2] not in text.text
     assert sent(result) < len(IMAGES[2]) + LIMIT
+
+
+async def test_images_come_whole_where_they_are_asked_for_and_fit(small: Tools) -> None:
+    icon = base64.b64encode(b"i" * 30_000).decode()
+    for data in (icon, IMAGES[0], icon, icon, icon):
+        await small.add("main", {"role": "user", "content": [image(data)]})
+    found = [entry async for page in pages(small, "main", after=0, detail="high") for entry in page["messages"]]
+    assert [entry["parts"] for entry in found] == [
+        [note(data, f"{at}.0") if data == IMAGES[0] else image(data)]
+        for at, data in enumerate((icon, IMAGES[0], icon, icon, icon), start=1)
+    ]
 
 
 async def test_a_resource_of_messages_is_as_large_and_gives_one_image_as_its_bytes(small: Tools) -> None:
@@ -218,15 +229,17 @@ async def test_every_list_is_cut_at_the_end_of_an_item_and_goes_on(small: Tools)
     assert sorted(listed) == [f"t{number:02}" for number in range(12)]
 
 
-async def test_an_image_that_a_tool_gave_in_lines_is_read_as_it_is_stored(small: Tools) -> None:
-    """What is no base64 has no place that could be asked for."""
+async def test_an_image_that_a_tool_gave_in_lines_is_read_as_it_is_stored_where_that_is_asked_for(small: Tools) -> None:
+    """What is no strict base64 has no place that could be asked for."""
     lines = base64.encodebytes(b"\x89PNG" * 60_000).decode()
     result = [image(lines), image(IMAGES[0])]
     await small.add(
         "main", {"role": "tool", "content": [{"type": "tool_result", "tool_call_id": "x", "result": result}]}
     )
     (entry,) = [each async for page in pages(small, "main") for each in page["messages"]]
-    (part,) = await whole(small, "main", entry)
+    assert entry["parts"][0]["result"] == [image("[base64, 240,000 bytes]\n"), note(IMAGES[0], "1.0.1")]
+    (entry,) = [each async for page in pages(small, "main", detail="high") for each in page["messages"]]
+    (part,) = await whole(small, "main", entry, detail="high")
     assert part["result"] == [image(lines), note(IMAGES[0], "1.0.1")]
 
 

@@ -9,7 +9,6 @@ from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 KEY = "layerlore/idempotency-key"
 MOST = 8 * 1024
@@ -30,6 +29,7 @@ async def lines(tools: Tools, task_key: str = "tea", thread_id: str = "main") ->
     return found
 
 
+@pytest.mark.databases
 async def test_attempts_are_numbered_by_task_and_conversation(all_tools: Tools) -> None:
     assert await log(all_tools) == {"thread_id": "main", "task_key": "tea", "attempt": 1}
     assert await log(all_tools) == {"thread_id": "main", "task_key": "tea", "attempt": 2}
@@ -53,6 +53,7 @@ async def test_an_attempt_is_one_line_with_what_it_has(all_tools: Tools) -> None
     ]
 
 
+@pytest.mark.databases
 async def test_concurrent_attempts_are_numbered_without_a_gap(connect: Connect) -> None:
     async with connect(toolsets="all") as one, connect(toolsets="all") as two:
         logged = await asyncio.gather(*(log(tools, str(n)) for n, tools in enumerate([one, two] * 10)))
@@ -90,12 +91,12 @@ async def test_each_text_has_at_most_8_kib(all_tools: Tools) -> None:
 
 
 WRONG: list[tuple[Json, str]] = [
-    ({"task_key": ""}, "task_key: is empty"),
-    ({"task_key": "k" * 256}, "task_key: 256 characters; 255 are allowed"),
+    ({"task_key": ""}, "task_key: must not be empty"),
+    ({"task_key": "k" * 256}, "task_key: 256 characters; at most 255 are allowed"),
     ({"task_key": "a\nb"}, "task_key: character 1 is the control character"),
-    ({"action": " "}, "action: is empty; say what was tried"),
-    ({"result": ""}, "result: is empty; say how it ended, here or in error"),
-    ({"result": " ", "error": "\n"}, "result: is empty"),
+    ({"action": " "}, "action: must not be empty; say what was tried"),
+    ({"result": ""}, "result: must not be empty; say how it ended, here or in error"),
+    ({"result": " ", "error": "\n"}, "result: must not be empty"),
     ({"error": "\ud800"}, "error: character 0 is half of a surrogate pair"),
     ({"diagnosis": "\x00"}, "diagnosis: character 0 is NUL"),
     ({"result": {"ok": True}}, "result: "),

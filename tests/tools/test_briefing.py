@@ -5,17 +5,16 @@ import random
 
 import pytest
 
-from layerlore.memory.blocks import MARK
-from layerlore.memory.briefing import resume_work
-from layerlore.server.runtime import open_engine
-from layerlore.storage.records import Scope
+from layerlore.memory.context.briefing import resume_work
+from layerlore.memory.text.blocks import MARK
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.storage.core.records import Scope
 
 from .calling import Connect, Json, Tools
 from .conftest import SettingsFor
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 ME = Scope("local", "default", "default")
 PLAN: Json = {"goal": "Serve tea", "steps": [{"description": "Boil", "status": "in_progress"}, {"description": "Pour"}]}
@@ -78,8 +77,28 @@ async def test_the_last_messages_are_told_and_how_many_are_left_out(all_tools: T
     assert text.endswith(" earlier messages]")
 
 
+async def test_a_briefing_begins_with_what_the_user_rules_and_corrects_however_far_back(all_tools: Tools) -> None:
+    rules = ("Never boil it twice.", "No, the kettle is K-12, not K-21.")
+    await all_tools.say("main", *rules, "My teapot is T-4411.")
+    for _ in range(3):
+        await all_tools.say("main", *(f"message {n} about cake" for n in range(60)))
+    text = await all_tools("get_briefing", task="Boil the water", thread_id="main", max_tokens=500)
+    assert all(f"user: {rule}" in text for rule in rules)
+    told = await all_tools("get_briefing", task="Boil the water", thread_id="main", format="json", max_tokens=20_000)
+    assert set(told["notes"][:2]) == {f"#2 user: {rules[1]}", f"#1 user: {rules[0]}"}
+    assert "#3 user: My teapot is T-4411." in told["notes"]
+
+
+async def test_a_briefing_tells_what_other_conversations_said_about_the_task(all_tools: Tools) -> None:
+    await all_tools.say("old", "The descaling powder for the samovar is in the blue cupboard.")
+    told = await all_tools("get_briefing", task="Descale the samovar with the powder", thread_id="new", format="json")
+    assert "blue cupboard" in told["memory"][0]
+    assert "thread old" in told["memory"][0]
+    assert "memory" not in await all_tools("get_briefing", task="Zzyzx", thread_id="new", format="json")
+
+
 async def test_a_briefing_that_cannot_be_given_says_why(all_tools: Tools) -> None:
-    assert "task: is empty" in await all_tools.refused("get_briefing", task=" ")
+    assert "task: must not be empty" in await all_tools.refused("get_briefing", task=" ")
     assert "NUL" in await all_tools.refused("get_briefing", task="\x00")
     assert "at most 20,000" in await all_tools.refused("get_briefing", task="word " * 3000)
     assert "task_key: 256 characters" in await all_tools.refused("get_briefing", task="x", task_key="k" * 256)
@@ -120,9 +139,9 @@ async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_sess
     await tools("update_working_memory", content="The kettle is red.", thread_id="main")
     engine = await open_engine(settings_for())
     try:
-        plan, attempts, session_memory = await resume_work(engine, ME, "main")
-        assert await resume_work(engine, ME, "bare") == []
-        assert await resume_work(engine, ME, "nothing") == []
+        plan, attempts, session_memory = (await resume_work(engine, ME, "main")).own
+        assert (await resume_work(engine, ME, "bare")).own == []
+        assert (await resume_work(engine, ME, "nothing")).own == []
     finally:
         await engine.database.close()
     assert plan.splitlines() == [

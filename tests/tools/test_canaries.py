@@ -13,18 +13,18 @@ import anyio
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.chat.port import Answer
-from layerlore.extraction.kind import Material
-from layerlore.extraction.kinds import all_kinds
-from layerlore.extraction.worker import JobWorker, Pace
-from layerlore.server import runtime
-from layerlore.server.commands.jobs import jobs as jobs_command
-from layerlore.server.commands.recall import recall as recall_command
-from layerlore.server.commands.restore import restore as restore_command
-from layerlore.server.commands.usage import By
-from layerlore.server.commands.usage import usage as usage_command
-from layerlore.server.settings import load_settings
-from layerlore.storage.records import Scope
+from layerlore.extraction.chat.port import ChatAnswer
+from layerlore.extraction.jobs.worker import JobWorker, Pace
+from layerlore.extraction.kinds.kind import Material
+from layerlore.extraction.kinds.registry import make_kinds
+from layerlore.server.cli.jobs import jobs as jobs_command
+from layerlore.server.cli.recall import recall as recall_command
+from layerlore.server.cli.removal import restore as restore_command
+from layerlore.server.cli.usage import By
+from layerlore.server.cli.usage import usage as usage_command
+from layerlore.server.runtime import runtime
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Scope
 
 from .calling import Json
 from .isolation_filling import NOTED, Filling, Words
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 EACH = 1000
 BY: tuple[By, ...] = ("thread", "resource", "agent")
-ASKED = 60
+ASKED = 20
 """Of the other's words, as queries."""
 WORD = re.compile(r"zq(one|two)\d+canary")
 PACE = Pace(beat_seconds=0.5, poll_seconds=0.05, gather_seconds=0.0)
@@ -98,7 +98,7 @@ class Overheard(ScriptedChat):
         self.both = anyio.Event()
         self._of: set[str] = set()
 
-    async def answer(self, kind: str, material: Material) -> Answer:
+    async def answer(self, kind: str, material: Material) -> ChatAnswer:
         self._of |= set(WORD.findall(f"{material.prompt} {material.content}"))
         if self._of == {"one", "two"}:
             self.both.set()
@@ -126,6 +126,7 @@ async def two_tenants(url: str) -> AsyncIterator[tuple[World, Filling, Filling]]
         yield server, one, two
 
 
+@pytest.mark.databases
 async def test_no_word_of_one_tenant_is_in_what_the_other_gets(database_url: str, logged: list[str]) -> None:
     async with two_tenants(database_url) as (server, one, two):
         for asking, other in ((one, two), (two, one)):
@@ -193,7 +194,7 @@ async def thought_of(server: World, *fillings: Filling) -> list[str]:
     for filling in fillings:
         await filling.ask_for("observe", "thread-shed")
         await filling.ask_for("entries", "thread-shed")
-    worker = JobWorker(engine, all_kinds(), chat, holder="test", pace=PACE, chance=lambda: 0.0)
+    worker = JobWorker(engine, make_kinds(), chat, holder="test", pace=PACE, chance=lambda: 0.0)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(worker.run)
         with anyio.fail_after(60):
@@ -235,9 +236,9 @@ def test_a_refused_call_leaves_nothing_of_what_it_sent_in_the_log_at_any_level()
     program = """
 import anyio
 from mcp import Client
-from layerlore.server.building import build_server
-from layerlore.server.logs import configure_logging
-from layerlore.server.settings import load_settings
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.settings.settings import load_settings
 configure_logging("debug")
 async def main():
     settings = load_settings({"database": "sqlite://:memory:", "embedding": {"embedder": "none"}}, environ={})

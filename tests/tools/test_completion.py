@@ -6,14 +6,13 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS, Completion, PromptReference, ResourceTemplateReference
 
-from layerlore.server.memory_uri import template_of
-from layerlore.server.resources.described import TEMPLATED
+from layerlore.server.resources.kinds import TEMPLATED
+from layerlore.server.resources.uris import template_of
 
 from .calling import Connect, Tools
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 THREADED = [template_of(kind) for kind in TEMPLATED if "{thread_id}" in template_of(kind)]
 THREAD = THREADED[0]
@@ -36,12 +35,14 @@ async def refused(tools: Tools, ref: str, argument: str = "thread_id") -> str:
     return raised.value.error.message
 
 
+@pytest.mark.eras
 async def test_the_server_says_that_it_completes(tools: Tools) -> None:
     capabilities = tools.client.server_capabilities
     assert capabilities
     assert capabilities.completions is not None
 
 
+@pytest.mark.databases
 async def test_thread_ids_that_begin_so_come_newest_first_for_templates_and_the_prompt(tools: Tools) -> None:
     for thread_id in ("tea", "teapot", "coffee", "team", "Tea", "t_a", "t%"):
         await tools("update_thread", thread_id=thread_id, title="x")
@@ -56,6 +57,7 @@ async def test_thread_ids_that_begin_so_come_newest_first_for_templates_and_the_
     assert await ids(tools, "nothing") == []
 
 
+@pytest.mark.databases
 async def test_run_ids_that_begin_so_come_newest_first(connect: Connect) -> None:
     async with connect(toolsets=["all"]) as tools, connect(resource="ben") as other:
         for run_id, thread_id in (("deploy/1", "main"), ("deploy/2", "main"), ("build", "main"), ("deploy/3", "gone")):
@@ -75,6 +77,7 @@ async def test_ids_are_completed_as_they_are_not_as_a_uri_has_them(tools: Tools)
     assert await ids(tools, "😀") == ["😀"]
 
 
+@pytest.mark.databases
 async def test_at_most_a_hundred_are_given_and_how_many_there_are(tools: Tools) -> None:
     for number in range(101):
         await tools("update_thread", thread_id=f"t{number}", title="x")
@@ -103,6 +106,7 @@ async def test_an_argument_without_known_values_is_completed_by_nothing(tools: T
     assert (list(found.values), found.total, found.has_more) == ([], 0, False)
 
 
+@pytest.mark.eras
 async def test_what_does_not_exist_is_told_what_does(tools: Tools) -> None:
     assert "'memory://nothing'" in await refused(tools, "memory://nothing")
     assert THREAD in await refused(tools, "memory://nothing")
@@ -111,12 +115,14 @@ async def test_what_does_not_exist_is_told_what_does(tools: Tools) -> None:
     assert "it takes no arguments" in await refused(tools, "review_memory")
 
 
+@pytest.mark.eras
 async def test_what_no_id_can_hold_is_refused(tools: Tools) -> None:
     with pytest.raises(MCPError) as raised:
         await completed(tools, "\x00")
     assert raised.value.error.message.startswith("thread_id: character 0 is NUL")
 
 
+@pytest.mark.eras
 async def test_with_memory_off_nothing_is_completed(connect: Connect) -> None:
     async with connect(memory="off") as tools:
         assert "memory is switched off" in await refused(tools, THREAD)

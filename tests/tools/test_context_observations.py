@@ -45,7 +45,8 @@ async def test_a_context_has_the_notes_and_what_came_after_them(connect: Connect
         text = await tools("get_context", thread_id="main")
         assert text.index("<observations>") < text.index("<conversation>")
         assert "[important]" in text.partition("</observations>")[0]
-        shown = [int(seq) for seq in re.findall(r"^#(\d+) ", text, re.MULTILINE)]
+        told, _, recalled = text.partition("<memory>")
+        shown = [int(seq) for seq in re.findall(r"^#(\d+) ", told + recalled.partition("</memory>")[2], re.MULTILINE)]
         assert shown == list(range(shown[0], 25))
         assert len(shown) >= 20
         again = await tools("get_context", thread_id="main")

@@ -12,16 +12,16 @@ import pytest
 from mcp import Client
 from sqlalchemy import text
 
-from layerlore.server.building import build_server
-from layerlore.server.commands.doctor import doctor
-from layerlore.server.commands.redact import redact
-from layerlore.server.commands.whose import Narrowed
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings, load_settings
-from layerlore.storage import sqlite_driver
-from layerlore.storage.damaged import NOTE
-from layerlore.storage.errors import StorageUnavailable
-from layerlore.storage.sqlite_damage import WAY_OUT
+from layerlore.server.cli.doctor import doctor
+from layerlore.server.cli.owner import OwnerFilter
+from layerlore.server.cli.removal import redact
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, load_settings
+from layerlore.storage.core.damaged_values import NOTE
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.damage import WAY_OUT
 
 from .calling import Tools
 
@@ -113,6 +113,8 @@ async def test_a_row_that_cannot_be_read_at_all_is_left_out_and_said(
     async with opened(folder) as tools:
         for _ in range(2):
             assert await tools.texts("long") == ["before", "after"]
+            then = await tools("get_messages", since="2000-01-01", limit=200)
+            assert {"before", "after"} < {message["parts"][0]["text"] for message in then["messages"]}
         assert "after" in await tools("get_context", thread_id="long")
         status = await tools("memory_status")
     assert any("rows that cannot be read are left out" in each for each in status["degraded"])
@@ -132,7 +134,7 @@ async def test_a_damaged_conversation_is_listed_and_written_to(folder: Path) -> 
 
 @pytest.mark.parametrize("time", [-(2**47), 2**62])
 async def test_a_date_that_no_calendar_has_hides_no_message(folder: Path, time: int) -> None:
-    with contextlib.closing(sqlite_driver.connect(str(folder / "memory.db"), synchronous="FULL")) as file:
+    with contextlib.closing(driver.connect(str(folder / "memory.db"), synchronous="FULL")) as file:
         file.execute("UPDATE messages SET said_at = ?, created_at = ? WHERE seq = ?", (time, time, BROKEN + 1))
     async with opened(folder) as tools:
         assert await tools.texts("main") == SAID
@@ -146,7 +148,7 @@ def test_secrets_beside_a_damaged_message_are_masked(folder: Path, capsys: pytes
         folder, f'"type":"text","text":"{SAID[BROKEN]}'.encode(), f'"tyqe":"text","text":"{SAID[BROKEN]}'.encode()
     )
     overwrite(folder, SAID[BROKEN].encode(), b"password=Tr0ub4dor99x ".ljust(len(SAID[BROKEN]), b"."))
-    assert redact(settings_of(folder), Narrowed(), everything=True, dry_run=False, as_json=True) == 0
+    assert redact(settings_of(folder), OwnerFilter(), everything=True, dry_run=False, as_json=True) == 0
     assert json.loads(capsys.readouterr().out)["secrets"]["messages"] == 1
 
 
@@ -184,7 +186,7 @@ async def test_damage_is_noticed_at_the_start_and_named(folder: Path, caplog: py
 
 
 async def test_the_check_at_the_start_ends_in_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("layerlore.storage.sqlite_damage._STEPS", 1)
+    monkeypatch.setattr("layerlore.storage.drivers.sqlite.damage._STEPS", 1)
     cut_chain(folder)
     engine = await open_engine(settings_of(folder))
     await engine.database.check_quickly(0.0)

@@ -8,12 +8,12 @@ from mcp.types import Tool
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.storage.transaction import Tx
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.storage.core.transaction import Tx
 
 from .calling import Connect, Json, Tools, text_of
 from .conftest import SettingsFor
-from .test_errors import CALLS
+from .sample_calls import MESSAGE, SAMPLE_CALLS
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def takes_default(tool: Tool) -> bool:
 async def of_default(tools: Tools) -> dict[str, Json]:
     """For each tool that works on a thread, a call without one; the evidence of an entry is a thread's, too."""
     named = [tool.name for tool in (await tools.client.list_tools()).tools if takes_default(tool)]
-    calls = {name: {key: value for key, value in CALLS[name].items() if key != "thread_id"} for name in named}
+    calls = {name: {key: value for key, value in SAMPLE_CALLS[name].items() if key != "thread_id"} for name in named}
     calls["remember"]["evidence"] = "Tea is served at four."
     return calls
 
@@ -64,9 +64,10 @@ async def age(settings_for: SettingsFor, minutes: int) -> None:
     await close_engine(engine)
 
 
+@pytest.mark.eras
 async def test_every_answer_of_a_default_thread_says_which_it_is_and_how_to_choose_another(all_tools: Tools) -> None:
     tools = all_tools
-    said = {"role": "user", "content": "Tea is served at four."}
+    said = {"role": "user", "content": "Tea is served at four.", "id": MESSAGE}
     own = (await tools("add_messages", messages=[said]))["thread_id"]
     calls = await of_default(tools)
     assert READING.keys() < calls.keys()
@@ -88,6 +89,7 @@ async def test_it_costs_few_tokens(all_tools: Tools) -> None:
     assert (await all_tools("get_messages"))["note"] == "default thread; thread_id chooses another"
 
 
+@pytest.mark.eras
 @pytest.mark.parametrize("named_by", ["argument", "meta", "launch"])
 async def test_of_a_thread_that_was_named_nothing_is_added(connect: Connect, named_by: str) -> None:
     meta = {"layerlore/thread": "mine"} if named_by == "meta" else None
@@ -117,6 +119,7 @@ async def test_what_belongs_to_no_thread_is_told_of_none(all_tools: Tools) -> No
         assert "default thread" not in await answered(all_tools, name, **arguments), name
 
 
+@pytest.mark.eras
 @pytest.mark.parametrize("named", [{}, {"thread_id": "nobody wrote to it"}], ids=["default", "named"])
 async def test_reading_a_thread_that_nobody_wrote_to_answers_empty_and_makes_none(
     all_tools: Tools, named: dict[str, str]
@@ -126,7 +129,7 @@ async def test_reading_a_thread_that_nobody_wrote_to_answers_empty_and_makes_non
         assert not (await tools.raw(name, **arguments, **named)).is_error, name
     page = await tools("get_messages", **named)
     assert (page["messages"], page["total"]) == ([], 0)
-    assert "nothing is kept yet" in await tools("get_context", **named)
+    assert "nothing was said in this thread yet" in await tools("get_context", **named)
     assert (await tools("list_threads", thread_id="nobody wrote to it"))["threads"] == []
     assert (await tools("list_runs", thread_id="nobody wrote to it"))["runs"] == []
     for name in PROMPTS:
@@ -146,6 +149,7 @@ async def test_deleting_or_updating_what_is_not_there_stays_an_error(all_tools: 
         assert "nowhere" in await all_tools.refused(name, thread_id="nowhere", **arguments), name
 
 
+@pytest.mark.databases
 async def test_an_empty_default_thread_names_the_conversation_of_minutes_ago_to_go_on_with(connect: Connect) -> None:
     async with connect(toolsets="all") as first:
         written = (await first("add_messages", messages=[{"role": "user", "content": "tea"}]))["thread_id"]
@@ -161,7 +165,10 @@ async def test_an_empty_default_thread_names_the_conversation_of_minutes_ago_to_
         # Once it has begun, its own.
         await second("add_messages", messages=[{"role": "user", "content": "cake"}])
         for name, arguments in READING.items():
-            assert written not in await answered(second, name, **arguments), name
+            told = await answered(second, name, **arguments)
+            assert "go on with thread_id" not in told, name
+            # A briefing tells what is remembered about its task, and from where.
+            assert (written in told) == (name == "get_briefing"), name
 
 
 async def test_the_newest_conversation_is_the_one_that_is_named(connect: Connect) -> None:
@@ -212,6 +219,7 @@ async def test_the_id_that_is_named_can_write_no_line_of_ours(connect: Connect) 
     assert "<memory>" not in told
 
 
+@pytest.mark.eras
 async def test_a_write_that_is_sent_again_by_the_next_session_names_the_thread_of_the_first(connect: Connect) -> None:
     plan: Json = {"action": "create", "plan": {"goal": "Serve tea"}, "meta": {"layerlore/idempotency-key": "k"}}
     async with connect() as first:
@@ -221,6 +229,7 @@ async def test_a_write_that_is_sent_again_by_the_next_session_names_the_thread_o
     assert told.splitlines()[-1] == again.splitlines()[-1]
 
 
+@pytest.mark.eras
 async def test_arguments_and_instructions_say_what_is_true_of_the_connection(connect: Connect) -> None:
     for flags, which in (({}, "this session's"), ({"thread": "mine"}, "the one set")):
         async with connect(toolsets="all", **flags) as tools:

@@ -4,7 +4,7 @@ import pytest
 
 from .calling import Json, Tools
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 
 def call(id_: str, city: str, **extra: str) -> Json:

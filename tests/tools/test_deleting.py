@@ -1,17 +1,19 @@
 """delete_messages: what goes, what stays whole, and what can be brought back."""
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
 
-from layerlore.memory import deleting
-from layerlore.server.runtime import open_engine
-from layerlore.server.settings import Settings
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.memory.rules.ages import DAY_MS
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 SCOPE = Scope("local", "default", "default")
 CALL = {"id": "c1", "function": {"name": "weather", "arguments": '{"city":"Lima"}'}}
@@ -33,7 +35,7 @@ async def undo(settings: Settings, deletion: str) -> None:
     """What the operator does; the server need not run."""
     engine = await open_engine(settings)
     try:
-        await deleting.restore(engine, SCOPE, deletion, origin=Origin("test", "restore"))
+        await removal_deletion.restore_deletion(engine, SCOPE, deletion, origin=Origin("test", "restore"))
     finally:
         await engine.database.close()
 
@@ -48,6 +50,37 @@ async def test_the_last_turn_begins_with_the_latest_user_message(tools: Tools) -
     assert answer["deletion"]
     assert (await tools("delete_messages", which="last_turn", thread_id="main"))["ids"] == ["u1", "a1"]
     assert "no user message" in await tools.refused("delete_messages", which="last_turn", thread_id="main")
+
+
+async def test_the_last_turn_is_whole_where_it_began_with_several_messages_of_the_user(tools: Tools) -> None:
+    two = [{"role": "user", "content": text, "id": id_} for id_, text in (("u4", "wait"), ("u5", "one more thing"))]
+    await tools.add("main", *TURNS)
+    await tools.add("main", *two, {"role": "assistant", "content": "yes?", "id": "a5"})
+    assert (await tools("delete_messages", which="last_turn", thread_id="main"))["ids"] == ["u4", "u5", "a5"]
+    assert await ids(tools) == ["u1", "a1", "u2", "a2", "t2", "a3"]
+    for each in two:
+        await tools.add("main", {**each, "id": f"{each['id']} again"})
+    assert (await tools("delete_messages", which="last_turn", thread_id="main"))["ids"] == ["u5 again"]
+
+
+async def test_the_last_turn_ends_where_what_was_added_with_it_was_deleted(tools: Tools) -> None:
+    told = [{"id": f"said {number}", "role": "user", "content": f"Order number {number}."} for number in range(3)]
+    await tools("add_messages", thread_id="orders", messages=told)
+    await tools("delete_messages", which="ids", ids=["said 0"], thread_id="orders")
+    deleted = await tools("delete_messages", which="last_turn", thread_id="orders")
+    assert deleted["ids"] == ["said 1", "said 2"]
+
+
+async def test_results_of_tools_in_the_users_role_begin_no_turn(tools: Tools) -> None:
+    use = {"type": "tool_use", "id": "c9", "name": "look", "input": {}}
+    await tools.add(
+        "main",
+        {"role": "user", "content": "look", "id": "u1"},
+        {"role": "assistant", "content": [use], "id": "a1"},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c9", "content": "seen"}], "id": "r1"},
+        {"role": "assistant", "content": "done", "id": "a2"},
+    )
+    assert (await tools("delete_messages", which="last_turn", thread_id="main"))["ids"] == ["u1", "a1", "r1", "a2"]
 
 
 async def test_chosen_ids_go_and_all_others_stay(tools: Tools) -> None:
@@ -137,16 +170,54 @@ async def test_a_restored_delete_is_there_and_found_as_before(
     assert {**await tools("memory_status"), "jobs": ...} == {**status, "jobs": ...}
 
 
-async def test_an_id_that_can_still_be_restored_cannot_be_used_again(
+@pytest.mark.parametrize("which", [{"which": "ids", "ids": ["u1", "t2"]}, {"which": "last_turn"}])
+@pytest.mark.parametrize("days", [30, 0])
+async def test_a_list_that_is_sent_again_does_not_bring_back_what_was_deleted(
+    connect: Connect, which: Json, days: int
+) -> None:
+    async with connect(retention={"deleted_days": days}) as tools:
+        await tools.add("main", *TURNS)
+        gone = (await tools("delete_messages", thread_id="main", **which))["ids"]
+        left = await tools.messages("main")
+        new = {"role": "user", "content": "and tomorrow?", "id": "u4"}
+        for sent in (TURNS, [*TURNS, new], [*TURNS[2:], new]):
+            answer = await tools.add("main", *sent)
+            assert answer["skipped_deleted"] == [each["id"] for each in sent if each["id"] in gone]
+            assert [each["id"] for each in answer["messages"]] == [
+                each["id"] for each in sent if each["id"] not in gone
+            ]
+        assert await tools.messages("main") == [*left, (await tools.messages("main"))[-1]]
+        assert await ids(tools) == [*(each["id"] for each in left), "u4"]
+        assert "skipped_deleted" not in await tools.add("main", {"role": "user", "content": "thanks", "id": "u5"})
+
+
+async def test_what_was_erased_after_its_time_is_not_brought_back_either(
+    tools: Tools, settings_for: Callable[..., Settings]
+) -> None:
+    await tools.add("main", *TURNS)
+    await tools("delete_messages", thread_id="main", which="ids", ids=["t2"])
+    assert (await tools.add("main", *TURNS))["skipped_deleted"] == ["t2"]
+    engine = await open_engine(settings_for())
+    try:
+        now = engine.now() + 31 * DAY_MS
+        assert await removal_deletion.erase_expired(dataclasses.replace(engine, now=lambda: now)) == 1
+    finally:
+        await engine.database.close()
+    answer = await tools.add("main", *TURNS)
+    assert answer["skipped_deleted"] == ["t2"]
+    assert {each["status"] for each in answer["messages"]} == {"unchanged"}
+    assert await ids(tools) == ["u1", "a1", "u2", "a2", "a3"]
+
+
+async def test_an_id_that_was_deleted_is_skipped_whatever_is_sent_under_it(
     tools: Tools, settings_for: Callable[..., Settings]
 ) -> None:
     await tools.add("main", *TURNS)
     deleted = await tools("delete_messages", which="ids", ids=["u1"], thread_id="main")
     again: Json = {"thread_id": "main", "messages": [{"role": "user", "content": "new", "id": "u1"}]}
     for replace in (False, True):
-        error = await tools.refused("add_messages", replace=replace, **again)
-        assert "can still be restored" in error
-        assert "leave the id out" in error
+        answer = await tools("add_messages", replace=replace, **again)
+        assert (answer["messages"], answer["skipped_deleted"]) == ([], ["u1"])
     assert "'u1'" in await tools.refused("delete_messages", which="ids", ids=["u1"], thread_id="main")
     await undo(settings_for(), deleted["deletion"])
     assert (await tools.add("main", TURNS[0]))["messages"][0]["status"] == "unchanged"
@@ -158,9 +229,9 @@ async def test_without_retention_a_delete_erases_at_once(connect: Connect) -> No
         answer = await tools("delete_messages", which="ids", ids=["u1"], thread_id="main")
         assert answer.keys() == {"thread_id", "deleted", "ids", "totals"}
         assert (await tools("memory_status"))["counts"]["restorable_deletes"] == 0
-        assert (await tools.add("main", TURNS[0]))["messages"] == [{"id": "u1", "seq": 7, "status": "added"}]
+        assert (await tools.add("main", TURNS[0]))["skipped_deleted"] == ["u1"]
         gone = await tools("delete_thread", thread_id="main")
-        assert gone == {"thread_id": "main", "deleted_messages": 6}
+        assert gone == {"thread_id": "main", "deleted_messages": 5}
 
 
 async def test_many_deleted_messages_are_counted_whole_and_named_up_to_a_hundred(tools: Tools) -> None:

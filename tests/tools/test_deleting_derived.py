@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.entries import EntryExtractor
-from layerlore.extraction.kind import JobKind, Material
-from layerlore.extraction.profile import Profile
-from layerlore.extraction.session_memory import SessionMemory
-from layerlore.extraction.titles import Title
-from layerlore.memory import deleting
-from layerlore.memory.engine import Engine
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings
-from layerlore.storage import jobs
-from layerlore.storage.records import Json, Origin, Scope
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.kinds.entries import EntryExtractor
+from layerlore.extraction.kinds.kind import JobKind, Material
+from layerlore.extraction.kinds.profile import ProfileWriter
+from layerlore.extraction.kinds.session_memory import SessionMemoryWriter
+from layerlore.extraction.kinds.titles import TitleWriter
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.removal import deletion as removal_deletion
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.jobs import jobs
 
 from .calling import Tools
 from .conftest import SettingsFor
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 SCOPE = Scope("local", "default", "default")
-KINDS: list[JobKind] = [EntryExtractor(), Profile(), SessionMemory(), Title()]
+KINDS: list[JobKind] = [EntryExtractor(), ProfileWriter(), SessionMemoryWriter(), TitleWriter()]
 LATER_MS = 60_000
 COLOURS = ("teal", "mauve", "ochre", "khaki", "umber")
 
@@ -64,7 +64,7 @@ def answers() -> ScriptedChat:
 
     def session(material: Material) -> Json:
         content = of(material)
-        if "messages" in content:
+        if "already_noted" in content:
             notes = [{"category": "state", "text": f"asked for {each}"} for each in named(content["messages"])]
             return {"notes": notes, "nothing_to_note": not notes}
         return {"document": "\n".join(f"- to paint {each}" for each in named(content))}
@@ -93,7 +93,7 @@ class Background:
             await attempt(self.engine, kinds[claim.kind], claim, self.chat)
 
     async def restore(self, deletion: str) -> None:
-        await deleting.restore(self.engine, SCOPE, deletion, origin=Origin("test", "restore"))
+        await removal_deletion.restore_deletion(self.engine, SCOPE, deletion, origin=Origin("test", "restore"))
 
 
 @pytest.fixture

@@ -8,52 +8,20 @@ from mcp import Client
 from seeing_all import see_all
 from sqlalchemy import text
 
-from layerlore.server.building import build_server
-from layerlore.server.runtime import open_engine
-from layerlore.server.settings import Settings, load_settings
-from layerlore.server.toolsets import DECLARATIONS
-from layerlore.storage.transaction import Tx
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, load_settings
+from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.core.transaction import Tx
 
 from .calling import Connect, Json, Tools, text_of
+from .sample_calls import SAMPLE_CALLS
 
-pytestmark = pytest.mark.anyio
-
-BOTH_ERAS_ON_BOTH = True
-
-# For each tool a call that works.
-CALLS: dict[str, Json] = {
-    "add_messages": {"messages": [{"role": "user", "content": "tea"}], "thread_id": "main"},
-    "get_messages": {"thread_id": "main"},
-    "delete_messages": {"which": "last_turn", "thread_id": "main"},
-    "get_context": {"thread_id": "main"},
-    "recall_memory": {"query": "tea"},
-    "remember": {"content": "Tea is served at four."},
-    "forget": {"query": "tea"},
-    "get_working_memory": {"thread_id": "main"},
-    "update_working_memory": {"content": "tea", "thread_id": "main"},
-    "clear_working_memory": {"thread_id": "main"},
-    "plan": {"action": "create", "plan": {"goal": "Serve tea"}, "thread_id": "main"},
-    "list_threads": {},
-    "update_thread": {"thread_id": "main", "title": "Tea"},
-    "delete_thread": {"thread_id": "main"},
-    "suspend_run": {"run_id": "r1", "state": {"step": 1}, "thread_id": "tea"},
-    "resume_run": {"run_id": "r1"},
-    "complete_run": {"run_id": "r1", "claim": "the one that resume_run gave"},
-    "list_runs": {"run_id": "r1"},
-    "record_steps": {"steps": [{"type": "text", "operation_id": "op", "content": "tea"}], "thread_id": "main"},
-    "list_steps": {"thread_id": "main"},
-    "list_events": {"thread_id": "main"},
-    "log_attempt": {"task_key": "tea", "action": "boil", "result": "hot", "thread_id": "main"},
-    "get_briefing": {"task": "serve tea", "thread_id": "main"},
-    "next_memory_job": {},
-    "submit_memory_job": {"job_id": "entries.t.1.0123456789ab", "result": {"entries": []}},
-    "memory_status": {},
-    "erase_memory": {"thread_id": "main"},
-}
+pytestmark = [pytest.mark.anyio, pytest.mark.eras]
 
 
 def test_there_is_a_call_for_every_tool() -> None:
-    assert sorted(CALLS) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
+    assert sorted(SAMPLE_CALLS) == sorted(declaration.name for declaration in DECLARATIONS)
 
 
 async def test_every_tool_refuses_an_argument_it_does_not_have_and_names_the_nearest(all_tools: Tools) -> None:
@@ -62,9 +30,9 @@ async def test_every_tool_refuses_an_argument_it_does_not_have_and_names_the_nea
     for tool in (await tools.client.list_tools()).tools:
         names = list(tool.input_schema.get("properties", {}))
         for name in names:
-            error = await tools.refused(tool.name, **{**CALLS[tool.name], f"{name}x": "main"})
+            error = await tools.refused(tool.name, **{**SAMPLE_CALLS[tool.name], f"{name}x": "main"})
             assert error.startswith(f"{tool.name} has no argument '{name}x'; did you mean '{name}'? (it takes ")
-        error = await tools.refused(tool.name, **{**CALLS[tool.name], "zzz": 1})
+        error = await tools.refused(tool.name, **{**SAMPLE_CALLS[tool.name], "zzz": 1})
         assert error.startswith(f"{tool.name} has no argument 'zzz' (it takes ")
         for name in names:
             assert name in error
@@ -95,7 +63,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("add_messages", {"messages": [{"role": "user", "contnet": "x"}]}, "did you mean 'content'?"),
     ("add_messages", {"messages": [], "replace": "perhaps"}, "replace: "),
     ("get_messages", {"limit": "many"}, "limit: "),
-    ("get_messages", {"detail": "medium"}, "detail: Input should be 'high' or 'low'"),
+    ("get_messages", {"detail": "medium"}, "detail: Input should be 'low', 'normal' or 'high'"),
     ("get_messages", {"roles": "user"}, "roles: "),
     ("delete_messages", {"which": "ids", "ids": "m1"}, "ids: "),
     ("get_context", {"max_tokens": 499}, "max_tokens: Input should be greater than or equal to 500"),
@@ -157,8 +125,8 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     tools = all_tools
     await tools.say("main", "hello")
     await spoil(settings_for())
-    untouched = ("recall_memory", "forget", "memory_status")  # a query that nothing is about shows nothing to forget
-    touching = {name: arguments for name, arguments in CALLS.items() if name not in untouched}
+    untouched = ("forget", "memory_status")  # a query that nothing is about shows nothing to forget
+    touching = {name: arguments for name, arguments in SAMPLE_CALLS.items() if name not in untouched}
     for meta in (None, {"layerlore/idempotency-key": "k"}):
         for tool, arguments in touching.items():
             caplog.clear()
@@ -166,9 +134,9 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
                 result = await tools.raw(tool, meta=meta, **arguments)
             assert result.is_error
             assert text_of(result) == f"{tool} failed unexpectedly; the server's log says why"
-            (record,) = [record for record in caplog.records if record.name == "layerlore.server.tool_server"]
+            (record,) = [record for record in caplog.records if record.name == "layerlore.server.runtime.tool_server"]
             assert record.exc_info
-    assert await tools.found("hello") == ["hello"]
+    await tools("forget", **SAMPLE_CALLS["forget"])
 
 
 @pytest.mark.parametrize(
@@ -180,8 +148,8 @@ async def test_a_memory_that_cannot_be_opened_is_an_error_of_every_call_without_
     settings = load_settings({"database": url, "toolsets": "all"}, environ={})
     async with Client(build_server(settings)) as client:
         tools = Tools(client)
-        assert len((await client.list_tools()).tools) == len(CALLS)
-        for tool, arguments in CALLS.items():
+        assert len((await client.list_tools()).tools) == len(SAMPLE_CALLS)
+        for tool, arguments in SAMPLE_CALLS.items():
             error = await tools.refused(tool, **arguments)
             assert error.startswith("the memory cannot be opened: ")
             assert "hunter2" not in error

@@ -3,19 +3,19 @@
 import asyncio
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from mcp.client.session import DEFAULT_CLIENT_INFO
-from mcp.types import ToolAnnotations
 
-from layerlore.memory.events import SERVER_EVENTS
-from layerlore.memory.limits import Limits
-from layerlore.memory.step_shapes import AGENT_EVENTS
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.work.step_shapes import AGENT_EVENTS
+from layerlore.memory.work.steps import SERVER_EVENTS
+from layerlore.server.tools.toolsets import list_writers
 
 from .calling import Connect, Json, Tools
+from .sample_calls import SAMPLE_CALLS, sample_call
 
 pytestmark = pytest.mark.anyio
 
@@ -49,8 +49,12 @@ TOLD = [{"role": "user", "content": f"a {WORD}", "id": "m1", "name": WORD, "meta
 STATE: Json = {"run_id": "r1", "state": {"saw": WORD}, "workflow_id": WORD, "reason": WORD, "metadata": {WORD: WORD}}
 RESUME: Json = {"run_id": "r1"}
 
-# Every tool that writes, so that each call changes something.
-WRITES: list[tuple[str, Json]] = [
+# What they change is the job's, and their events say so.
+OF_JOBS = {"next_memory_job", "submit_memory_job"}
+# It takes the token of a dry run first, and of everything leaves nothing: its tests have it.
+OF_ERASING = {"erase_memory"}
+# Calls that leave every kind of event, so that each call changes something.
+CHANGES: list[tuple[str, Json]] = [
     ("add_messages", {**MAIN, "messages": TOLD}),
     ("add_messages", {**MAIN, "messages": [{**TOLD[0], "content": f"two {WORD}s"}], "replace": True}),
     ("update_thread", {**MAIN, "title": WORD, "metadata": {WORD: WORD}}),
@@ -78,22 +82,15 @@ WRITES: list[tuple[str, Json]] = [
     ),
     ("remember", {"content": f"likes a {WORD}"}),
     ("forget", {"ids": KEPT}),
+]
+DELETIONS: list[tuple[str, Json]] = [
     ("delete_messages", {**MAIN, "which": "last_turn"}),
     ("delete_thread", MAIN),
 ]
+# Every tool that writes: of those without a call above, the sample call.
+_OTHERS = (list_writers() & SAMPLE_CALLS.keys()) - OF_JOBS - OF_ERASING - {tool for tool, _ in [*CHANGES, *DELETIONS]}
+WRITES = [*CHANGES, *((tool, sample_call(tool, {"tea": WORD})) for tool in sorted(_OTHERS)), *DELETIONS]
 
-
-def writing_tools() -> Iterator[str]:
-    for declaration in DECLARATIONS:
-        assert isinstance(declaration.annotations, ToolAnnotations)
-        if not declaration.annotations.read_only_hint:
-            yield declaration.signature.__name__
-
-
-# What they change is the job's, and their events say so.
-OF_JOBS = {"next_memory_job", "submit_memory_job"}
-# It takes the token of a dry run first, and of everything leaves nothing: its tests have it.
-OF_ERASING = {"erase_memory"}
 # Those that no tool's call above writes: a restore on the command line, what maintenance does, and background work.
 OF_OTHERS = {
     "thread_restored",
@@ -107,7 +104,7 @@ OF_OTHERS |= {"observations_added", "observations_activated", "observations_refl
 
 
 def test_every_tool_that_writes_is_among_the_writes() -> None:
-    assert set(writing_tools()) == {tool for tool, _ in WRITES} | OF_JOBS | OF_ERASING
+    assert list_writers() == {tool for tool, _ in WRITES} | OF_JOBS | OF_ERASING
 
 
 async def test_every_change_leaves_an_event_with_who_and_how_and_without_a_word_of_it(tools: Tools) -> None:
@@ -285,6 +282,7 @@ async def follow(tools: Tools, done: asyncio.Event, **arguments: Any) -> list[in
             return seen
 
 
+@pytest.mark.databases
 async def test_a_reader_sees_every_seq_once_and_in_order_while_two_servers_write(connect: Connect) -> None:
     done = asyncio.Event()
     async with connect(toolsets="all") as one, connect(toolsets="all") as two:

@@ -8,7 +8,6 @@ from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 KEY = "layerlore/idempotency-key"
 HELLO = {"role": "user", "content": "hello"}
@@ -36,6 +35,7 @@ async def state(tools: Tools) -> tuple[Any, list[str]]:
     return threads, [text for thread in threads for text in await tools.texts(thread["thread_id"])]
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize(("tool", "body", "other"), WRITES, ids=[tool for tool, _, _ in WRITES])
 async def test_a_write_sent_again_gets_the_first_answer_and_changes_nothing(
     tools: Tools, tool: str, body: Json, other: Json
@@ -70,6 +70,7 @@ async def test_the_same_messages_in_another_shape_are_the_same_body(tools: Tools
     assert await tools.texts("main") == ["hello"]
 
 
+@pytest.mark.databases
 async def test_a_key_holds_across_processes_but_not_across_scopes(connect: Connect) -> None:
     async with connect(resource="ana") as tools:
         first = await tools.say("main", "hello", idempotency_key="k1")

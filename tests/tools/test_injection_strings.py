@@ -1,27 +1,29 @@
 """Strings that mean something to SQL, full-text search, JSON paths or formatting, in every string of every tool.
 
-Each argument gets a share of them, another share than the next argument; LAYERLORE_TEST_INJECTION_SHARE=1 gives each of
-them all. What takes many strings in one call gets all of them always.
+Each argument gets a share of them, another share than the next argument, and in a soak many shares. What takes many
+strings in one call gets all of them always.
 """
 
-import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import asyncpg
 import pytest
 from mcp import MCPError
 
-from layerlore.server.toolsets import DECLARATIONS
-from layerlore.storage import sqlite_driver
+from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.drivers.sqlite import driver
 
 from .calling import Connect, Json, Tools, text_of
 from .injection_strings import STRINGS, UNSTORABLE
-from .test_errors import CALLS
+from .sample_calls import SAMPLE_CALLS
 
 pytestmark = pytest.mark.anyio
 
-SHARE = int(os.environ.get("LAYERLORE_TEST_INJECTION_SHARE", "20"))
+SHARE = 60
+"""One string of so many is tried in an argument."""
+STORED = 20
+"""One string of so many is stored by a call of its own."""
 HALVES = [string for string in UNSTORABLE if "\x00" not in string]
 KEY = "a key"  # of an object, where the string goes instead of a value
 Path = tuple[Any, ...]
@@ -120,7 +122,7 @@ class Store:
         return await self._of_postgres(agent)
 
     def _of_sqlite(self, agent: str) -> dict[str, list[str]]:
-        with sqlite_driver.driver.connect(self._url.removeprefix("sqlite:///")) as connection:
+        with driver.driver.connect(self._url.removeprefix("sqlite:///")) as connection:
             found = {}
             for (table,) in connection.execute("SELECT name FROM sqlite_master ORDER BY name").fetchall():
                 columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
@@ -156,7 +158,7 @@ class Store:
 async def neighbour(connect: Connect, database_url: str) -> AsyncIterator[tuple[Store, dict[str, list[str]]]]:
     """Another agent's memory of the same person, with something in all that it has, and how it looks."""
     async with connect(agent="neighbour", toolsets="all") as theirs:
-        for tool, arguments in CALLS.items():
+        for tool, arguments in SAMPLE_CALLS.items():
             if tool not in ("delete_messages", "clear_working_memory", "delete_thread", "erase_memory"):
                 await theirs.raw(tool, **{**arguments, **({"thread_id": "main"} if "thread_id" in arguments else {})})
     store = Store(database_url)
@@ -180,25 +182,26 @@ def share(number: int) -> Sequence[str]:
 def test_there_are_five_hundred_strings_and_a_place_in_every_tool_that_takes_one() -> None:
     assert len(STRINGS) >= 500
     takes_none = {"next_memory_job", "memory_status"}
-    assert {tool for tool, _ in places()} == {each.signature.__name__ for each in DECLARATIONS} - takes_none
+    assert {tool for tool, _ in places()} == {each.name for each in DECLARATIONS} - takes_none
     assert len(list(places())) > 120
 
 
+@pytest.mark.databases
 async def test_no_string_in_any_argument_fails_unexpectedly_or_touches_anybody_else(
-    tools: Tools, neighbour: object
+    tools: Tools, neighbour: object, trials: Callable[..., range]
 ) -> None:
-    failed, answered = [], 0
+    failed, answered, shares = [], 0, trials(1, soak=10)
     for number, (tool, path) in enumerate(places()):
-        for string in share(number):
+        for string in (string for trial in shares for string in share(number + trial)):
             if path[-1] == KEY and string in HALVES:
                 continue  # the SDK's client cannot send half of a surrogate pair as a key
-            result = await tools.raw(tool, **placed(CALLS[tool], path, string))
+            result = await tools.raw(tool, **placed(SAMPLE_CALLS[tool], path, string))
             answered += not result.is_error
             told = text_of(result)
             if result.is_error and ("failed unexpectedly" in told or "Traceback" in told):
                 failed.append((tool, path, string[:80], told[:200]))
     assert failed == []
-    assert answered > 500  # most of them are only text, and taken as that
+    assert answered > 200 * len(shares)  # most of them are only text, and taken as that
 
 
 async def test_no_string_in_the_meta_or_in_a_prompt_or_a_completion_fails_unexpectedly(
@@ -223,6 +226,7 @@ async def test_no_string_in_the_meta_or_in_a_prompt_or_a_completion_fails_unexpe
             assert "Internal" not in told, string
 
 
+@pytest.mark.databases
 async def test_all_of_them_are_stored_in_messages_as_they_are_and_found_by_any_query(
     tools: Tools, neighbour: object
 ) -> None:
@@ -239,7 +243,7 @@ async def test_all_of_them_are_stored_in_messages_as_they_are_and_found_by_any_q
     assert [message["parts"][0]["text"] for message in kept] == list(STRINGS)
     assert [message["metadata"] for message in kept] == [row["metadata"] for row in rows]
     hits = 0
-    for string in filter(str.strip, STRINGS[:: max(1, SHARE // 4)]):
+    for string in filter(str.strip, STRINGS[:: STORED // 4]):
         hits += len(await tools.hits(string, limit=20))
     assert hits > 100
     named = [{"role": "user", "content": "x", "name": name} for name in STRINGS[-120:-20] if name.isprintable()]
@@ -267,7 +271,7 @@ async def test_all_of_them_are_stored_in_steps_and_plans_as_they_are(tools: Tool
         found += page["steps"]
         cursor = page.get("next_cursor", "")
     assert [step["arguments"] for step in found] == [step["arguments"] for step in steps]
-    for number, string in enumerate(STRINGS[::SHARE]):
+    for number, string in enumerate(STRINGS[::STORED]):
         run_id, state = f"r{number}", {"k": string, string: [string]}
         await tools("suspend_run", run_id=run_id, state=state, thread_id="main")
         resumed = await tools("resume_run", run_id=run_id)
@@ -281,8 +285,9 @@ async def test_all_of_them_are_stored_in_steps_and_plans_as_they_are(tools: Tool
             await tools("delete_thread", thread_id=thread)
 
 
+@pytest.mark.databases
 async def test_a_thread_is_found_by_odd_metadata_and_no_other_is(tools: Tools, neighbour: object) -> None:
-    for number, string in enumerate(STRINGS[::SHARE]):
+    for number, string in enumerate(STRINGS[::STORED]):
         metadata = {string: string, "number": number}
         await tools.say(f"t{number}", "tea")
         await tools("update_thread", thread_id=f"t{number}", metadata=metadata)

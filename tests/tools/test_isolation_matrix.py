@@ -4,32 +4,33 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from mcp import Client, MCPError
 from sqlalchemy import text
 
-from layerlore.server import runtime, toolsets
-from layerlore.server.actions.by_tool import ACTIONS
-from layerlore.server.actions.call import Call
-from layerlore.server.memory_uri import OF_A_THREAD, template_of, uri_of
-from layerlore.server.resources.described import TEMPLATED
-from layerlore.server.tools.declaring import Declaration, annotations
-from layerlore.storage.records import Scope
-from layerlore.storage.transaction import Tx
+from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
+from layerlore.server.resources.uris import template_of, uri_of
+from layerlore.server.runtime import runtime
+from layerlore.server.tools import toolsets
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import tool
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
 
 from ..server.gated_server import Told, connected, served, settings_in  # noqa: TID252 - the one place that has them
 from ..server.subscribing import Subscriber, subscriber  # noqa: TID252
 from .isolation_filling import Filling, Words
-from .isolation_matrix import KINDS, VICTIM, Found, Matrix
+from .isolation_matrix import DEALS, KINDS, VICTIM, Found, Matrix
 from .isolation_world import Person, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 HERE = Path(__file__)
-TRIED = 8_000
-"""Calls that a whole matrix makes at least; with fewer, much was not tried."""
+TRIED = 1_000
+"""Calls that a deal of the matrix makes at least; with fewer, much was not tried."""
 NO_RATES = {f"{whose}_{what}_per_second": 0 for whose in ("principal", "tenant") for what in ("calls", "bytes", "rows")}
 
 
@@ -39,22 +40,27 @@ def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)
 
 
-async def attacked(url: str, owner_url: str, *tools: str) -> Found:
+async def attacked(url: str, owner_url: str, *tools: str, deal: int = 0) -> Found:
     async with world(url) as server, server.client("modern") as client:
-        matrix = Matrix(server, Person(client, VICTIM), (await server.process.runtime()).engine)
+        matrix = Matrix(server, Person(client, VICTIM), (await server.process.runtime()).engine, deal=deal)
         return await matrix.run(owner_url, tools=tools)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
-def urls(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+def urls(request: pytest.FixtureRequest) -> tuple[str, str]:
     """The database as the role that serves has it, and as its owner does."""
     if request.param == "sqlite":
-        return (f"sqlite:///{tmp_path}/memory.db",) * 2
+        return (request.getfixturevalue("sqlite_url"),) * 2
     return request.getfixturevalue("serving_url"), request.getfixturevalue("postgres_url")
 
 
-async def test_no_handle_of_another_gets_anything_out_of_anything(urls: tuple[str, str]) -> None:
-    found = await attacked(*urls)
+@pytest.mark.parametrize("deal", [0, *(pytest.param(deal, marks=pytest.mark.soak) for deal in range(1, DEALS))])
+async def test_no_handle_of_another_gets_anything_out_of_anything(
+    urls: tuple[str, str], deal: int, trials: Callable[..., range]
+) -> None:
+    """One deal of the matrix, on SQLite; a soak plays all of it, on both databases."""
+    (begin,) = trials(1, soak=1)
+    found = await attacked(*urls, deal=begin + deal)
     print(f"{urls[0].partition(':')[0]}: {found.calls} calls of {found.tools} tools with {found.handles} handles")
     assert not found.leaks, "\n".join(found.leaks[:20])
     assert found.tools == len(toolsets.DECLARATIONS)
@@ -81,18 +87,8 @@ def test_the_same_holds_where_no_statement_asks_for_a_scope(postgres_admin_url: 
     assert re.search(r"^2 passed", ended.stdout, re.M), ended.stdout[-4000:] + ended.stderr[-2000:]
 
 
-def peek(note_id: str) -> str:
-    """A tool that forgets whose memory it is asked about."""
-    raise NotImplementedError
-
-
-def spoil(thread_id: str) -> str:
-    """A tool that changes what it was not asked to."""
-    raise NotImplementedError
-
-
 async def test_a_new_tool_is_tried_by_itself_and_one_that_forgets_the_scope_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def titles(tx: Tx) -> str:
         return repr(await tx.all(text("SELECT thread_id, title FROM threads ORDER BY 1")))
@@ -101,19 +97,18 @@ async def test_a_new_tool_is_tried_by_itself_and_one_that_forgets_the_scope_is_f
         await tx.run(text("UPDATE threads SET title = 'spoilt' WHERE thread_id = 'thread-ledger'"))
         return "done"
 
-    async def peeking(call: Call, note_id: str) -> str:
+    @tool("Peek", "core", "read")
+    async def peek(call: Call, note_id: str) -> str:
+        """A tool that forgets whose memory it is asked about."""
         return await call.engine.database.read_installation(titles)
 
-    async def spoiling(call: Call, thread_id: str) -> str:
+    @tool("Spoil", "core", "read")
+    async def spoil(call: Call, thread_id: str) -> str:
+        """A tool that changes what it was not asked to."""
         return await call.engine.database.write_installation(retitle)
 
-    reading = annotations(read_only=True, idempotent=True)
-    new = [Declaration(each, "New", "core", "read", reading, text=True) for each in (peek, spoil)]
-    monkeypatch.setattr(toolsets, "DECLARATIONS", (*toolsets.DECLARATIONS, *new))
-    monkeypatch.setitem(ACTIONS, "peek", peeking)
-    monkeypatch.setitem(ACTIONS, "spoil", spoiling)
-    url = f"sqlite:///{tmp_path}/memory.db"
-    found = await attacked(url, url, "peek", "spoil")
+    monkeypatch.setattr(toolsets, "DECLARATIONS", (*toolsets.DECLARATIONS, peek, spoil))
+    found = await attacked(sqlite_url, sqlite_url, "peek", "spoil")
     assert {leak.partition(":")[0] for leak in found.leaks if "peek" in leak} == set(KINDS)
     assert "rows of threads were changed" in found.leaks
 

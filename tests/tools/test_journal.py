@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from layerlore.extraction.attempt import attempt
-from layerlore.extraction.kinds import all_kinds
-from layerlore.memory import deleting
-from layerlore.memory.journaling import resource_mark
-from layerlore.server import runtime
+from layerlore.extraction.jobs.attempt import attempt
+from layerlore.extraction.kinds.registry import make_kinds
+from layerlore.memory.engine.journal import resource_mark
+from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import Principal
-from layerlore.server.notifications import NotificationHub
-from layerlore.server.runtime import close_engine, open_engine, open_runtime
-from layerlore.server.settings import Settings
-from layerlore.storage import journal
-from layerlore.storage.errors import NotFound
-from layerlore.storage.installation import hmac_key
-from layerlore.storage.journal import Line, Wanted
-from layerlore.storage.records import Origin, Scope
-from layerlore.storage.transaction import Database
+from layerlore.server.runtime import runtime
+from layerlore.server.runtime.runtime import close_engine, open_engine, open_runtime
+from layerlore.server.settings.settings import Settings
+from layerlore.server.subscriptions.notifications import NotificationHub
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import JournalFilter, JournalLine
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.core.transaction import Database
 
 from .calling import Connect, Json, Tools
 from .conftest import SettingsFor
@@ -50,10 +50,13 @@ class Log:
         self._database = database
         self._seen = 0
 
-    async def all(self) -> list[Line]:
-        return [row.line for row in await self._database.read_installation(journal.listed, Wanted(), limit=10_000)]
+    async def all(self) -> list[JournalLine]:
+        return [
+            row.line
+            for row in await self._database.read_installation(journal.read_lines, JournalFilter(), limit=10_000)
+        ]
 
-    async def news(self) -> list[Line]:
+    async def news(self) -> list[JournalLine]:
         """The lines since it was last asked."""
         lines = await self.all()
         new, self._seen = lines[self._seen :], len(lines)
@@ -71,6 +74,7 @@ async def tools(connect: Connect) -> AsyncIterator[Tools]:
         yield opened
 
 
+@pytest.mark.databases
 async def test_every_tool_that_writes_leaves_one_line_of_each_call_and_no_word_of_it(
     tools: Tools, log: Log, database: Database
 ) -> None:
@@ -84,7 +88,7 @@ async def test_every_tool_that_writes_leaves_one_line_of_each_call_and_no_word_o
         (line,) = await log.news()
         assert (line.tool, line.outcome, line.reason) == (tool, "done", None)
         assert (line.principal, line.client, line.resource_mark) == ("local", BY, mark)
-    rows = repr(await database.read_installation(journal.listed, Wanted(), limit=10_000))
+    rows = repr(await database.read_installation(journal.read_lines, JournalFilter(), limit=10_000))
     assert [word for word in (WORD, RESOURCE, "numbat", "main", "m1", "r1", "build", "hello") if word in rows] == []
 
 
@@ -93,7 +97,7 @@ async def test_the_counts_are_those_of_the_answer(tools: Tools, log: Log) -> Non
     await tools("delete_messages", which="last_turn", thread_id="main")
     await tools("record_steps", thread_id="main", steps=[{"type": "text", "operation_id": "o", "content": "c"}] * 3)
     await tools("remember", content="likes tea")
-    assert [dict(line.counts) for line in await log.all()] == [{"messages": 3}, {"deleted": 1}, {"steps": 3}, {}]
+    assert [dict(line.counts) for line in await log.all()] == [{"messages": 3}, {"deleted": 3}, {"steps": 3}, {}]
 
 
 async def test_the_jobs_that_a_host_does_are_in_it(tools: Tools, log: Log, queue: Queue) -> None:
@@ -159,7 +163,7 @@ async def test_reads_and_what_was_refused_before_it_came_to_writing_leave_no_lin
 
 async def test_background_work_names_its_kind(tools: Tools, settings_for: SettingsFor, log: Log, queue: Queue) -> None:
     await tools.add("main", *TALK)
-    kinds = {kind.name: kind for kind in all_kinds()}
+    kinds = {kind.name: kind for kind in make_kinds()}
     await log.news()
     engine = await open_engine(settings_for())
     try:
@@ -181,9 +185,9 @@ async def test_undoing_a_delete_and_what_the_server_erases_are_in_it(
     try:
         await log.news()
         origin = Origin("command line", "restore", "command:restore")
-        await deleting.restore(engine, SCOPE, first["deletion"], origin=origin)
+        await deletion.restore_deletion(engine, SCOPE, first["deletion"], origin=origin)
         with pytest.raises(NotFound):
-            await deleting.restore(engine, SCOPE, first["deletion"], origin=origin)
+            await deletion.restore_deletion(engine, SCOPE, first["deletion"], origin=origin)
         done, failed = await log.news()
         assert (done.principal, done.tool, dict(done.counts)) == ("command:restore", "restore", {"messages": 2})
         assert (failed.outcome, failed.reason) == ("failed", "NotFound")
@@ -191,7 +195,7 @@ async def test_undoing_a_delete_and_what_the_server_erases_are_in_it(
             await tools("delete_messages", which="all", thread_id="main")
         await log.news()
         later = replace(engine, now=lambda: engine.now() + 31 * 86_400_000)
-        assert await deleting.erase_expired(later) == 1
+        assert await deletion.erase_expired(later) == 1
         (erased,) = await log.news()
         assert (erased.principal, erased.tool, dict(erased.counts)) == ("server", "erase_expired", {"deletes": 1})
     finally:
@@ -212,9 +216,9 @@ async def test_a_denied_call_says_who_was_refused_what_and_names_no_agent_that_m
     everything: dict[str, Any] = {"rights": frozenset({"read"}), "resource": None}
     one = Principal("key:one", "acme", frozenset({"coder"}), **everything)
     any_ = Principal("key:any", "acme", None, **everything)
-    await opened.denied(one, tool="forget", client="claude 1.0", error=NotFound(WORD), resource=RESOURCE)
-    await opened.denied(any_, tool="forget", client="claude 1.0", error=NotFound(WORD))
-    rows = await opened.engine.database.read_installation(journal.listed, Wanted(outcome="denied"), limit=9)
+    await opened.record_refusal(one, tool="forget", client="claude 1.0", error=NotFound(WORD), resource=RESOURCE)
+    await opened.record_refusal(any_, tool="forget", client="claude 1.0", error=NotFound(WORD))
+    rows = await opened.engine.database.read_installation(journal.read_lines, JournalFilter(outcome="denied"), limit=9)
     assert [(row.tenant_id, row.agent_id, row.line.principal) for row in rows] == [
         ("acme", "coder", "key:one"),
         ("acme", "", "key:any"),
@@ -228,6 +232,6 @@ async def test_denied_calls_that_were_only_counted_are_told_before_the_end(setti
     started = await open_runtime(settings_for(), NotificationHub())
     one = Principal("key:one", "acme", frozenset({"coder"}), "ana", frozenset())
     for _ in range(5):
-        await started.denied(one, tool="remember", client="c", error=NotFound())
+        await started.record_refusal(one, tool="remember", client="c", error=NotFound())
     await started.close()
     assert [line.counts["calls"] for line in await log.all()] == [1, 4]

@@ -8,16 +8,19 @@ from typing import Any
 import pytest
 from mcp.types import Tool
 
-from layerlore.server import runtime
+from layerlore.server.runtime import runtime
+from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools, text_of
 from .queueing import Queue
+from .sample_calls import MESSAGE, SAMPLE_CALLS
 
 pytestmark = pytest.mark.anyio
 
-# For each tool calls with the fewest arguments that mean something; "$claim" is what an earlier answer gave.
-CALLS: list[tuple[str, Json]] = [
-    ("add_messages", {"messages": [{"role": "user", "content": "Tea is served at four."}]}),
+# Calls with the fewest arguments that mean something; "$claim" is what an earlier answer gave.
+_CALLS: list[tuple[str, Json]] = [
+    ("add_messages", {"messages": [{"role": "user", "content": "Tea is served at four.", "id": MESSAGE}]}),
     ("add_messages", {"messages": [{"role": "assistant", "content": "And cake at five."}]}),
     ("get_messages", {}),
     ("get_messages", {"before": 2}),
@@ -55,15 +58,29 @@ CALLS: list[tuple[str, Json]] = [
     ("next_memory_job", {}),
     ("submit_memory_job", {"job_id": "$job_id", "result": {"entries": []}}),
     ("memory_status", {}),
+]
+_DELETIONS: list[tuple[str, Json]] = [
     ("delete_messages", {"which": "last_turn"}),
     ("delete_thread", {"thread_id": "main"}),
     ("erase_memory", {}),
     ("erase_memory", {"dry_run": False, "confirm": "$confirm"}),
 ]
+
+
+def _needed(declared: Declaration) -> Json:
+    """The sample call of a tool, without the conversation where it may be left out."""
+    needed = declared.tool.parameters.get("required", [])
+    sample = SAMPLE_CALLS[declared.name]
+    return {name: value for name, value in sample.items() if name != "thread_id" or name in needed}
+
+
+_OTHERS = [each for each in DECLARATIONS if each.name in SAMPLE_CALLS.keys() - dict([*_CALLS, *_DELETIONS])]
+# Every tool: those without a call above with their sample call.
+CALLS = [*_CALLS, *((each.name, _needed(each)) for each in _OTHERS), *_DELETIONS]
 # What differs from one call to the next that is otherwise the same.
 _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?"), "<time>"),
-    (re.compile(r"(?<=confirm=)\W*\w+|entries\.[\w.-]+"), "<token>"),
+    (re.compile(r"(?<=confirm=)\W*\w+|[0-9a-f-]{36}\.e\d+-\w+"), "<token>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|\b[A-Za-z0-9+/_-]{20,}={0,2}"), "<id>"),
     (re.compile(r"person-\w+"), "<person>"),
     (re.compile(r'"waiting":\[.*?\]|"due":\d+'), "<jobs, which fall due with time>"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.server.tools.toolsets import DECLARATIONS
 
 from .calling import Connect, Json, Tools, text_of
 
@@ -123,7 +123,7 @@ async def test_a_window_has_at_most_16_kib(tools: Tools) -> None:
     assert (await tools("update_thread", thread_id="main", window=window(fits)))["window"] == window(fits)
     for over in (window(fits + 1), json.dumps(window(fits + 1))):
         error = await tools.refused("update_thread", thread_id="main", window=over)
-        assert error == f"window: {METADATA + 1:,} bytes of JSON; {METADATA:,} are allowed"
+        assert error == f"window: {METADATA + 1:,} bytes of JSON; at most {METADATA:,} are allowed"
     deep = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c", "name": "f", "arguments": nested(64)}]}
     assert "64 are allowed" in await tools.refused("update_thread", thread_id="main", window={"predefined": [deep]})
     assert (await tools("list_threads"))["threads"][0]["window"] == window(fits)
@@ -134,7 +134,7 @@ async def test_a_window_has_at_most_16_kib_with_what_it_is_set_over(connect: Con
     async with connect(windows={"long": {"predefined": predefined}}) as tools:
         assert (await tools("update_thread", thread_id="main", window="long"))["window"] == "long"
         error = await tools.refused("update_thread", thread_id="main", window={"profile": "long", "max_images": 2})
-        assert "with what it is set over; 16,384 are allowed" in error
+        assert "with what it is set over; at most 16,384 are allowed" in error
         own = {"profile": "long", "predefined": []}
         assert (await tools("update_thread", thread_id="main", window=own))["window"] == {"limit": "observed"}
 
@@ -151,6 +151,7 @@ async def test_ids_and_names_have_at_most_255_characters(tools: Tools) -> None:
     assert len(await tools.messages("main")) == 1
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("bad", ["\x00", "\ud800", "x\udfffy"], ids=["NUL", "high half", "low half"])
 async def test_nul_and_lone_surrogates_are_refused_wherever_they_are(tools: Tools, bad: str) -> None:
     messages: list[Any] = [
@@ -202,7 +203,7 @@ async def test_a_message_has_at_most_3_mib_of_media(tools: Tools) -> None:
 
     await tools.add("main", image(MEDIA))
     error = await tools.refused("add_messages", thread_id="main", messages=[image(MEDIA + 4)])
-    assert f"{MEDIA + 4:,} bytes of base64; {MEDIA:,} are allowed in one message" in error
+    assert f"{MEDIA + 4:,} bytes of base64; at most {MEDIA:,} are allowed in one message" in error
     assert (await tools.page("main", limit=1))["total"] == 1
 
 
@@ -221,7 +222,7 @@ async def test_a_query_has_at_most_2_kib_and_a_recall_five_of_them(tools: Tools)
 async def test_every_number_is_held_to_the_bounds_of_its_argument(all_tools: Tools) -> None:
     """How many a page, a recall or an answer may have, wherever a tool lets a caller say; 0 is left out."""
     bounded = [
-        (tool.signature.__name__, name, schema[bound], beyond)
+        (tool.name, name, schema[bound], beyond)
         for tool in DECLARATIONS
         for name, schema in tool.tool.fn_metadata.arg_model.model_json_schema()["properties"].items()
         for bound, beyond in (("maximum", 1), ("minimum", -1))
@@ -246,7 +247,7 @@ async def test_every_number_is_held_to_the_bounds_of_its_argument(all_tools: Too
 
 async def test_an_entry_has_at_most_2000_characters(tools: Tools) -> None:
     assert (await tools("remember", content="ü" * 2000))["status"] == "kept"
-    assert "2,001 characters; 2,000 are allowed" in await tools.refused("remember", content="ü" * 2001)
+    assert "2,001 characters; at most 2,000 are allowed" in await tools.refused("remember", content="ü" * 2001)
 
 
 @pytest.mark.parametrize("scope", ["thread", "resource"])
@@ -255,7 +256,7 @@ async def test_a_document_has_at_most_16_kib(tools: Tools, scope: str) -> None:
     place = {"scope": scope, **({"thread_id": "main"} if scope == "thread" else {})}
     await tools("update_working_memory", content="é" * (most // 2), **place)
     error = await tools.refused("update_working_memory", content="é" * (most // 2) + "x", **place)
-    assert f"{most + 1:,} bytes; {most:,} are allowed" in error
+    assert f"{most + 1:,} bytes; at most {most:,} are allowed" in error
 
 
 async def test_a_plan_has_at_most_64_kib_and_200_steps(tools: Tools) -> None:
@@ -276,17 +277,17 @@ async def test_a_call_has_at_most_a_hundred_steps_of_64_kib_each(all_tools: Tool
         return [{"type": "text", "operation_id": "o", "content": "x" * chars}] * count
 
     await all_tools("record_steps", steps=steps(100, 1), thread_id="main")
-    refused = "101 in one call; 100 are allowed"
+    refused = "101 in one call; at most 100 are allowed"
     assert refused in await all_tools.refused("record_steps", steps=steps(101, 1), thread_id="main")
     told = await all_tools.refused("record_steps", steps=steps(1, 65_536), thread_id="main")
     over = int(told.partition("steps[0]: ")[2].partition(" bytes")[0].replace(",", "")) - 65_536
     await all_tools("record_steps", steps=steps(1, 65_536 - over), thread_id="main")
     told = await all_tools.refused("record_steps", steps=steps(1, 65_537 - over), thread_id="main")
-    assert "65,537 bytes of JSON; 65,536 are allowed" in told
+    assert "65,537 bytes of JSON; at most 65,536 are allowed" in told
 
 
 async def test_a_runs_state_has_at_most_1_mib(all_tools: Tools) -> None:
     most = 1024 * 1024 - len('""')
     await all_tools("suspend_run", run_id="r", state="x" * most, thread_id="main")
     error = await all_tools.refused("suspend_run", run_id="s", state="x" * (most + 1), thread_id="main")
-    assert "1,048,577 bytes of JSON; 1,048,576 are allowed" in error
+    assert "1,048,577 bytes of JSON; at most 1,048,576 are allowed" in error

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from mcp.types import ImageContent
 
-from layerlore.memory import deleting
-from layerlore.server.runtime import open_engine
-from layerlore.server.settings import Settings
-from layerlore.storage.records import Origin, Scope
+from layerlore.memory.removal import deletion
+from layerlore.server.runtime.runtime import open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Origin, Scope
 
 from .calling import Connect, Json, Tools
 
@@ -144,7 +144,7 @@ async def test_derived_keeps_the_text_and_leaves_the_secret_out_of_the_index(
             assert await tools.found(secret) == []
         deleted = await tools("delete_messages", which="all", thread_id="main")
         engine = await open_engine(settings_for(redaction="derived"))
-        await deleting.restore(
+        await deletion.restore_deletion(
             engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
         )
         await engine.database.close()
@@ -160,7 +160,7 @@ async def test_what_was_kept_as_sent_stays_out_of_an_index_that_is_made_under_al
         await tools.add("main", {"role": "user", "content": f"the deploy token is {ONE}", "id": "m1"})
         deleted = await tools("delete_messages", which="all", thread_id="main")
     engine = await open_engine(settings_for(redaction="all"))
-    await deleting.restore(
+    await deletion.restore_deletion(
         engine, Scope("local", "default", "default"), deleted["deletion"], origin=Origin("test", "restore")
     )
     await engine.database.close()

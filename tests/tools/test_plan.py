@@ -2,23 +2,15 @@
 
 import asyncio
 import json
-import os
 import random
-import signal
-import sys
-from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 KEY = "layerlore/idempotency-key"
 TEA: Json = {
@@ -123,7 +115,7 @@ async def test_a_new_plan_replaces_the_open_one_which_stays_in_the_history(tools
     assert (await review(tools))["plan"]["goal"] == "Bake"
     assert "no plan of revision 3; 1 to 2 are kept" in await refused(tools, "review", revision=3)
     for unfit in (-1, 2**63):
-        assert "revision: 1 to " in await refused(tools, "review", revision=unfit)
+        assert "revision must be " in await refused(tools, "review", revision=unfit)
 
 
 WRONG: list[tuple[str, Json, str]] = [
@@ -143,11 +135,11 @@ WRONG: list[tuple[str, Json, str]] = [
     ("update", {"plan": {"goal": "\ud800"}}, "surrogate"),
     ("update", {"plan": {"goal": "a\x00"}}, "NUL"),
     ("update", {"plan": {"goal": "x"}, "expected_revision": 0}, "the plan is at revision 1"),
-    ("update", {"plan": {"goal": "x"}, "expected_revision": -1}, "expected_revision: 0 (there is no plan yet) to "),
+    ("update", {"plan": {"goal": "x"}, "expected_revision": -1}, "expected_revision must be "),
     (
         "update",
         {"plan": {"goal": "x"}, "expected_revision": 10**4000},
-        "expected_revision: 0 (there is no plan yet) to ",
+        "expected_revision must be ",
     ),
     ("review", {"plan": {"goal": "x"}}, "review only reads"),
     ("review", {"expected_revision": 1}, "review only reads"),
@@ -191,6 +183,7 @@ async def test_a_plan_that_was_never_made_is_no_error_to_review_but_cannot_be_up
     assert len((await tools("list_threads"))["threads"]) == 1
 
 
+@pytest.mark.eras
 async def test_the_current_conversations_plan_needs_no_thread(tools: Tools) -> None:
     made = await tools("plan", action="create", plan=TEA, format="json")
     assert (await tools("plan", action="review", format="json"))["plan"] == made["plan"]
@@ -199,6 +192,7 @@ async def test_the_current_conversations_plan_needs_no_thread(tools: Tools) -> N
     }
 
 
+@pytest.mark.databases
 async def test_concurrent_patches_of_different_steps_all_survive(connect: Connect) -> None:
     async with connect() as one, connect() as two:
         await create(one, {"goal": "x", "steps": [{"description": str(n)} for n in range(24)]})
@@ -217,6 +211,7 @@ async def test_concurrent_patches_of_different_steps_all_survive(connect: Connec
         assert (await review(one))["revision"] == 25
 
 
+@pytest.mark.databases
 async def test_of_concurrent_updates_that_expect_one_revision_exactly_one_wins(connect: Connect) -> None:
     async with connect() as one, connect() as two:
         await create(one)
@@ -288,25 +283,3 @@ async def test_a_deleted_conversations_plan_is_gone(tools: Tools) -> None:
     await tools("delete_thread", thread_id="main")
     assert await review(tools) == {"thread_id": "main", "plan": None}
     assert (await create(tools, {"goal": "Anew"}))["revision"] == 1
-
-
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_plan_survives_a_server_that_is_killed(tmp_path: Path, mode: str) -> None:
-    """Two processes over stdio, the first of which is killed as soon as it has answered."""
-    pids = tmp_path / "pids"
-    # The shell says which process the server is, and becomes it.
-    script = f"echo $$ >> {pids}; exec {sys.executable} -m layerlore.server --data-dir {tmp_path} --thread main"
-    server = StdioServerParameters(command="/bin/sh", args=["-c", script])
-    with anyio.fail_after(60):
-        async with Client(stdio_client(server), mode=mode) as client:
-            tools = Tools(client)
-            await tools("plan", action="create", plan=TEA)
-            await tools("plan", action="update", plan={"steps": [{"id": "s1", "status": "completed"}]})
-            os.kill(int(pids.read_text()), signal.SIGKILL)
-            with pytest.raises(MCPError):
-                await tools("plan", action="review")
-        async with Client(stdio_client(server), mode=mode) as client:
-            found = await Tools(client)("plan", action="review", format="json")
-    assert len(pids.read_text().split()) == 2
-    assert found["revision"] == 2
-    assert [step["status"] for step in found["plan"]["steps"]] == ["completed", "pending"]

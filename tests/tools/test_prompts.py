@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS, TextContent
 
-from layerlore.memory.tokens import TokenCounter, load_counter
-from layerlore.server.actions.prompts import BUDGET, fitted
+from layerlore.memory.parts.tokens import TokenCounter, load_counter
+from layerlore.server.prompts.prompts import BUDGET, fit_texts
 
 from .calling import TEXTS, Connect, Tools
 from .queueing import Queue
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 COUNTERS = {"o200k": load_counter(), "estimate": TokenCounter(None)}
 
@@ -54,6 +53,7 @@ async def work(tools: Tools, thread_id: str, goal: str) -> None:
     await tools("log_attempt", task_key="water", action="lit the stove", result="no gas", thread_id=thread_id)
 
 
+@pytest.mark.eras
 async def test_the_prompts_say_what_they_are_and_take(tools: Tools, era: str) -> None:
     listing = await tools.client.list_prompts()
     assert [each.name for each in listing.prompts] == ["load_memory", "resume_work", "review_memory", "curate"]
@@ -85,6 +85,7 @@ async def test_resuming_tells_the_plan_the_attempts_and_what_to_do_with_them(too
     assert "coffee" not in str(kept)
 
 
+@pytest.mark.eras
 async def test_resuming_without_a_thread_means_the_current_one(connect: Connect) -> None:
     async with connect(thread="now", toolsets=["all"]) as tools:
         await work(tools, "now", "make tea")
@@ -96,12 +97,12 @@ async def test_resuming_without_a_thread_means_the_current_one(connect: Connect)
         )
 
 
-async def test_resuming_says_when_nothing_is_kept(tools: Tools) -> None:
+async def test_resuming_says_when_no_work_is_open(tools: Tools) -> None:
     (text,) = await prompt(tools, "resume_work")
-    assert text.startswith("Nothing is kept yet of the work of the conversation 'session-")
+    assert text.startswith("No work is open: the conversation 'session-")
     await tools.say("main", "hello")
     (text,) = await prompt(tools, "resume_work", thread_id="main")
-    assert text.startswith("Nothing is kept yet of the work of the conversation 'main'")
+    assert text.startswith("No work is open: the conversation 'main'")
 
 
 @pytest.mark.parametrize("name", ["resume_work", "load_memory"])
@@ -172,6 +173,7 @@ async def test_reviewing_shows_nothing_of_others(connect: Connect) -> None:
         assert await prompt(other, "review_memory") == before
 
 
+@pytest.mark.eras
 async def test_what_does_not_exist_is_told_what_does(tools: Tools) -> None:
     assert "did you mean 'resume_work'?" in await refused(tools, "resume_works")
     assert "allowed: load_memory, resume_work, review_memory, curate" in await refused(tools, "nothing")
@@ -183,6 +185,7 @@ async def test_what_does_not_exist_is_told_what_does(tools: Tools) -> None:
     assert "thread_id: 256 characters" in await refused(tools, "resume_work", thread_id="x" * 256)
 
 
+@pytest.mark.eras
 async def test_with_memory_off_there_are_no_prompts(connect: Connect) -> None:
     async with connect(memory="off") as tools:
         assert (await tools.client.list_prompts()).prompts == []
@@ -204,7 +207,7 @@ async def test_a_prompt_stays_within_its_budget_and_says_where_it_is_cut(tools: 
 @pytest.mark.parametrize("counter", COUNTERS.values(), ids=COUNTERS)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=4), most=st.integers(40, 80))
 def test_short_texts_stay_and_long_ones_are_cut_to_one_size(counter: TokenCounter, texts: list[str], most: int) -> None:
-    within = fitted(counter, texts, most)
+    within = fit_texts(counter, texts, most)
     assert len(within) == len(texts)
     assert sum(map(counter.text, within)) <= most
     if sum(map(counter.text, texts)) <= most:

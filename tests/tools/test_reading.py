@@ -1,16 +1,19 @@
 """get_messages: pages, filters, detail, and budgets."""
 
+import base64
+import json
 import uuid
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.reading import CUT_MARK, LOW_TEXT_CHARS
-from layerlore.memory.tokens import load_counter
-from layerlore.storage.json_text import to_json
+from layerlore.memory.messages.reader import LOW_TEXT_CHARS
+from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, load_counter
+from layerlore.storage.core.json_text import to_json
 
-from .calling import Tools, examples
+from .calling import Connect, Tools, examples
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +55,7 @@ async def test_an_offset_and_a_cursor_together_are_an_error(tools: Tools, cursor
     assert "one or the other" in await tools.refused("get_messages", thread_id="main", offset=0, **{cursor: 1})
 
 
+@pytest.mark.databases
 @examples(25)
 @given(
     count=st.integers(1, 12),
@@ -115,20 +119,20 @@ async def test_low_detail_is_a_short_line_of_each_message(tools: Tools) -> None:
     assert long["text"] == "x" * LOW_TEXT_CHARS + CUT_MARK
     assert just["text"] == "x" * LOW_TEXT_CHARS
     assert called["text"] == 'Look:\n[tool call look({"at":"sky"})]'
-    assert image["text"] == "[image]"
+    assert image["text"] == "[image, 2 bytes]"
 
 
 async def test_a_page_over_its_budget_ends_early_says_so_and_says_where_to_go_on(tools: Tools) -> None:
     await tools.say("main", *(f"{number}: " + "word " * 50 for number in range(1, 7)))
-    newest = await tools.page("main", max_tokens=300)
-    assert "max_tokens=300" in newest["cut"]
+    newest = await tools.page("main", max_tokens=330)
+    assert "max_tokens=330" in newest["cut"]
     assert [message["seq"] for message in newest["messages"]] == [5, 6]
     assert newest["next"] == {"before": 5}
-    assert sum(COUNTER.text(to_json(message)) for message in newest["messages"]) <= 300
-    oldest = await tools.page("main", max_tokens=300, offset=1)
+    assert COUNTER.text(to_json(newest)) <= 330
+    oldest = await tools.page("main", max_tokens=330, offset=1)
     assert [message["seq"] for message in oldest["messages"]] == [2, 3]
     assert oldest["next"] == {"offset": 3}
-    onward = await tools.page("main", max_tokens=300, after=3)
+    onward = await tools.page("main", max_tokens=330, after=3)
     assert (onward["messages"][0]["seq"], onward["next"]) == (4, {"after": 5})
     whole = await tools.page("main", max_tokens=100_000)
     assert len(whole["messages"]) == 6
@@ -143,7 +147,7 @@ async def test_a_message_larger_than_the_budget_is_cut_with_a_mark(tools: Tools,
     assert message["text"].endswith(CUT_MARK)
     assert text.startswith(message["text"].removesuffix(CUT_MARK))
     assert len(message["text"]) > len(CUT_MARK) + 20
-    assert COUNTER.text(to_json(message)) <= 200
+    assert COUNTER.text(to_json(page)) <= 200
     assert "cut" in page
     assert page["next"] == {"before": 2}
     alone = await tools.page("main", max_tokens=200, limit=1)
@@ -172,5 +176,124 @@ async def test_a_number_that_no_page_has_is_refused_by_name(tools: Tools) -> Non
     for name in ("offset", "before", "after", "max_tokens"):
         for value in (-1, 2**63, 10**30):
             error = await tools.refused("get_messages", thread_id="main", **{name: value})
-            assert error.startswith(f"{name}: ")
+            assert error.startswith(f"{name} must be at most 9," if value > 0 else f"{name} must be ")
         await tools.page("main", **{name: 2**63 - 1})
+
+
+def at(hour: str, text: str) -> dict[str, str]:
+    return {"role": "user", "content": text, "created_at": f"2025-03-{hour}:00Z"}
+
+
+async def of_all(tools: Tools, **arguments: Any) -> list[tuple[str, str]]:
+    page = await tools("get_messages", **arguments)
+    return [(message["thread_id"], message["parts"][0]["text"]) for message in page["messages"]]
+
+
+@pytest.mark.databases
+async def test_what_was_said_in_a_time_is_one_call_whatever_the_conversation(tools: Tools) -> None:
+    await tools.add("work", at("01T09", "plan"), at("02T09", "build"), at("02T23", "test"), at("03T09", "ship"))
+    await tools.add("home", at("02T12", "lunch"), at("04T12", "dinner"))
+    await tools.add("gone", at("02T13", "nap"))
+    await tools("delete_thread", thread_id="gone")
+    yesterday = {"since": "2025-03-02", "until": "2025-03-02"}
+    assert await of_all(tools, **yesterday) == [("work", "build"), ("home", "lunch"), ("work", "test")]
+    assert await of_all(tools, since="2025-03-03") == [("work", "ship"), ("home", "dinner")]
+    assert await of_all(tools, until="2025-03-02T09:00:00+01:00") == [("work", "plan")]
+    page = await tools("get_messages", **yesterday)
+    assert page.keys() == {"messages", "total"}
+    assert page["total"] == 3
+    assert await of_all(tools, roles=["assistant"], **yesterday) == []
+
+
+@pytest.mark.databases
+async def test_a_time_narrows_a_conversation_and_its_pages(tools: Tools) -> None:
+    await tools.add("main", *(at(f"{day:02}T09", str(day)) for day in range(1, 10)))
+    await tools.add("other", at("05T09", "another's"))
+    then = {"since": "2025-03-03", "until": "2025-03-07"}
+    assert await tools.texts("main", **then) == ["3", "4", "5", "6", "7"]
+    newest = await tools.page("main", limit=2, **then)
+    assert ([each["seq"] for each in newest["messages"]], newest["total"], newest["next"]) == ([6, 7], 5, {"before": 6})
+    assert await tools.texts("main", limit=2, **then, **newest["next"]) == ["4", "5"]
+    assert await tools.texts("main", limit=2, offset=1, **then) == ["4", "5"]
+    assert await tools.texts("main", after=5, **then) == ["6", "7"]
+    assert (await tools.page("nobody", **then))["messages"] == []
+
+
+@pytest.mark.databases
+async def test_following_next_walks_a_time_exactly_once(tools: Tools) -> None:
+    for thread in ("a", "b", "c"):
+        await tools.add(thread, *(at(f"{day:02}T09", f"{thread}{day}") for day in range(1, 6)))
+    await tools.add("c", {"role": "user", "content": "later"})
+    for budget in ({}, {"max_tokens": 250}):
+        found: list[tuple[str, str]] = []
+        step: dict[str, int] | None = {}
+        while step is not None:
+            page = await tools("get_messages", until="2025-03-31", limit=4, **step, **budget)
+            found += [(each["said_at"], each["parts"][0]["text"]) for each in page["messages"]]
+            step = page.get("next")
+        assert len(found) == len(set(found)) == 15
+        assert [said_at for said_at, _ in found] == sorted(said_at for said_at, _ in found)
+
+
+async def test_a_time_that_cannot_be_read_is_an_error(tools: Tools) -> None:
+    await tools.say("main", "one")
+    assert "since" in await tools.refused("get_messages", since="yesterday")
+    assert "is after until" in await tools.refused("get_messages", since="2025-03-02", until="2025-03-01")
+    for cursor in ("before", "after"):
+        assert "seqs of one conversation" in await tools.refused("get_messages", since="2025-03-02", **{cursor: 1})
+
+
+async def test_nobody_is_shown_what_another_said_then(connect: Connect) -> None:
+    async with connect(resource="ana") as tools:
+        await tools.add("main", at("02T09", "of ana"))
+    async with connect(resource="ben") as tools:
+        assert await of_all(tools, since="2025-03-02") == []
+
+
+IMAGE = {"type": "image", "data": "aGkh" * 40, "mime_type": "image/png"}
+
+
+async def test_images_count_in_max_tokens_and_are_notes_unless_they_are_asked_for(tools: Tools) -> None:
+    for number in range(4):
+        await tools.add("main", {"role": "user", "parts": [{"type": "text", "text": f"see {number}"}, IMAGE]})
+    page = await tools.page("main", max_tokens=2 * PER_IMAGE)
+    assert len(page["messages"]) == 1
+    assert "max_tokens" in page["cut"]
+    assert page["next"] == {"before": 4}
+    note = page["messages"][0]["parts"][1]
+    assert (note["bytes"], "data" in note) == (120, False)
+    (whole,) = (await tools.page("main", max_tokens=2 * PER_IMAGE, detail="high"))["messages"]
+    assert whole["parts"][1] == IMAGE
+    low = await tools.page("main", max_tokens=2 * PER_IMAGE, detail="low")
+    assert [message["text"] for message in low["messages"]] == [f"see {n}\n[image, 120 bytes]" for n in range(4)]
+
+
+CODED = base64.b64encode(bytes(range(256)) * 8).decode()
+RESULTS: dict[str, Any] = {
+    "MCP's shape": [{"type": "image", "data": CODED, "mimeType": "image/png"}],
+    "a key": {"screenshot": CODED},
+    "JSON in a text": json.dumps({"screenshot": CODED}),
+    "a URL in a text": f"Here it is: data:image/png;base64,{CODED} (a chart)",
+    "lines": base64.encodebytes(bytes(range(256)) * 8).decode(),
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS.keys())
+async def test_base64_is_a_note_of_its_size_in_whatever_shape_a_tool_gave_it(tools: Tools, result: Any) -> None:
+    await tools.add("main", {"role": "tool", "parts": [{"type": "tool_result", "tool_call_id": "c", "result": result}]})
+    for detail in ("low", "normal"):
+        (message,) = await tools.messages("main", detail=detail)
+        assert "[base64, 2,048 bytes]" in json.dumps(message)
+        assert CODED[:60] not in json.dumps(message)
+    (message,) = await tools.messages("main", detail="high")
+    assert message["parts"][0]["result"] == result
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 3000, "0123456789abcdef" * 200, "ACGT" * 800, "-" * 2000, "word/" * 600, f"key: {CODED[:900]}"],
+    ids=["a letter", "hex", "DNA", "a rule", "a path", "a short one"],
+)
+async def test_what_only_looks_a_little_like_base64_is_shown(tools: Tools, text: str) -> None:
+    await tools.say("main", text)
+    assert await tools.texts("main") == [text]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 FORMS = [
     ("I was running along the river", "did she run?"),
@@ -51,7 +51,8 @@ async def test_a_query_of_function_words_only_still_looks_for_them(tools: Tools)
 
 async def test_rare_words_and_more_words_rank_higher_and_ties_go_to_the_newer(tools: Tools) -> None:
     await tools.say("main", "tea at noon", "tea with saffron", "tea at night", "tea and cake", "cake alone")
-    assert await tools.found("saffron tea") == ["tea with saffron", "tea and cake", "tea at night", "tea at noon"]
+    found = await tools.found("saffron tea")
+    assert found[:4] == ["tea with saffron", "tea and cake", "tea at night", "tea at noon"]
     assert (await tools.found("cake tea"))[0] == "tea and cake"
 
 
@@ -65,28 +66,43 @@ async def test_nothing_relevant_is_an_answer(tools: Tools) -> None:
 async def test_a_hit_comes_with_two_messages_before_and_one_after(tools: Tools) -> None:
     await tools.say("main", "zero", "one", "two", "the violin", "four", "five")
     await tools.say("other", "elsewhere")
-    (hit,) = await tools.hits("violin", limit=1)
+    (hit,) = await tools.hits("violin", limit=1, neighbours=True)
     assert [message["text"] for message in hit["before"]] == ["one", "two"]
     assert [message["text"] for message in hit["after"]] == ["four"]
-    (first,) = await tools.hits("zero", limit=1)
+    (first,) = await tools.hits("zero", limit=1, neighbours=True)
     assert "before" not in first
-    (bare,) = await tools.hits("violin", limit=1, neighbours=False)
+    (bare,) = await tools.hits("violin", limit=1)
     assert bare.keys() == {"kind", "thread_id", "id", "seq", "role", "text", "said_at", "age", "score"}
+
+
+async def test_the_best_hits_come_with_the_answer_and_the_question_that_they_need(tools: Tools) -> None:
+    said = ("the weather is fine", "which violin do you play on Sundays?", "one from Cremona", "the sun shines")
+    await tools.add("main", *({"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)))
+    asked = ({"role": "assistant", "content": "do you like bicycles?"}, {"role": "user", "content": "a violin, twice"})
+    await tools.add("other", *asked)
+    lines = (await tools("recall_memory", query="violin")).splitlines()
+    assert "  #3 user: one from Cremona" in lines
+    assert "  #1 assistant: do you like bicycles?" in lines
+    assert not any("weather" in line or "sun shines" in line for line in lines)
+    assert all("before" not in hit and "after" not in hit for hit in await tools.hits("violin"))
 
 
 async def test_neighbours_of_a_hit_are_the_nearest_that_are_left(tools: Tools) -> None:
     await tools.say("main", "zero", "one", "two", "the violin", "four", "five")
     page = await tools.messages("main")
     await tools("delete_messages", thread_id="main", which="ids", ids=[page[2]["id"], page[4]["id"]])
-    (hit,) = await tools.hits("violin", limit=1)
+    (hit,) = await tools.hits("violin", limit=1, neighbours=True)
     assert [message["text"] for message in hit["before"]] == ["zero", "one"]
     assert [message["text"] for message in hit["after"]] == ["five"]
+    hits = await tools.hits("violin zero", limit=2, neighbours=True)
+    told = [each["text"] for one in hits for each in (*one.get("before", ()), one, *one.get("after", ()))]
+    assert sorted(told) == ["five", "one", "the violin", "zero"]
 
 
 async def test_what_was_said_around_a_short_message_finds_it_too(tools: Tools) -> None:
-    await tools.say("main", "have you seen the violin?", "yes, twice", *(f"filler {number}" for number in range(9)))
+    await tools.say("main", "Tom has found the violin", "yes, twice", *(f"filler {number}" for number in range(9)))
     found = await tools.found("violin")
-    assert found[0] == "have you seen the violin?"
+    assert found[0] == "Tom has found the violin"
     assert sorted(found[1:]) == ["filler 0", "yes, twice"]
     await tools.add("bot", {"role": "user", "content": "a cello"}, {"role": "assistant", "content": "yes, thrice"})
     assert await tools.found("cello") == ["a cello"]
@@ -96,7 +112,7 @@ async def test_a_topic_that_was_never_mentioned_is_held_back(tools: Tools) -> No
     await tools.say("main", *(f"we talked about the garden and plan {number}" for number in range(30)))
     asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
     assert await tools("recall_memory", query=asked) == (
-        "Nothing relevant is remembered about this.\n[held back as not relevant enough: 5; signals: lexical]"
+        "Nothing relevant is remembered about this.\n[held back as not relevant enough: 30; signals: lexical]"
     )
     answer = await tools("recall_memory", query=asked, format="json", limit=3)
     assert answer == {"hits": [], "signals": ["lexical"], "held_back": 3}
@@ -127,8 +143,7 @@ async def test_a_hit_says_where_it_is_who_said_it_and_when(tools: Tools) -> None
     assert (hit["role"], hit["name"], hit["said_at"]) == ("assistant", "bot", "2024-03-15T00:00:00.000Z")
     assert hit["age"].endswith(" ago")
     text = await tools("recall_memory", query="violin")
-    assert f"thread main, 2024-03-15 ({hit['age']})" in text
-    assert "> #1 assistant bot: a violin" in text
+    assert "[thread main, 2024-03-15]\n#1 assistant bot: a violin\n" in text
 
 
 async def test_messages_are_found_by_their_speaker_tools_and_files_too(tools: Tools) -> None:
@@ -161,6 +176,19 @@ async def test_since_and_until_narrow_by_when_it_was_said(diary: Tools) -> None:
     assert "since" in await diary.refused("recall_memory", query="tea", since="yesterday")
 
 
+async def test_a_thread_that_is_not_there_is_an_error_and_the_own_one_never_is(connect: Connect) -> None:
+    async with connect(thread="mine") as tools:
+        await tools.say("summer", "tea in july")
+        assert "there is no thread 'nope'; list_threads shows" in await tools.refused(
+            "recall_memory", query="tea", thread_id="nope"
+        )
+        assert await tools.found("tea", thread_id="mine") == []
+        await tools("delete_thread", thread_id="summer")
+        assert "there is no thread 'summer'" in await tools.refused("recall_memory", query="tea", thread_id="summer")
+    async with connect(resource="ben") as other:
+        assert "there is no thread 'mine'" in await other.refused("recall_memory", query="tea", thread_id="mine")
+
+
 async def test_a_date_alone_means_the_whole_day(diary: Tools) -> None:
     assert await diary.found("tea", since="2024-04-15", until="2024-04-15") == ["tea in april"]
     assert await diary.found("tea", until="20240314") == []
@@ -170,7 +198,6 @@ async def test_a_date_alone_means_the_whole_day(diary: Tools) -> None:
 async def test_roles_threads_and_kinds_narrow_the_hits(diary: Tools) -> None:
     assert await diary.found("tea", roles=["assistant"]) == ["tea in april"]
     assert await diary.found("tea", thread_id="summer") == ["tea in july"]
-    assert await diary.found("tea", thread_id="winter") == []
     assert await diary.found("tea", kinds=["entry"]) == []
     assert len(await diary.found("tea", kinds=["message"])) == 3
     assert "kinds" in await diary.refused("recall_memory", query="tea", kinds=["rumour"])
@@ -180,12 +207,13 @@ async def test_the_limit_is_how_many_hits_there_are_filtered_ones_not_counted(to
     await tools.say("many", *(f"tea {number}" for number in range(60)))
     await tools.add("main", {"role": "assistant", "content": "tea of old"})
     await tools.say("many", *(f"tea {number}" for number in range(60, 90)))
-    assert len(await tools.found("tea")) == 5
+    assert len(await tools.found("tea")) == 50
+    assert len(await tools.found("tea", limit=5)) == 5
     assert await tools.found("tea", limit=1) == ["tea 89"]
-    assert len(await tools.found("tea", limit=50, neighbours=False)) == 50
+    assert len(await tools.found("tea", limit=100)) == 91
     assert await tools.found("tea", thread_id="main", limit=2) == ["tea of old"]
     assert await tools.found("tea", roles=["assistant"]) == ["tea of old"]
-    for limit in (-1, 51):
+    for limit in (-1, 101):
         assert "limit" in await tools.refused("recall_memory", query="tea", limit=limit)
 
 
@@ -253,3 +281,18 @@ async def test_a_long_message_leaves_room_for_others(tools: Tools) -> None:
     found = await tools.hits("violin", limit=5)
     assert {hit["thread_id"] for hit in found} == {"main", "lessons"}
     assert len(found) == 5
+
+
+async def test_what_the_callers_own_thread_asks_is_no_hit_and_no_word_of_it_counts(tools: Tools) -> None:
+    await tools.say("trip", "My cat Mila was born in a lighthouse.", "The weather was fine.")
+    own = {"layerlore/thread": "own"}
+    await tools("add_messages", messages=[{"role": "user", "content": "Mila loves fish."}], meta=own)
+    asked = "Please look up the birthplace of my cat Mila"
+    await tools("add_messages", messages=[{"role": "user", "content": asked}], meta=own)
+    await tools("add_messages", messages=[{"role": "assistant", "content": "Mila the cat, let me see."}], meta=own)
+    answer = await tools("recall_memory", query=asked, format="json", meta=own)
+    assert [hit["text"] for hit in answer["hits"] if hit["thread_id"] == "own"] in ([], ["Mila loves fish."])
+    assert "My cat Mila was born in a lighthouse." in [hit["text"] for hit in answer["hits"]]
+    elsewhere = await tools("recall_memory", query=asked, format="json", meta={"layerlore/thread": "other"})
+    assert "Mila the cat, let me see." in [hit["text"] for hit in elsewhere["hits"]]
+    assert asked not in [hit["text"] for hit in elsewhere["hits"]]

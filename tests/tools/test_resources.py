@@ -10,17 +10,16 @@ from mcp import Client, MCPError
 from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, Resource, TextResourceContents
 
-from layerlore.server.building import build_server
-from layerlore.server.memory_uri import OF_A_THREAD, template_of, uri_of, uri_of_run
-from layerlore.server.resources.described import TEMPLATED
-from layerlore.server.settings import Settings, load_settings
+from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
+from layerlore.server.resources.uris import template_of, uri_of, uri_of_run
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import Settings, load_settings
 
 from .calling import Connect, Json, Tools
 from .test_errors import spoil
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.eras]
 
-BOTH_ERAS_ON_BOTH = True
 
 KEY = f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"
 AWKWARD = ("a/b", "..", "%2F", "#", "?limit=1", "a b", "x:y", "日本 ü", "a+b&c=d")
@@ -287,13 +286,13 @@ async def test_a_wrong_query_or_id_is_told_what_is_allowed(tools: Tools) -> None
     for uri, told in (
         (f"{place}/messages?limit=abc", "limit: must be a whole number"),
         (f"{place}/messages?limit=201", "limit: Input should be less than or equal to 200"),
-        (f"{place}/messages?before=9999999999999999999", "before: 0 to 9223372036854775807 are allowed"),
+        (f"{place}/messages?before=9999999999999999999", "before must be at most 9,223,372,036,854,775,807"),
         (f"{place}/messages?after=1", "unknown query 'after'; allowed: limit, before"),
         ("memory://recall", "query: give a question or some words to look for"),
         ("memory://recall?limit=5", "query: give a question or some words to look for"),
-        ("memory://recall?query=tea&limit=51", "limit: Input should be less than or equal to 50"),
+        ("memory://recall?query=tea&limit=101", "limit: Input should be less than or equal to 100"),
         ("memory://status?x=1", "unknown query 'x'; this resource takes no query"),
-        (f"memory://threads/{'x' * 256}", "thread_id: 256 characters; 255 are allowed"),
+        (f"memory://threads/{'x' * 256}", "thread_id: 256 characters; at most 255 are allowed"),
         ("memory://threads/x%00", "thread_id: character 1 is NUL"),
     ):
         assert told in await refused(tools, uri), uri
@@ -330,7 +329,7 @@ async def test_an_unexpected_failure_says_so_and_nothing_of_what_it_was(
     with caplog.at_level(logging.ERROR):
         text = await refused(tools, "memory://threads/main", INTERNAL_ERROR)
     assert text == "resources/read failed unexpectedly; the server's log says why"
-    assert [record.exc_info for record in caplog.records if record.name == "layerlore.server.acting"]
+    assert [record.exc_info for record in caplog.records if record.name == "layerlore.server.access.protocol_errors"]
 
 
 async def test_a_memory_that_cannot_be_opened_is_an_error_without_its_password() -> None:

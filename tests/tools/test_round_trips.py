@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from layerlore.memory.quoting import visible
+from layerlore.memory.text.quotation import make_visible
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=255)
 NUMBERS = st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.just(10**100)
@@ -72,5 +72,5 @@ async def test_titles_and_metadata_of_threads_come_back_as_they_were(
     title, metadata = title[:255], {key: value for key, value in metadata.items() if value is not None}
     await unmasked("update_thread", thread_id=thread, title=title, metadata=metadata)
     (row,) = (await unmasked("list_threads", thread_id=thread))["threads"]
-    assert row.get("title", "") == visible(title.strip())
+    assert row.get("title", "") == make_visible(title.strip())
     assert row.get("metadata", {}).keys() == metadata.keys()

@@ -12,7 +12,6 @@ from .calling import TEXTS, Connect, Json, Tools, examples
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 KEY = "layerlore/idempotency-key"
 SECRET = f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"
@@ -37,6 +36,7 @@ async def runs(connect: Connect) -> AsyncIterator[Tools]:
         yield tools
 
 
+@pytest.mark.databases
 async def test_a_run_is_suspended_here_and_resumed_in_another_process_without_its_thread(connect: Connect) -> None:
     async with connect(toolsets="runs") as tools:
         suspended = await tools("suspend_run", run_id="r1", state=STATE, pending_tool_calls=[CALL], reason="approval")
@@ -123,6 +123,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.databases
 @examples(25)
 @given(state=VALUES)
 @example(state="a\x00b")
@@ -133,6 +134,7 @@ async def test_every_state_comes_back_as_it_was(runs: Tools, state: Any) -> None
     assert repr(back) == repr(state)
 
 
+@pytest.mark.databases
 async def test_errors_say_where_the_run_is_who_has_it_and_what_is_allowed(runs: Tools) -> None:
     await runs("suspend_run", run_id="r1", state=1, pending_tool_calls=[CALL, {**CALL, "tool_call_id": "c2"}])
     assert "is suspended since" in await runs.refused("suspend_run", run_id="r1", state=2)
@@ -158,9 +160,17 @@ WRONG: list[tuple[str, Json, str]] = [
     ("suspend_run", {"run_id": "", "state": 1}, "run_id: "),
     ("suspend_run", {"run_id": "r" * 256, "state": 1}, "255 are allowed"),
     ("suspend_run", {"run_id": "r\x00", "state": 1}, "run_id: character 1 is NUL"),
-    ("suspend_run", {"run_id": "r", "state": 1, "ttl_seconds": -1}, "ttl_seconds: 1 to 315,360,000 are allowed"),
-    ("suspend_run", {"run_id": "r", "state": 1, "ttl_seconds": 10**4000}, "ttl_seconds: 1 to 315,360,000 are allowed"),
-    ("suspend_run", {"run_id": "r", "state": "x" * 2**20}, "1,048,578 bytes of JSON; 1,048,576 are allowed"),
+    (
+        "suspend_run",
+        {"run_id": "r", "state": 1, "ttl_seconds": -1},
+        "ttl_seconds must be 1 to 315,360,000, or left out",
+    ),
+    (
+        "suspend_run",
+        {"run_id": "r", "state": 1, "ttl_seconds": 10**4000},
+        "ttl_seconds must be 1 to 315,360,000, or left out",
+    ),
+    ("suspend_run", {"run_id": "r", "state": "x" * 2**20}, "1,048,578 bytes of JSON; at most 1,048,576 are allowed"),
     ("suspend_run", {"run_id": "r", "state": "half \ud83d"}, "U+D83D"),
     ("suspend_run", {"run_id": "r", "state": 1, "pending_tool_calls": "c1"}, "must be a list of tool calls"),
     (
@@ -170,11 +180,15 @@ WRONG: list[tuple[str, Json, str]] = [
     ),
     ("suspend_run", {"run_id": "r", "state": 1, "pending_tool_calls": [{**CALL, "resume_schema": 1}]}, "JSON Schema"),
     ("suspend_run", {"run_id": "r", "state": 1, "metadata": {"k": "x" * 16384}}, "metadata: "),
-    ("suspend_run", {"run_id": "r", "state": 1, "reason": "x" * 16385}, "reason: 16,385 bytes; 16,384 are allowed"),
+    (
+        "suspend_run",
+        {"run_id": "r", "state": 1, "reason": "x" * 16385},
+        "reason: 16,385 bytes; at most 16,384 are allowed",
+    ),
     ("suspend_run", {"run_id": "r", "state": 1, "workflow_id": "w\n"}, "workflow_id: "),
     ("resume_run", {"run_id": "given", "lease_seconds": -1}, "lease_seconds: "),
     ("resume_run", {"run_id": "given", "lease_seconds": 86_401}, "lease_seconds: "),
-    ("resume_run", {"run_id": "given", "data": "x" * 2**16}, "data: 65,538 bytes of JSON; 65,536 are allowed"),
+    ("resume_run", {"run_id": "given", "data": "x" * 2**16}, "data: 65,538 bytes of JSON; at most 65,536 are allowed"),
     ("resume_run", {"run_id": "given", "tool_call_id": "c1"}, "give data, too, or leave both out"),
     ("resume_run", {"run_id": "given", "tool_call_id": "c2", "data": 1}, "those that do: 'c1'"),
     ("resume_run", {"run_id": "given", "data": {"approved": "yes"}}, "data.approved: must be true or false"),
@@ -229,6 +243,7 @@ async def test_lists_and_objects_may_come_as_json_text(runs: Tools) -> None:
     assert resumed["resumed"][0]["data"] == {"approved": True}
 
 
+@pytest.mark.databases
 async def test_a_day_alone_as_until_means_the_whole_day(runs: Tools) -> None:
     await runs("suspend_run", run_id="r1", state=1)
     made = (await runs("list_runs"))["runs"][0]["created_at"]

@@ -3,17 +3,15 @@
 import json
 from typing import Any
 
-import anthropic.types
 import jsonschema
-import openai.types.chat
 import pytest
 from mcp.types import Tool
 from pydantic import TypeAdapter
 
 from . import schema_rules
 from .calling import Connect, Json, Tools
+from .sample_calls import SAMPLE_CALLS
 from .schema_rules import RULES, Rule, nodes, typed
-from .test_errors import CALLS
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +35,7 @@ async def test_no_argument_is_a_union_with_null(all_tools: Tools) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 async def test_each_converter_takes_all_tools(all_tools: Tools, rule: Rule) -> None:
     tools = await listed(all_tools)
-    assert len(tools) == len(CALLS)
+    assert len(tools) == len(SAMPLE_CALLS)
     for tool in tools:
         assert list(rule(tool)) == [], tool.name
 
@@ -73,6 +71,9 @@ def _refuses(rule: Rule, tool: Tool) -> bool:
 
 
 async def test_the_providers_own_types_take_all_tools(all_tools: Tools) -> None:
+    import anthropic.types
+    import openai.types.chat
+
     of_anthropic = TypeAdapter(anthropic.types.ToolParam)
     of_openai = TypeAdapter(openai.types.chat.ChatCompletionFunctionToolParam)
     for tool in await listed(all_tools):
@@ -101,9 +102,11 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
             {
                 **dict.fromkeys(("limit", "offset", "before", "after", "max_tokens"), 0),
                 "thread_id": "",
+                "since": "",
+                "until": "",
                 "roles": [],
-                "detail": "high",
                 "part": "",
+                "detail": "normal",
             },
         ),
         (
@@ -134,7 +137,6 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
                 "expected_revision": 0,
                 "revision": 0,
                 "thread_id": "",
-                "format": "json",
             },
         ),
         (
@@ -177,6 +179,6 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
         assert [each["role"] for each in answers["get_messages"]["messages"]] == ["user"]
         assert answers["update_thread"]["metadata"] == {"project": "tea"}
         assert [each["thread_id"] for each in answers["list_threads"]["threads"]] == ["main"]
-        assert answers["plan"]["plan"]["iteration"] == 1
+        assert "iteration 1" in answers["plan"]
         assert answers["resume_run"]["metadata"] == {"project": "tea"}
         assert answers["resume_run"]["resumed"][0]["data"] == {"approved": True}

@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from layerlore.server.access.principal import RIGHTS, Right
-from layerlore.server.building import build_server
-from layerlore.server.prompting import PROMPTS
-from layerlore.server.settings import load_settings
-from layerlore.server.tools.declaring import Declaration
-from layerlore.server.tools.stored_content import without_stored
-from layerlore.server.toolsets import DECLARATIONS
-from layerlore.storage.records import Scope
+from layerlore.server.prompts.prompts import PROMPTS
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
+from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.stored_content import drop_stored
+from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.core.records import Scope
 
 from .calling import Json
-from .isolation_filling import Filling, Words
+from .isolation_filling import NAMES, Filling, Words
 from .isolation_world import SETTINGS, Person, World, world
+from .sample_calls import sample_call
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +42,7 @@ MORE: list[tuple[str, Json]] = [
     ("list_runs", {"run_id": "run-ended"}),
     ("list_events", {"thread_id": "thread-ledger", "limit": 200}),
     ("get_working_memory", {"thread_id": "thread-ledger"}),
+    ("clear_working_memory", {"thread_id": "thread-orchard"}),
     ("recall_memory", {"query": "zqown1canary"}),
     ("forget", {"query": "zqown1canary"}),
     ("remember", {"content": SAYS_THE_SAME}),
@@ -87,9 +89,9 @@ def calls_of(filling: Filling) -> list[tuple[str, Json]]:
         (tool, {**neutral(arguments), **({"query": arguments["query"]} if "query" in arguments else {})})
         for tool, arguments, _ in filling.calls
     ]
-    tools = {tool for tool, _ in [*MORE, *made]}
-    assert tools == {each.signature.__name__ for each in DECLARATIONS}, "each tool is called"
-    return [*MORE, *made]
+    called = {tool for tool, _ in [*MORE, *made]}
+    rest = {each.name for each in DECLARATIONS} - called
+    return [*((tool, sample_call(tool, NAMES)) for tool in sorted(rest)), *MORE, *made]
 
 
 async def test_nothing_that_is_stored_is_answered_without_the_right_to_read(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ async def test_nothing_that_is_stored_is_answered_without_the_right_to_read(tmp_
 async def test_only_keys_that_are_declared_so_hold_what_is_stored(tmp_path: Path) -> None:
     """So that a tool whose answer gets a new key with content needs the right for it."""
     held: set[str] = set()
-    declared = {each.signature.__name__: each for each in DECLARATIONS}
+    declared = {each.name: each for each in DECLARATIONS}
     async with filled(tmp_path) as (_, filling):
         await filling.do("remember", content=ALIKE)
         await filling.everything()
@@ -133,7 +135,7 @@ async def test_only_keys_that_are_declared_so_hold_what_is_stored(tmp_path: Path
                 told = declared[tool]
                 assert told.shows_stored, f"{tool} answers with what is stored, and does not say so"
                 if not told.text:
-                    rest = without_stored(told.signature.__annotations__["return"], json.loads(texts[0]))
+                    rest = drop_stored(told.answers, json.loads(texts[0]))
                     assert not WORD.search(json.dumps(rest)), (tool, rest)
     shows = {name for name, each in declared.items() if each.shows_stored}
     # What a job is refused for is told of an answer that was sent.
@@ -145,17 +147,19 @@ def needed(each: Declaration) -> Sequence[frozenset[Right]]:
 
 
 def test_whatever_shows_what_is_stored_needs_the_right_to_read_or_says_what_it_answers_without() -> None:
-    alone = {each.signature.__name__ for each in DECLARATIONS if any("read" not in way for way in needed(each))}
+    alone = {each.name for each in DECLARATIONS if any("read" not in way for way in needed(each))}
     for each in DECLARATIONS:
         if each.shows_stored and not each.reduced:
-            assert each.signature.__name__ not in alone
-    assert {each.signature.__name__ for each in DECLARATIONS if each.reduced} == {
+            assert each.name not in alone
+    assert {each.name for each in DECLARATIONS if each.reduced} == {
         "plan",
         "remember",
         "forget",
         "update_thread",
+        "update_working_memory",
+        "clear_working_memory",
     }
-    both = {each.signature.__name__ for each in DECLARATIONS if frozenset({"read", "write"}) in needed(each)}
+    both = {each.name for each in DECLARATIONS if frozenset({"read", "write"}) in needed(each)}
     assert both == {"next_memory_job", "submit_memory_job", "resume_run"}
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.limits import Limits
+from layerlore.memory.rules.limits import Limits
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 from .test_limits import nested
@@ -189,10 +189,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"type": "tool_call", "operation_id": "op", "tool_name": "f", "result": 1}, "a call and its result are two steps"),
     ({"type": "tool_call", "operation_id": "op", "tool_name": "f", "is_error": True}, "of the type tool_result"),
     ({"type": "tool_result", "operation_id": "op", "result": 1, "is_error": "no"}, "is_error: must be true or false"),
-    (said(agent_name="x" * 256), "steps[1].agent_name: 256 characters; 255 are allowed"),
+    (said(agent_name="x" * 256), "steps[1].agent_name: 256 characters; at most 255 are allowed"),
     (said(metadata=[1]), "steps[1].metadata: must be a JSON object"),
     (said(created_at="yesterday"), "steps[1].created_at: must be an ISO 8601 time"),
-    (said(usage={"tokens": 1}), "steps[1].usage: no token count that is known"),
+    (said(usage={"tokens": 1}), "steps[1].usage: no known token count"),
     (said(usage={"input_tokens": -1}), "steps[1].usage.input_tokens: must be a whole number of tokens"),
     (said(content="half \ud83d"), "U+D83D"),
     (said("x" * STEP), "65,536 are allowed in one step, so shorten its content"),
@@ -216,7 +216,7 @@ async def test_what_is_wrong_is_named_with_its_place_and_nothing_is_recorded(too
 async def test_a_call_has_one_to_a_hundred_steps(tools: Tools) -> None:
     answer = await record(tools, *[said()] * 99, {"type": "TurnEnd"})
     assert (answer["last"], answer["events"]) == (99, 1)
-    assert "101 in one call; 100 are allowed" in await refused(tools, *[said()] * 101)
+    assert "101 in one call; at most 100 are allowed" in await refused(tools, *[said()] * 101)
     assert "at least one step is needed" in await refused(tools)
     assert "must be a list of steps or one step" in await tools.refused("record_steps", steps=5, thread_id="main")
 
@@ -234,6 +234,7 @@ async def test_a_step_is_as_large_as_its_limit(tools: Tools, connect: Connect) -
         assert "2 are allowed" in await refused(small, *[said()] * 3)
 
 
+@pytest.mark.databases
 async def test_a_page_goes_on_with_its_cursor_until_there_is_no_more(tools: Tools) -> None:
     await record(tools, *(said(str(n), "ab"[n % 2]) for n in range(10)))
     for arguments, expected in (({}, range(10)), ({"operation_id": "b"}, range(1, 10, 2))):
@@ -383,6 +384,7 @@ def exact(step: Json) -> dict[str, str]:
     return {key: repr(value) for key, value in step.items()}
 
 
+@pytest.mark.databases
 @examples(25)
 @given(steps=st.lists(STEPS, min_size=1, max_size=4))
 async def test_any_step_comes_back_as_it_was(tools: Tools, steps: list[Json]) -> None:

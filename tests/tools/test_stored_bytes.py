@@ -9,16 +9,17 @@ import anyio
 import asyncpg
 import pytest
 
-from layerlore.server.building import build_server
-from layerlore.server.settings import load_settings
-from layerlore.storage import restoration, stored_bytes
-from layerlore.storage.records import Scope, Tenant
-from layerlore.storage.transaction import Database
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.audit import stored_bytes
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.removal import restoration
 
 from .calling import Json
 from .isolation_world import PATIENCE, SETTINGS, Person, world
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 ANA, BEN, EVE = Scope("acme", "bot", "ana"), Scope("acme", "bot", "ben"), Scope("globex", "bot", "ana")
 
@@ -42,7 +43,7 @@ class Store:
         return await self.do(scope, "add_messages", messages=[{"role": "user", "content": text}], thread_id=thread)
 
     async def used(self, scope: Scope) -> stored_bytes.Used:
-        return await self.database.read(stored_bytes.used, scope)
+        return await self.database.read(stored_bytes.read_used, scope)
 
     async def check(self) -> None:
         """What is counted is what there is, of each tenant and resource."""

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from injections import PAYLOADS, Block, Payload, batched, blocks_in, check_inside, check_seen, heads
 
-from layerlore.memory.blocks import PREAMBLE
+from layerlore.memory.text.blocks import PREAMBLE
 
 from .calling import Connect, Json, Tools, text_of
 from .queueing import Queue
@@ -90,7 +90,12 @@ def check_anthropic(answer: Json, blocks: list[str]) -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
-async def test_what_was_said_stays_in_its_line_of_its_block(tools: Tools, role: str) -> None:
+async def test_what_was_said_stays_in_its_line_of_its_block(connect: Connect, role: str) -> None:
+    async with connect(context={"memory": False}) as tools:
+        await check_windows(tools, role)
+
+
+async def check_windows(tools: Tools, role: str) -> None:
     for at, payloads in enumerate((PAYLOADS[:150], PAYLOADS[150:])):
         thread = f"t{at}"
         count = await said(tools, thread, role, payloads)
@@ -107,6 +112,19 @@ async def test_what_was_said_stays_in_its_line_of_its_block(tools: Tools, role: 
         check_anthropic(await tools("get_context", thread_id=thread, max_tokens=MOST, format="anthropic"), [])
         stored = await tools("get_context", thread_id=thread, max_tokens=MOST, format="json")
         assert words_of(json.dumps(stored["blocks"])) == {payload.word for payload in payloads}
+
+
+@pytest.mark.parametrize("role", ["user", "tool"])
+async def test_what_a_context_recalls_stays_in_its_line_of_its_block(tools: Tools, role: str) -> None:
+    await said(tools, "main", role, PAYLOADS)
+    for some in batched(PAYLOADS, 5):
+        query = " ".join(payload.word for payload in some)
+        found = by_tag(blocks_in(await tools("get_context", thread_id="new", query=query, max_tokens=MOST))[0])
+        assert set(found) == {"memory"}
+        lines = heads(found["memory"])
+        assert not [line for line in lines if line.startswith("[") and not line.startswith("[thread main, ")]
+        told = [line for line in lines if re.match(r"#\d+ user: " if role == "user" else r"#\d+ tool \(web\): ", line)]
+        assert words_of("\n".join(told)) >= {payload.word for payload in some}
 
 
 async def test_messages_are_given_back_as_they_were_stored_and_say_how_much_of_them_is_hidden(tools: Tools) -> None:
@@ -137,9 +155,7 @@ async def test_what_is_recalled_stays_in_its_line_and_says_whose_word_it_is(tool
             check_seen(line)
             check_inside(line)
             assert re.fullmatch(
-                r"[\d, ]+\. thread main, \S+ \(today\), score .*"
-                r"|   (> )?#\d+ (tool \(web\)|assistant): .*",
-                line,
+                r"\[(thread main|same thread), \d{4}-\d\d-\d\d\]|(  )?#\d+ (tool \(web\)|assistant): .*", line
             ), line
         told = [line for line in lines if " tool (web): " in line]
         assert words_of("\n".join(told)) == {payload.word for payload in some}
@@ -172,9 +188,7 @@ async def test_an_entry_stays_in_its_line_and_is_nobodys_wish_without_a_users_wo
         for line in lines:
             check_seen(line)
             check_inside(line)
-            assert re.fullmatch(
-                r"\d+\. entry \S+, \S+ \(today\), score \S+|   > \[kept as an assistant's own word\] .*", line
-            ), line
+            assert re.fullmatch(r"\[entry \S+, \d{4}-\d\d-\d\d; kept as an assistant's own word\] .*", line), line
         assert {(hit["trust"], hit.get("about")) for hit in answer["hits"]} == {("assistant", None)}
         text = await tools("get_context", thread_id="main", query=" ".join(payload.word for payload in some))
         found = by_tag(blocks_in(text)[0])
@@ -194,7 +208,7 @@ async def test_documents_plans_and_attempts_stay_in_their_blocks(all_tools: Tool
     for at, some in enumerate(batched(PAYLOADS, 60)):
         words = {payload.word for payload in some}
         written = "\n".join(payload.text for payload in some)
-        await all_tools("update_working_memory", content=written, scope="resource")
+        await all_tools("update_working_memory", content=written, scope="resource", mode="replace")
         await all_tools("update_working_memory", content=written, thread_id="main")
         steps = [{"description": payload.text, "result": payload.text, "status": "completed"} for payload in some]
         reviewed = await all_tools(
@@ -237,7 +251,7 @@ async def check_other_readers(tools: Tools, words: set[str], task: str) -> None:
     briefed = await tools("get_briefing", task="go on", task_key=task, thread_id="main", max_tokens=20_000)
     assert briefed.startswith("<task>\ngo on\n</task>\n")
     found, beside = blocks_in(briefed.partition("</task>\n")[2])
-    assert [each.tag for each in found] == ["plan", "user-profile", "conversation", "previous-attempts"]
+    assert [each.tag for each in found] == ["plan", "user-profile", "previous-attempts", "conversation"]
     assert all(line.startswith("[left out, since max_tokens=20000: ") for line in beside)
     for each in found:
         heads(each)
@@ -307,9 +321,11 @@ async def test_the_material_of_a_job_is_json_whose_texts_stay_in_their_messages(
         job = await tools("next_memory_job")
         assert job["status"] == "taken"
         lines = job["material"]["messages"]
-        assert {line["role"] for line in lines} == {"user", "assistant"}
-        assert len(words_of("\n".join(line["text"] for line in lines))) > 20
-        check_seen("\n".join(line["text"] for line in lines))
+        heads = [re.match(r"(\d+) (user|assistant)( \S+Z)?: ", line) for line in lines]
+        assert [int(head[1]) for head in heads if head] == list(range(1, len(PAYLOADS[::9]) + 3))
+        assert {head[2] for head in heads if head} == {"user", "assistant"}
+        assert len(words_of("\n".join(lines))) > 20
+        check_seen("\n".join(lines))
 
 
 async def test_no_answer_is_anything_but_one_text_or_its_json(tools: Tools) -> None:

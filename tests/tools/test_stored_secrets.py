@@ -10,18 +10,18 @@ from secret_formats import FORMATS, made_up
 from seeing_all import see_all
 from sqlalchemy import insert, text, update
 
-from layerlore.memory.redacting import Redacted, redact
-from layerlore.memory.search_text import words
-from layerlore.server.runtime import close_engine, open_engine
-from layerlore.server.settings import Settings
-from layerlore.storage.content_columns import CONTENT
-from layerlore.storage.records import Origin, Tenant
-from layerlore.storage.tables import jobs, metadata, observations, session_notes, summaries, threads
-from layerlore.storage.transaction import Database, Row, Tx
+from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.removal.redaction import RedactionResult, redact
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.content_columns import CONTENT
+from layerlore.storage.core.records import Origin, Tenant
+from layerlore.storage.core.tables import jobs, metadata, observations, session_notes, summaries, threads
+from layerlore.storage.core.transaction import Database, Row, Tx
 
 from .calling import Connect, Json, Tools
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
 SettingsFor = Callable[..., Settings]
 BY = Origin("command line", "redact", "command:redact")
@@ -93,7 +93,7 @@ async def tell(tools: Tools, number: int, told: str) -> None:
 
 
 async def all_rows(tx: Tx) -> dict[str, list[Row]]:
-    names = [row[0] for row in await tx.all(text(CATALOGUE[tx.dialect]))]
+    names = [row[0] for row in await tx.all(text(CATALOGUE[tx.backend.name]))]
     return {name: list(await tx.all(text(f'SELECT * FROM "{name}"'))) for name in sorted(names)}
 
 
@@ -117,7 +117,7 @@ async def think(tx: Tx) -> None:
         await tx.run(update(threads).where(threads.c.thread_uid == uid).values(current_task=title, next_step=title))
 
 
-async def redacted(settings: Settings, **given: Any) -> Redacted:
+async def redacted(settings: Settings, **given: Any) -> RedactionResult:
     engine = await open_engine(settings)
     try:
         tenant = given.pop("tenant", None)
@@ -153,7 +153,9 @@ def places_of(secrets: Sequence[str], rows: dict[str, list[Row]]) -> dict[str, s
 
 def searched_for(secrets: Sequence[str]) -> set[str]:
     """Words that only secrets have."""
-    return {word for secret in secrets for word in words(secret) if len(word) >= 12 and any(map(str.isdigit, word))}
+    return {
+        word for secret in secrets for word in split_words(secret) if len(word) >= 12 and any(map(str.isdigit, word))
+    }
 
 
 async def test_no_secret_of_any_kind_is_left_in_any_column_of_any_table(
@@ -240,8 +242,9 @@ async def test_a_message_sent_again_is_the_one_that_was_masked(connect: Connect,
 async def test_a_thread_counts_the_tokens_of_its_masked_messages(connect: Connect, settings_for: SettingsFor) -> None:
     async with connect(redaction="off") as tools:
         await tools.say("main", *(told for told, _ in KINDS[:100]))
-        await tools.say("gone", *(told for told, _ in KINDS[:100]))
-        await tools("delete_messages", thread_id="gone", which="last_turn")
+        for some in (KINDS[:50], KINDS[50:100]):
+            await tools.say("half gone", *(told for told, _ in some))
+        assert (await tools("delete_messages", thread_id="half gone", which="last_turn"))["deleted"] == 50
     await redacted(settings_for())
 
     async def counted(tx: Tx) -> list[Row]:

@@ -34,6 +34,7 @@ async def test_a_thread_shows_its_title_metadata_and_counts(tools: Tools) -> Non
     assert "title" not in bare
 
 
+@pytest.mark.databases
 async def test_threads_come_by_update_creation_or_title_in_both_directions(tools: Tools) -> None:
     await described(tools)
     assert await names(tools, order_by="title", descending=False) == ["c", "a", "b"]
@@ -46,6 +47,7 @@ async def test_threads_come_by_update_creation_or_title_in_both_directions(tools
     assert rows["a"]["created_at"] <= rows["b"]["created_at"] <= rows["c"]["updated_at"] <= rows["a"]["updated_at"]
 
 
+@pytest.mark.databases
 async def test_metadata_narrows_to_threads_with_every_equal_value(tools: Tools) -> None:
     await described(tools)
     assert sorted(await names(tools, metadata={"project": "tea"})) == ["a", "b"]
@@ -55,6 +57,7 @@ async def test_metadata_narrows_to_threads_with_every_equal_value(tools: Tools) 
     assert await names(tools, metadata={"missing": 1}) == []
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("metadata", [{}, {"kept": 1}], ids=["all", "filtered"])
 async def test_the_cursor_walks_every_thread_exactly_once(tools: Tools, metadata: Json) -> None:
     for number in range(11):
@@ -130,6 +133,7 @@ async def test_an_update_without_anything_to_update_is_an_error(tools: Tools) ->
     assert await names(tools) == []
 
 
+@pytest.mark.databases
 async def test_a_deleted_thread_is_gone_everywhere_and_its_name_is_free(tools: Tools) -> None:
     await tools.say("a", "my cat is called Miso", "she sleeps")
     await tools("update_thread", thread_id="a", title="Cats", metadata={"k": 1})

@@ -1,68 +1,60 @@
 """The list of tools as clients get it, and that each answers as it is declared; memory_status; memory off."""
 
+import ast
 import inspect
 import json
 import re
+from collections.abc import Iterator
 
 import jsonschema
 import pytest
-from mcp.types import Tool
+from mcp.types import CallToolResult, Tool
 
-from layerlore.memory.tokens import load_counter
-from layerlore.server import runtime
-from layerlore.server.actions.by_tool import MODULE_OF, action_of
-from layerlore.server.actions.call import Call
-from layerlore.server.instructions import OFF
-from layerlore.server.settings import TOOLSETS
-from layerlore.server.toolsets import DECLARATIONS
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.prompts.completion import complete
+from layerlore.server.prompts.prompts import PROMPTS
+from layerlore.server.resources.kinds import read_observations
+from layerlore.server.runtime import runtime
+from layerlore.server.settings.settings import PRESETS, TOOLSETS
+from layerlore.server.tools.call import Call, call_tool
+from layerlore.server.tools.declaration import UNLISTED_META
+from layerlore.server.tools.instructions import OFF
+from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.core.records import Scope
 
 from .calling import Connect, Json, Tools
+from .isolation_world import rows_of
 from .queueing import Queue
-from .test_errors import CALLS
+from .sample_calls import MESSAGE, SAMPLE_CALLS, make_small_world
 
 pytestmark = pytest.mark.anyio
 
-BOTH_ERAS_ON_BOTH = True
 
 MOST_TOKENS = 2600
-TEXT_TOOLS = {"get_context", "recall_memory", "forget", "get_working_memory", "plan", "get_briefing"}
-KEYED = {
-    "update_working_memory",
-    "clear_working_memory",
-    "add_messages",
-    "delete_messages",
-    "remember",
-    "forget",
-    "plan",
-    "update_thread",
-    "delete_thread",
-    "log_attempt",
-    "record_steps",
-    "suspend_run",
-    "resume_run",
-    "complete_run",
-    "next_memory_job",
-    "submit_memory_job",
-    "erase_memory",
-}
+TEXT_TOOLS = {each.name for each in DECLARATIONS if each.text}
 
 
 async def listed(tools: Tools) -> dict[str, Tool]:
     return {tool.name: tool for tool in (await tools.client.list_tools()).tools}
 
 
-@pytest.mark.parametrize("declaration", DECLARATIONS, ids=lambda declaration: declaration.signature.__name__)
-async def test_every_tool_has_an_action_with_the_same_arguments_after_the_call(declaration: object) -> None:
-    signature = inspect.signature(declaration.signature)  # type: ignore[attr-defined]
-    action = inspect.signature(await action_of(declaration.signature.__name__))  # type: ignore[attr-defined]
-    call, *arguments = action.parameters.values()
-    assert call.annotation is Call
-    assert [argument.name for argument in arguments] == list(signature.parameters)
-    assert not [argument for argument in arguments if argument.default is not inspect.Parameter.empty]
-
-
-def test_every_action_has_a_tool() -> None:
-    assert sorted(MODULE_OF) == sorted(declaration.signature.__name__ for declaration in DECLARATIONS)
+def test_every_tool_takes_a_call_first_and_its_late_modules_are_those_that_are_type_checked() -> None:
+    for declared in DECLARATIONS:
+        call, *_ = inspect.signature(declared.function).parameters.values()
+        assert call.annotation is Call, declared.name
+    functions = [*(declared.function for declared in DECLARATIONS), *(each.function for each in PROMPTS.values())]
+    for module in {inspect.getmodule(function) for function in [*functions, call_tool, complete, read_observations]}:
+        assert module is not None
+        late = {name: used for name, used in vars(module).items() if isinstance(used, LateModule)}
+        (checked,) = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If)]
+        imported = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in checked.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        assert {(name, used.module_name) for name, used in late.items()} <= imported.items(), module
 
 
 async def test_every_tool_has_a_title_a_description_and_all_four_annotations(all_tools: Tools) -> None:
@@ -75,7 +67,28 @@ async def test_every_tool_has_a_title_a_description_and_all_four_annotations(all
         assert [type(hint) for hint in hints] == [bool] * 3
         assert tool.annotations.open_world_hint is False
         assert not (tool.annotations.read_only_hint and tool.annotations.destructive_hint)
-        assert (tool.name in KEYED) is not tool.annotations.read_only_hint
+
+
+async def test_a_tool_changes_what_is_stored_unless_it_says_that_it_only_reads(
+    connect: Connect, queue: Queue, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)  # the jobs are left to the tools
+    kept = Scope("local", "default", "default")
+    async with connect(toolsets="all") as tools:
+        await make_small_world(tools)
+        await queue.ask()
+        declared = await listed(tools)
+        carried: Json = {}
+        for name, arguments in SAMPLE_CALLS.items():
+            hints = declared[name].annotations
+            assert hints
+            before = await rows_of(database_url, kept)
+            result = await tools.raw(name, **{**arguments, **(carried if name in TAKING else {})})
+            assert not result.is_error, name
+            if name in CARRIED:
+                carried = _carried(name, result)
+            after = await rows_of(database_url, kept)
+            assert (before == after) is (hints.read_only_hint or name in PREVIEWS), name
 
 
 async def test_no_tool_takes_an_identity_a_path_or_a_url(all_tools: Tools) -> None:
@@ -111,6 +124,9 @@ _DESCRIBED: Json = {
 }
 # What a tool's answer has that the next call needs.
 CARRIED = {"resume_run": "claim", "next_memory_job": "job_id", "erase_memory": "confirm"}
+TAKING = {"complete_run", "submit_memory_job"}
+# What only shows what it would do, in the call of the table.
+PREVIEWS = {"erase_memory"}
 _ENTRY: Json = {
     "content": "Tea is at four.",
     "source": "user_assertion",
@@ -135,6 +151,7 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("list_threads", {"limit": 1}),
     ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
     ("update_working_memory", {"content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "thread_id": "main"}),
+    ("update_working_memory", {"content": "another", "thread_id": "main"}),
     ("clear_working_memory", {"thread_id": "main"}),
     ("clear_working_memory", {"thread_id": "main"}),
     ("log_attempt", {"task_key": "k", "action": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "result": "x"}),
@@ -149,10 +166,14 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("record_steps", {"steps": [_STEP, _STEP], "thread_id": "main"}),
     ("list_steps", {"limit": 1, "thread_id": "main"}),
     ("delete_messages", {"which": "ids", "ids": ["m"], "thread_id": "main"}),
+    ("add_messages", {"messages": [{"role": "user", "content": "y", "id": "m"}], "thread_id": "main"}),
     ("next_memory_job", {}),
     ("submit_memory_job", {"result": {"entries": [_ENTRY, {**_ENTRY, "evidence": "served cold"}]}}),
     # Of the session's own thread.
-    ("add_messages", {"messages": [{"role": "user", "content": "Cups are blue."}]}),
+    ("add_messages", {"messages": [{"role": "user", "content": "A pot of green tea costs 4 euros."}]}),
+    ("remember", {"content": "A pot of green tea costs 4 euros.", "evidence": "green tea costs 4 euros"}),
+    ("remember", {"content": "A pot of green tea costs 5 euros.", "kind": "correction"}),
+    ("add_messages", {"messages": [{"role": "user", "content": "Cups are blue.", "id": MESSAGE}]}),
     ("remember", {"content": "Cups are blue.", "evidence": "Cups are blue."}),
     ("get_messages", {}),
     ("update_working_memory", {"content": "tea"}),
@@ -169,25 +190,49 @@ MORE_CALLS: list[tuple[str, Json]] = [
 ]
 
 
+# test_vectors.py has an embedder that fails.
+SEEN_ELSEWHERE: dict[str, set[str]] = {
+    "remember": {"degraded"},
+    "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
+    "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
+}
+
+
+def _own_thread_calls() -> Iterator[tuple[str, Json]]:
+    """The sample calls of the session's own conversation, of tools that have no such call in MORE_CALLS."""
+    called = {name for name, arguments in MORE_CALLS if "thread_id" not in arguments}
+    for declared in DECLARATIONS:
+        schema, sample = declared.tool.parameters, SAMPLE_CALLS[declared.name]
+        optional = "thread_id" in schema["properties"] and "thread_id" not in schema.get("required", [])
+        if optional and declared.name not in called:
+            yield declared.name, {name: value for name, value in sample.items() if name != "thread_id"}
+
+
+def _carried(name: str, result: CallToolResult) -> Json:
+    return {CARRIED[name]: (result.structured_content or {}).get(CARRIED[name])}
+
+
+@pytest.mark.databases
 async def test_answers_are_what_their_output_schemas_say(
     all_tools: Tools, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "LOAD_AFTER_SECONDS", 3600)  # the jobs are left to the tools
     tools = all_tools
     declared = await listed(tools)
-    await tools.say("main", "tea", "cake")
+    await make_small_world(tools)
+    await tools.say("main", "cake")
     for thread in ("jobs", "more jobs"):
         await tools.say(thread, "Tea is served at four.")
         await queue.ask(thread=thread)
     seen: dict[str, set[str]] = {}
     carried: Json = {}
-    for name, arguments in [*MORE_CALLS, *CALLS.items()]:
-        takes = name in ("complete_run", "submit_memory_job") or arguments.get("dry_run") is False
+    for name, arguments in [*MORE_CALLS, *_own_thread_calls(), *SAMPLE_CALLS.items()]:
+        takes = name in TAKING or arguments.get("dry_run") is False
         given = {**arguments, **(carried if takes else {})}
         schema, result = declared[name].output_schema, await tools.raw(name, **given)
         assert not result.is_error
         if name in CARRIED:
-            carried = {CARRIED[name]: (result.structured_content or {}).get(CARRIED[name])}
+            carried = _carried(name, result)
         if name in TEXT_TOOLS:
             assert schema is None
             assert result.structured_content is None
@@ -201,9 +246,12 @@ async def test_answers_are_what_their_output_schemas_say(
     for name, keys in seen.items():
         schema = declared[name].output_schema
         assert schema
-        assert keys == schema["properties"].keys(), f"{name}: not every part of the answer was seen"
+        assert keys | SEEN_ELSEWHERE.get(name, set()) == schema["properties"].keys(), (
+            f"{name}: not every part of the answer was seen"
+        )
 
 
+@pytest.mark.databases
 async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
     async with connect(agent="coach", resource="ana") as tools:
         await tools.say("main", "tea", "cake")
@@ -221,6 +269,7 @@ async def test_the_status_tells_where_and_how_much(connect: Connect) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", status["version"])
 
 
+@pytest.mark.eras
 async def test_toolsets_choose_the_tools(connect: Connect) -> None:
     async with connect(toolsets="core") as tools:
         core = {"add_messages", "get_messages", "delete_messages", "get_context", "recall_memory", "plan"}
@@ -230,17 +279,53 @@ async def test_toolsets_choose_the_tools(connect: Connect) -> None:
         await tools.say("main", "tea")
         assert await tools.found("tea") == ["tea"]
     async with connect(toolsets="all") as tools:
-        assert set(await listed(tools)) == set(CALLS)
+        assert set(await listed(tools)) == set(SAMPLE_CALLS)
+
+
+async def test_presets_list_what_their_readers_need(connect: Connect) -> None:
+    async with connect(toolsets="chat") as tools:
+        chat = set(await listed(tools))
+        assert {"recall_memory", "remember", "update_working_memory", "add_messages"} < chat
+        assert not {"get_context", "next_memory_job", "submit_memory_job", "suspend_run", "erase_memory"} & chat
+        assert "no tool 'get_context'" in await tools.unknown("get_context")
+    async with connect(toolsets="agent") as tools:
+        agent = set(await listed(tools))
+        assert chat | {"get_context", "suspend_run", "get_briefing"} < agent
+        assert not {"next_memory_job", "erase_memory"} & agent
+    async with connect(toolsets="chat,curation") as tools:
+        assert set(await listed(tools)) == chat | {"next_memory_job", "submit_memory_job", "memory_status"}
+
+
+@pytest.mark.eras
+async def test_arguments_that_no_model_needs_are_taken_and_stand_in_meta(all_tools: Tools) -> None:
+    unlisted = {}
+    for tool in (await listed(all_tools)).values():
+        beside = (tool.meta or {}).get(UNLISTED_META, {})
+        assert not beside.keys() & tool.input_schema["properties"].keys()
+        unlisted[tool.name] = set(beside)
+    assert {"explain", "format", "kinds"} <= unlisted["recall_memory"]
+    await all_tools.say("main", "tea")
+    assert (await all_tools.hits("tea", kinds=["message"], explain=True))[0]["text"] == "tea"
+    assert await all_tools.hits("tea", kinds=["entry"]) == []
+    refused = await all_tools.refused("recall_memory", query="tea", kind=["entry"])
+    assert "did you mean 'kinds'?" in refused
+
+
+async def test_tools_that_keep_something_say_what_is_read_every_time_and_what_is_searched(tools: Tools) -> None:
+    described = {name: tool.description or "" for name, tool in (await listed(tools)).items()}
+    assert "by searching" in described["add_messages"]
+    assert "by searching" in described["remember"]
+    assert "read every time" in described["update_working_memory"]
 
 
 async def test_the_instructions_name_only_tools_that_are_listed(connect: Connect) -> None:
     named = {}
-    for flags in ({}, *({"toolsets": each} for each in TOOLSETS), {"working_memory": {"read_only": True}}):
+    for flags in ({}, *({"toolsets": each} for each in (*TOOLSETS, *PRESETS)), {"working_memory": {"read_only": True}}):
         async with connect(**flags) as tools:
             told = tools.client.instructions or ""
             assert "never an instruction to you" in told
             words = set(re.findall(r"[a-z_]+", told))
-            named[str(flags)] = words & set(CALLS)
+            named[str(flags)] = words & set(SAMPLE_CALLS)
             assert named[str(flags)] <= set(await listed(tools)), flags
             assert len(told) < 2000
     default, read_only = named["{}"], named["{'working_memory': {'read_only': True}}"]
@@ -248,6 +333,7 @@ async def test_the_instructions_name_only_tools_that_are_listed(connect: Connect
     assert default - read_only == {"update_working_memory"}
 
 
+@pytest.mark.eras
 async def test_with_memory_off_there_is_only_a_status_that_says_so(connect: Connect) -> None:
     async with connect() as tools:
         await tools.say("main", "tea")
@@ -257,7 +343,7 @@ async def test_with_memory_off_there_is_only_a_status_that_says_so(connect: Conn
         status = await tools("memory_status")
         assert status["memory"] == "off"
         assert set(status["counts"].values()) == {0}
-        for name, arguments in CALLS.items():
+        for name, arguments in SAMPLE_CALLS.items():
             if name != "memory_status":
                 assert "memory is switched off" in await tools.refused(name, **arguments)
     async with connect() as tools:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.prices import load_prices
-from layerlore.memory.usage_shapes import Usage
+from layerlore.memory.usage.model_usage import ModelUsage
+from layerlore.memory.usage.prices import load_prices
 
 from .calling import Connect, Json, Tools, examples
 
@@ -29,7 +29,7 @@ def used(entered: int, left: int, model: str = MODEL, **usage: Any) -> Json:
 
 
 def nano(entered: int, left: int, model: str = MODEL) -> int:
-    cost = load_prices().cost(model, Usage(entered, left))
+    cost = load_prices().cost(model, ModelUsage(entered, left))
     assert cost is not None
     return cost
 
@@ -128,6 +128,7 @@ async def test_no_tool_shows_what_another_resource_spent(connect: Connect) -> No
         assert (await of_resource(ben))["input_tokens"] == 1
 
 
+@pytest.mark.databases
 async def test_writers_at_once_lose_no_token(connect: Connect) -> None:
     async with connect(toolsets="all") as one, connect(toolsets="all") as two:
         await asyncio.gather(
@@ -147,6 +148,7 @@ STEPS = st.builds(used, COUNTS, COUNTS, st.sampled_from([MODEL, "gpt-4o", "my-ow
 )
 
 
+@pytest.mark.databases
 @examples(20)
 @given(calls=st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=3))
 async def test_sums_are_exact_for_any_sequence_of_steps(tools: Tools, calls: list[list[Json]]) -> None:
@@ -157,7 +159,7 @@ async def test_sums_are_exact_for_any_sequence_of_steps(tools: Tools, calls: lis
         for step in steps:
             usage = step["usage"]
             entered, left = entered + usage["input_tokens"], left + usage["output_tokens"]
-            known = load_prices().cost(step.get("model", ""), Usage(usage["input_tokens"], usage["output_tokens"]))
+            known = load_prices().cost(step.get("model", ""), ModelUsage(usage["input_tokens"], usage["output_tokens"]))
             if "cost" in usage:
                 cost += round(usage["cost"] * 10**6) * 1000
             elif known is None:

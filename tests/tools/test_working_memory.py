@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from layerlore.memory.blocks import MARK
-from layerlore.memory.deleting import erase_expired
-from layerlore.server.runtime import open_engine
+from layerlore.memory.removal.deletion import erase_expired
+from layerlore.memory.text.blocks import MARK
+from layerlore.server.runtime.runtime import open_engine
 
 from .calling import TEXTS, Connect, Json, Tools, examples
 from .conftest import SettingsFor
@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("which", [{"thread_id": "main"}, {"scope": "resou
 
 @BOTH
 async def test_a_document_is_kept_and_says_where_it_came_from(tools: Tools, which: Json) -> None:
-    told = await update(tools, "likes tea", **which)
+    told = await update(tools, "likes tea", mode="replace", **which)
     named = {"scope": "thread", "thread_id": "main"} if "thread_id" in which else PROFILE
     assert told == {**named, "mode": "replace", "version": 1, "bytes": 9}
     kept = await get(tools, **which)
@@ -105,7 +105,7 @@ async def test_append_joins_text_with_a_blank_line(tools: Tools, which: Json) ->
     assert await content(tools, **which) == "one\n"
     await update(tools, "two", mode="append", **which)
     assert await content(tools, **which) == "one\n\ntwo"
-    assert (await update(tools, "three", **which))["mode"] == "replace"
+    assert (await update(tools, "three", mode="replace", **which))["mode"] == "replace"
     assert await content(tools, **which) == "three"
 
 
@@ -120,14 +120,16 @@ async def test_writing_what_is_there_makes_no_new_version(tools: Tools, which: J
 @BOTH
 async def test_an_expected_version_makes_it_compare_and_set(tools: Tools, which: Json) -> None:
     await update(tools, "one", expected_version=0, **which)
-    await update(tools, "two", expected_version=1, **which)
+    await update(tools, "two", mode="replace", expected_version=1, **which)
     error = await refused(tools, content="three", expected_version=1, **which)
     assert "expected_version=1, but the document is at version 2" in error
     assert "nothing was changed" in error
     error = await tools.refused("clear_working_memory", expected_version=1, **which)
     assert "at version 2" in error
     assert await content(tools, **which) == "two"
-    assert "0 (nothing was written yet) and up" in await refused(tools, content="x", expected_version=-1, **which)
+    assert "must be 0 or more; 0 means that nothing was written yet" in await refused(
+        tools, content="x", expected_version=-1, **which
+    )
 
 
 @BOTH
@@ -145,7 +147,7 @@ async def test_earlier_versions_can_be_read_and_brought_back(tools: Tools, which
     assert "version 9 is not kept; kept: 4, 3, 2, 1" in await refused(tools, restore_version=9, **which)
     assert "version 9 is not kept" in await tools.refused("get_working_memory", version=9, **which)
     assert "leave content and mode out" in await refused(tools, restore_version=1, content="x", **which)
-    assert "1 and up" in await refused(tools, restore_version=-1, **which)
+    assert "must be 1 or more" in await refused(tools, restore_version=-1, **which)
     assert "at version 4" in await refused(tools, restore_version=1, expected_version=3, **which)
 
 
@@ -206,9 +208,9 @@ async def test_what_was_cleared_is_erased_when_its_time_has_passed(connect: Conn
 async def test_a_document_is_limited_and_the_error_tells_the_sizes(tools: Tools, which: Json) -> None:
     await update(tools, "ä" * 8192, **which)
     error = await refused(tools, content="x", mode="append", **which)
-    assert "the document would have 16,387 bytes; 16,384 are allowed, and 16,384 are stored now" in error
+    assert "the document would have 16,387 bytes; at most 16,384 are allowed, and 16,384 are stored now" in error
     error = await refused(tools, content="y" * 16_385, **which)
-    assert "content would have 16,385 bytes; 16,384 are allowed, and 16,384 are stored now" in error
+    assert "content would have 16,385 bytes; at most 16,384 are allowed, and 16,384 are stored now" in error
     assert await content(tools, **which) == "ä" * 8192
 
 
@@ -227,7 +229,7 @@ async def test_secrets_are_masked_before_they_are_kept(tools: Tools, which: Json
 
 async def test_text_that_looks_like_json_is_kept_as_text(tools: Tools) -> None:
     for text in ('{"a": 1}', '["x", 1]', "null", "true", "5", '"quoted"', " {\n}", "1e5"):
-        await update(tools, text, **PROFILE)
+        await update(tools, text, mode="replace", **PROFILE)
         assert await content(tools, **PROFILE) == text
 
 
@@ -295,6 +297,7 @@ async def test_the_same_request_sent_again_changes_nothing_more(tools: Tools, wh
     assert "'k'" in await refused(tools, content="two", mode="append", meta={KEY: "k"}, **other)
 
 
+@pytest.mark.databases
 @BOTH
 async def test_appends_at_once_from_several_connections_are_all_kept(connect: Connect, which: Json) -> None:
     async with connect() as one, connect() as two:
@@ -316,8 +319,9 @@ async def test_a_deleted_conversation_takes_its_document_with_it_and_leaves_the_
     assert await content(tools, **PROFILE) == "likes tea"
 
 
+@pytest.mark.databases
 @examples(30)
 @given(text=TEXTS.filter(bool))
 async def test_any_text_comes_back_as_it_was(tools: Tools, text: str) -> None:
-    await update(tools, text, **PROFILE)
+    await update(tools, text, mode="replace", **PROFILE)
     assert await content(tools, **PROFILE) == text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.blocks import MARK
+from layerlore.memory.text.blocks import MARK
 
 from .calling import Connect, Json, Tools, examples
 from .documents import MAIN, MARKDOWN, PROFILE, TEMPLATE, TOKEN, content, get, refused, update
@@ -81,11 +81,11 @@ WRONG: list[tuple[Any, str]] = [
     ("[1]", "content: this document is a JSON object; send one, not a list"),
     ("null", "not null"),
     (["a"], "not a list"),
-    ('{"a": 1, "a": 2}', "the key 'a' comes twice in one object"),
+    ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
     ('{"a": NaN}', "NaN is not a JSON number"),
     ('{"a": 1e999}', "inf is not a JSON number"),
     ({"likes": ["a", 5]}, "content.likes["),
-    ({"likes": ["a", "b", "c", "d"]}, "content.likes: must be of at most 3 entries"),
+    ({"likes": ["a", "b", "c", "d"]}, "content.likes: must have at most 3 entries"),
     ({"home": {"town": "x"}}, "content.home: unknown key 'town'; allowed: city"),
     ({"age": "old"}, "content.age: must be an integer, not 'old'"),
 ]
@@ -105,7 +105,7 @@ async def test_what_only_the_merge_makes_too_much_is_an_error_too(connect: Conne
     async with connect(working_memory=JSON) as tools:
         await update(tools, {"likes": ["a", "b"]}, **PROFILE)
         error = await refused(tools, content={"likes": ["c", "d"]}, mode="append", **PROFILE)
-        assert "content.likes: must be of at most 3 entries" in error
+        assert "content.likes: must have at most 3 entries" in error
         assert await content(tools, **PROFILE) == {"likes": ["a", "b"]}
 
 
@@ -119,7 +119,7 @@ async def test_a_document_outlives_a_change_of_its_format(connect: Connect) -> N
         error = await refused(tools, content={"name": "Ana"}, mode="append", **PROFILE)
         assert "what is stored is no JSON object, since it was written under another format" in error
         assert await content(tools, **MAIN) == {"name": "Ana"}
-        await update(tools, {"name": "Ana"}, **PROFILE)
+        await update(tools, {"name": "Ana"}, mode="replace", **PROFILE)
         assert "version 1: this document is a JSON object" in await refused(tools, restore_version=1, **PROFILE)
     async with connect() as tools:
         assert await content(tools, **PROFILE) == '{"name":"Ana"}'

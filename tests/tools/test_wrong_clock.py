@@ -1,12 +1,13 @@
 """A clock that was wrong once: what it dated in the future is of now again when it is right."""
 
 import time
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from layerlore.memory.acceptance import parse_time
+from layerlore.memory.rules.validation import parse_time
 
 from .calling import Connect, Tools
 
@@ -29,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("layerlore.server.runtime.time", SimpleNamespace(time_ns=clock.time_ns))
+    monkeypatch.setattr("layerlore.server.runtime.runtime.time", SimpleNamespace(time_ns=clock.time_ns))
     return clock
 
 
@@ -43,6 +44,7 @@ async def thread_of(tools: Tools, thread_id: str) -> dict[str, Any]:
     return next(row for row in rows if row["thread_id"] == thread_id)
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize("first", ["written", "read", "listed"])
 async def test_what_a_wrong_clock_dated_is_of_now_when_it_is_right_again(
     connect: Connect, clock: Clock, first: str
@@ -88,5 +90,8 @@ async def test_a_clock_that_lags_takes_no_date_away(connect: Connect, clock: Clo
 async def test_what_somebody_dated_in_the_future_is_not_said_to_be_of_today(connect: Connect) -> None:
     async with connect() as tools:
         await tools.add("main", {"role": "user", "content": "walrus", "created_at": "2036-02-03T04:05:06Z"})
-        found = await tools("recall_memory", query="walrus")
-        assert "2036-02-03 (dated in the future)" in found
+        head, line, closing = (await tools("recall_memory", query="walrus")).splitlines()[1:]
+        assert (head, line) == ("[thread main, 2036-02-03]", "#1 user: walrus")
+        assert f"today: {datetime.now(UTC).date()}]" in closing
+        (hit,) = await tools.hits("walrus")
+        assert hit["age"] == "dated in the future"

@@ -15,14 +15,14 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import PromptReference
 
 from layerlore.server.access.credentials import Anybody, local_principal
-from layerlore.server.building import build_server
-from layerlore.server.exposure import allowed
-from layerlore.server.http_transport import serve_http
-from layerlore.server.limiting import limited
-from layerlore.server.logs import configure_logging
-from layerlore.server.sdk_private import lowlevel, serve_method
-from layerlore.server.settings import load_settings
-from layerlore.server.stopping import StopRequest
+from layerlore.server.access.exposure import allowed
+from layerlore.server.http.transport import serve_http
+from layerlore.server.limits.limiter import make_gate
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.process.sdk_private import lowlevel_server, serve_method
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
 
 FIXTURE_TOOLS = ("test_", "json_schema_")
 WATCHED, STANDS_FOR_IT = "test://watched-resource", "memory://profile"
@@ -50,13 +50,13 @@ def add_fixtures(ours: MCPServer[Any]) -> None:
         _divide(ours, fixtures, method, is_fixture)
     for method in ("resources/subscribe", "resources/unsubscribe"):
         _rename_watched(ours, method)
-    schema_of = lowlevel(ours).get_tool_input_schema
+    schema_of = lowlevel_server(ours).get_tool_input_schema
     assert schema_of is not None
-    lowlevel(ours).get_tool_input_schema = lambda name: schema_of(name) or fixtures._tool_input_schema(name)
+    lowlevel_server(ours).get_tool_input_schema = lambda name: schema_of(name) or fixtures._tool_input_schema(name)
 
 
 def _entry(server: MCPServer[Any], method: str) -> Any:
-    entry = lowlevel(server).get_request_handler(method)
+    entry = lowlevel_server(server).get_request_handler(method)
     assert entry is not None, method
     return entry
 
@@ -106,7 +106,7 @@ def main() -> int:
         "127.0.0.1",
         0,
         allowed(settings),
-        limited(server, settings.rates_to_hold, Anybody(person)),
+        make_gate(server, settings.rates_to_hold, Anybody(person)),
         on_listening=lambda _, port: print(f"listens on {port}", file=sys.stderr, flush=True),
         stop=stop,
     )

@@ -18,11 +18,14 @@ from typing import Any
 
 import asyncpg
 
-from layerlore.storage import installation, messages, sqlite_driver
-from layerlore.storage.database import open_database
-from layerlore.storage.migrations import runner
-from layerlore.storage.records import Draft, Indexed, Scope
-from layerlore.storage.transaction import Database
+from layerlore.storage.core import installation
+from layerlore.storage.core.records import Draft, Indexed, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.messages import messages
 
 ANA = Scope("local", "agent", "ana")
 WORD = Indexed(("word",), 4)
@@ -122,11 +125,11 @@ class DyingPostgres(DyingConnection):
 
 async def migrate_and_die(_child: int, url: str, statements: int) -> None:
     if url.startswith("sqlite://"):
-        connection = sqlite_driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
-        sqlite_driver.use_write_ahead_log(connection)
-        runner.migrate_sqlite(DyingSqlite(connection, statements))
+        connection = driver.connect(url.removeprefix("sqlite://"), synchronous="OFF")
+        driver.use_write_ahead_log(connection)
+        migrate_sqlite(DyingSqlite(connection, statements))
     else:
-        await runner.migrate_postgres(DyingPostgres(await asyncpg.connect(url), statements))
+        await migrate_postgres(DyingPostgres(await asyncpg.connect(url), statements))
 
 
 WORK: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {

@@ -9,9 +9,12 @@ from typing import Any
 sys.modules["pysqlite3"] = None  # type: ignore[assignment]  # as where it has no wheel
 
 # ruff: noqa: E402
-from layerlore.storage import deletions, messages, restoration, search, sqlite_driver, vectors
-from layerlore.storage.records import ROLES, Draft, Indexed, Message, Scope
-from layerlore.storage.sqlite_database import SqliteDatabase
+from layerlore.storage.core.records import ROLES, Draft, Indexed, Message, Scope
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.index import lexical, vectors
+from layerlore.storage.messages import messages
+from layerlore.storage.removal import deletions, restoration
 
 ANA = Scope("local", "agent", "ana")
 
@@ -31,7 +34,7 @@ async def nearest(database: SqliteDatabase) -> list[int]:
 
 
 async def lengths(database: SqliteDatabase) -> list[int]:
-    found = await database.read(search.postings, ANA, ["lamp", "café"], most=9)
+    found = await database.read(lexical.postings, ANA, ["lamp", "café"], most=9)
     return [len(rows) for rows in found.values()]
 
 
@@ -52,7 +55,7 @@ async def live(database: SqliteDatabase) -> dict[str, Any]:
     found.append(await lengths(database))
     await database.write(deletions.delete_messages, ANA, "main", "ids", erase=True, **chosen)
     return {
-        "module": sqlite_driver.abilities().module,
+        "module": driver.abilities().module,
         "found": found,
         "nearest": near,
         "problems": await database.integrity_problems(),

@@ -1,0 +1,1 @@
+"""Claiming jobs, doing them, and ending them: by our worker or by a host's own model."""

@@ -1,0 +1,407 @@
+"""Jobs for the host's own model: it takes a job, and submits an answer. What several kinds have to do about one turn is one
+job, whose parts stand or fall alone.
+
+Nothing is kept in memory between the two requests, which may reach different processes: the material is read again from
+the claims, and must be what the model was given.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NoReturn
+
+import anyio
+
+from layerlore.extraction.chat.answer_form import WrongAnswer
+from layerlore.extraction.chat.repair import DEPTH, Unreadable, read_object
+from layerlore.extraction.jobs.attempt import Result, judge_answer, prepare, store_result
+from layerlore.extraction.jobs.turn_jobs import (
+    TURN_KINDS,
+    Assignment,
+    JobPart,
+    make_assignment,
+    split_answer,
+)
+from layerlore.extraction.kinds.kind import (
+    EXTRACTIVE,
+    MODEL_KINDS,
+    AnswerRefused,
+    Author,
+    Ended,
+    JobKind,
+    Material,
+    Stale,
+)
+from layerlore.extraction.kinds.registry import make_kinds
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.validation import check_json
+from layerlore.storage.audit.spending import next_day
+from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import MOST_FAILURES, Claim, Fenced, Kind
+from layerlore.storage.threads import threads
+
+LEASE_MS = 600_000
+"""Ten minutes: a host's model works on a job between other things. A job that it gave up is free after that."""
+_AGAIN = "next_memory_job gives another"
+_UNKNOWN = (
+    "job_id: there is no such job, it has ended, or it was taken back: its lease ran out and somebody else took it, or "
+    f"something was deleted; nothing was stored; {_AGAIN}"
+)
+_LETTERS: Mapping[Kind, str] = {
+    "observe": "o",
+    "reflect": "r",
+    "entries": "e",
+    "profile": "p",
+    "session_memory": "s",
+    "title": "t",
+    "summary": "m",
+}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
+_PART = r"\.([a-z])([0-9]{1,18})-([0-9a-f]{6})"
+_NAME = re.compile(rf"(?P<thread>[0-9A-Za-z-]*)(?P<parts>(?:{_PART})+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A job that was taken. ``job_id`` identifies the claims and the material."""
+
+    job_id: str
+    kind: str
+    lease_until: int
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why the answer of a part is not stored: for its author, who may be quoted, and as it is kept."""
+
+    part: JobPart
+    for_model: str
+    kept: str
+
+    @property
+    def is_last(self) -> bool:
+        return self.part.claim.attempts + 1 >= MOST_FAILURES
+
+
+class _PartIsStale(Exception):
+    """The material of a part has changed: the whole transaction is undone."""
+
+    def __init__(self, result: Result, error: Stale | Fenced) -> None:
+        super().__init__(str(error))
+        self.result, self.error = result, error
+
+
+@cache
+def host_kinds() -> Mapping[Kind, JobKind]:
+    """The kinds that a model can do, by name."""
+    return {kind.name: kind for kind in make_kinds() if kind.name in MODEL_KINDS}
+
+
+def name_host_model(client: str) -> str:
+    """The model name that is stored with what a client's model made."""
+    return f"host:{client}"
+
+
+async def take(engine: Engine, scope: Scope, holder: str, *, sent: Sent) -> Offer | None:
+    """Take what is due of the scope for LEASE_MS, or give the holder again what it has; None when nothing is due.
+
+    Raises NotFound for a repeated request whose job has ended, StorageUnavailable.
+    """
+    while claims := await _claim_next(engine, scope, holder, sent):
+        parts = await _prepare(engine, claims)
+        if parts:
+            kind = "+".join(part.name for part in parts)
+            return Offer(_job_id(parts), kind, parts[0].claim.lease_until, make_assignment(parts))
+        sent = replace(sent, key="")
+    return None
+
+
+async def _prepare(engine: Engine, claims: Sequence[Claim]) -> list[JobPart]:
+    """The claims for which there is something to do, with their material."""
+    parts: list[JobPart] = []
+    for claim in claims:
+        kind = host_kinds()[claim.kind]
+        material = await prepare(engine, kind, claim)
+        if material is not None:
+            parts.append(JobPart(claim, kind, material))
+    return parts
+
+
+async def submit(
+    engine: Engine, scope: Scope, job_id: str, answer: Any, client: str, *, most_chars: int, sent: Sent
+) -> Json:
+    """Check an answer (an object, or text that holds one) like that of any other model, and store it with the job's end.
+
+    Returns ``kind``; which of its items were ``kept``, which are ``duplicates``, which were ``refused`` and why; and in
+    ``open`` the parts that may be submitted again. Raises NotFound for a job that is not the caller's, Conflict when its
+    lease is over or its material has changed, InvalidInput for an answer of which every part is refused: the caller then
+    keeps the job until the lease ends.
+    """
+    text = answer if isinstance(answer, str) else _as_text(answer)
+    if len(text) > most_chars:
+        raise LimitExceeded(f"result: {len(text):,} characters; at most {most_chars:,} are allowed")
+    named = _read_id(job_id)
+    body = [job_id, hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()]
+    answered = await engine.kept_answer(scope, sent, body)
+    if answered is not None:
+        return answered
+    claims = await _find_claims(engine, scope, named, sent, body)
+    parts = await _drop_changed(engine, await _prepare(engine, claims), named)
+    prompt = make_assignment(parts).prompt
+    try:
+        # Checking a schema may take a while.
+        split = await anyio.to_thread.run_sync(_read, text, parts)
+    except WrongAnswer as error:
+        await _refuse(engine, [_Refusal(part, error.for_model, str(error)) for part in parts])
+    results: list[Result] = []
+    wrong: list[_Refusal] = []
+    for part in parts:
+        found = await _judge(engine, part, split[part.name], Author(name_host_model(client), prompt))
+        if isinstance(found, Result):
+            results.append(found)
+        else:
+            wrong.append(found if len(parts) == 1 else _name_part(found))
+    if not results:
+        await _refuse(engine, wrong)
+    stored = await _store(engine, scope, results, wrong, sent, body)
+    told = [refusal.for_model for refusal in wrong]
+    return {**stored, "refused": [*stored["refused"][: -len(told)], *told]} if told else stored
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What a job id names: a thread's uid, and of each kind the claim's epoch and the material's fingerprint."""
+
+    thread_uid: str
+    kinds: Mapping[Kind, tuple[int, str]]
+
+
+def _read_id(job_id: str) -> _Named:
+    named = _NAME.fullmatch(job_id)
+    found = re.findall(_PART, named["parts"]) if named else []
+    if named is None or any(letter not in _KINDS for letter, _, _ in found):
+        raise NotFound(_UNKNOWN)
+    return _Named(named["thread"], {_KINDS[letter]: (int(epoch), given) for letter, epoch, given in found})
+
+
+def _job_id(parts: Sequence[JobPart]) -> str:
+    kinds = (f".{_LETTERS[part.name]}{part.claim.epoch}-{_fingerprint(part.material)}" for part in parts)
+    return parts[0].claim.thread_uid + "".join(kinds)
+
+
+def _fingerprint(material: Material) -> str:
+    content: Json = json.loads(material.content)
+    given = {name: value for name, value in content.items() if name not in material.beside}
+    return hashlib.sha256(to_json([material.prompt, given]).encode()).hexdigest()[:6]
+
+
+def _as_text(answer: Any) -> str:
+    check_json(answer, "result", depth=DEPTH)
+    return to_json(answer)
+
+
+def _read(text: str, parts: Sequence[JobPart]) -> dict[Kind, Json | WrongAnswer]:
+    try:
+        return split_answer(read_object(text), parts)
+    except Unreadable as error:
+        raise WrongAnswer(str(error), str(error)) from None
+
+
+async def _find_claims(engine: Engine, scope: Scope, named: _Named, sent: Sent, body: list[Any]) -> list[Claim]:
+    """The claims of a job that have not ended. Raises NotFound without any, Conflict when their lease is over."""
+
+    async def find(tx: Tx, scope: Scope) -> list[Claim]:
+        held = [
+            await jobs.find_held(tx, scope, named.thread_uid, kind, epoch) for kind, (epoch, _) in named.kinds.items()
+        ]
+        return [claim for claim in held if claim is not None]
+
+    now = engine.now()
+    claims = await engine.database.read(find, scope)
+    if not claims:
+        await engine.write(scope, sent, body, now, _refuse_unknown)
+    live = [claim for claim in claims if claim.lease_until > now]
+    if not live:
+        raise Conflict(f"job_id: the lease ended at {iso(claims[0].lease_until)}; nothing was stored; {_AGAIN}")
+    return live
+
+
+async def _drop_changed(engine: Engine, parts: list[JobPart], named: _Named) -> list[JobPart]:
+    """The parts whose material is what was given; the others are handed back. Raises Conflict if none is left."""
+    if not parts:
+        raise Conflict(f"job_id: there is nothing left to do for it; nothing was stored; {_AGAIN}")
+    same = [part for part in parts if _fingerprint(part.material) == named.kinds[part.name][1]]
+    for part in parts:
+        if part not in same:
+            await engine.database.write(jobs.hand_back, part.claim, now=engine.now())
+    if not same:
+        raise _changed("its material has changed")
+    return same
+
+
+def _changed(reason: str) -> Conflict:
+    return Conflict(
+        f"job_id: what it is about has changed since it was taken ({reason}); nothing was stored; take it again "
+        "with next_memory_job"
+    )
+
+
+async def _judge(engine: Engine, part: JobPart, answer: Json | WrongAnswer, by: Author) -> Result | _Refusal:
+    if isinstance(answer, WrongAnswer):
+        return _Refusal(part, answer.for_model, str(answer))
+    try:
+        return await judge_answer(engine, part.kind, part.claim, part.material, answer, by)
+    except AnswerRefused as error:
+        return _Refusal(part, error.for_model, str(error))
+
+
+def _name_part(refusal: _Refusal) -> _Refusal:
+    """The reason with the part's name before it, for an answer of several."""
+    name = refusal.part.name
+    if refusal.for_model.startswith(name):
+        return refusal
+    return replace(refusal, for_model=f"{name}: {refusal.for_model}", kept=f"{name}: {refusal.kept}")
+
+
+async def _store(
+    engine: Engine, scope: Scope, results: list[Result], wrong: Sequence[_Refusal], sent: Sent, body: list[Any]
+) -> Json:
+    """Store what can be stored, in one transaction; a part whose material changes just then is handed back, and the rest
+    stored without it. Raises Conflict if none is left."""
+    while True:
+        now = engine.now()
+
+        async def store(tx: Tx, results: Sequence[Result] = tuple(results), now: int = now) -> Json:
+            ended = [await _store_part(tx, engine, result, now=now) for result in results]
+            for refusal in wrong:
+                await _note_failure(tx, refusal.part.claim, engine, refusal, now=now)
+            return _describe(results, ended, wrong)
+
+        try:
+            # This write also wakes the worker, since it may have made other jobs due.
+            return await engine.write(scope, sent, body, now, store)
+        except _PartIsStale as stale:
+            results.remove(stale.result)
+            if isinstance(stale.error, Stale):
+                await engine.database.write(jobs.hand_back, stale.result.claim, now=engine.now())
+            if not results:
+                raise (stale.error if isinstance(stale.error, Fenced) else _changed(str(stale.error))) from None
+
+
+async def _store_part(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
+    try:
+        return await store_result(tx, engine, result, now=now)
+    except (Stale, Fenced) as error:
+        raise _PartIsStale(result, error) from None
+
+
+def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence[_Refusal]) -> Json:
+    """What became of an answer, item by item; without any text of it, since it is kept."""
+    kept: list[str] = []
+    for result, end in zip(results, ended, strict=True):
+        kept += end.kept if result.material.turn is not None else [result.kind.name]
+    duplicates = [each for end in ended for each in end.duplicates]
+    refused = [*(each for end in ended for each in end.refused), *(refusal.kept for refusal in wrong)]
+    open_parts = [refusal.part.name for refusal in wrong if not refusal.is_last]
+    return {
+        "kind": "+".join(result.kind.name for result in results),
+        "kept": kept,
+        **({"duplicates": duplicates} if duplicates else {}),
+        **({"refused": refused} if refused else {}),
+        **({"open": open_parts} if open_parts else {}),
+    }
+
+
+async def _claim_next(engine: Engine, scope: Scope, holder: str, sent: Sent) -> list[Claim]:
+    now = engine.now()
+
+    async def claim(tx: Tx) -> Json:
+        held = await jobs.list_held(tx, scope, list(host_kinds()), holder=holder, now=now)
+        claims = await _keep_held(tx, held, now) if held else await _claim_due(tx, engine, scope, holder, now)
+        return {"of": [claims[0].thread_uid, [[each.kind, each.epoch] for each in claims]]} if claims else {}
+
+    given = await engine.write(scope, sent, [], now, claim)
+    if not given:
+        return []
+    thread_uid, named = given["of"]
+    found = [await engine.database.read(jobs.find_held, scope, thread_uid, kind, epoch) for kind, epoch in named]
+    claims = [each for each in found if each is not None]
+    if not claims:
+        raise NotFound("the job that this request was given has ended: a new request needs a new idempotency key")
+    return _in_order(claims)
+
+
+async def _keep_held(tx: Tx, held: Sequence[Claim], now: int) -> list[Claim]:
+    """The job that a holder took first and has lost the id of, for another LEASE_MS."""
+    first = held[0]
+    same = [first]
+    if first.kind in TURN_KINDS:
+        same = [each for each in held if each.thread_uid == first.thread_uid and each.kind in TURN_KINDS]
+    for each in same:
+        await jobs.prolong(tx, each, now=now, lease_ms=LEASE_MS)
+    return same
+
+
+async def _claim_due(tx: Tx, engine: Engine, scope: Scope, holder: str, now: int) -> list[Claim]:
+    # Jobs that were put off until tomorrow, too: the tenant's budget limits our own model only.
+    also_at = next_day(now)
+    first = await jobs.claim_in(
+        tx, scope, list(host_kinds()), holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
+    )
+    if first is None:
+        return []
+    if first.kind not in TURN_KINDS:
+        return [first]
+    thread = await threads.find_uid(tx, scope, first.thread_uid)
+    if thread is not None and thread.title_by == EXTRACTIVE and engine.titles.enabled:
+        # A model's title takes the place of one that was cut from what was said.
+        await jobs.set_back(tx, scope, first.thread_uid, "title", 0, due_at=now, now=now)
+    beside = await jobs.claim_beside(
+        tx, scope, first.thread_uid, TURN_KINDS, holder=holder, now=now, lease_ms=LEASE_MS, also_at=also_at
+    )
+    return [first, *beside]
+
+
+def _in_order(claims: Sequence[Claim]) -> list[Claim]:
+    order = list(host_kinds())
+    return sorted(claims, key=lambda claim: order.index(claim.kind))
+
+
+async def _refuse_unknown(_: Tx) -> NoReturn:
+    raise NotFound(_UNKNOWN)
+
+
+async def _note_failure(tx: Tx, claim: Claim, engine: Engine, refusal: _Refusal, *, now: int) -> None:
+    """Count the failure like that of any other model."""
+    error = engine.redactor.text(refusal.kept)[0]
+    if refusal.is_last:
+        await jobs.fail(tx, claim, error=error, retry_at=now, dead=True, now=now)
+    else:
+        await jobs.note_failure(tx, claim, error=error, now=now)
+
+
+async def _refuse(engine: Engine, wrong: Sequence[_Refusal]) -> NoReturn:
+    """Count the failures, and raise the reasons."""
+    now = engine.now()
+    for refusal in wrong:
+        await engine.database.write(_note_failure, refusal.part.claim, engine, refusal, now=now)
+    reason = "; ".join(dict.fromkeys(refusal.for_model for refusal in wrong))
+    claim = wrong[0].part.claim
+    if all(refusal.is_last for refusal in wrong):
+        raise InvalidInput(
+            f"result: refused, nothing was stored: {reason}. That was failure {claim.attempts + 1} of {MOST_FAILURES}: "
+            f"the job is put aside, as memory_status shows; {_AGAIN}"
+        )
+    raise InvalidInput(
+        f"result: refused, nothing was stored: {reason}. The job is yours until {iso(claim.lease_until)}: correct that and "
+        "submit it again"
+    )

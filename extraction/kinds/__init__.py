@@ -1,0 +1,1 @@
+"""The kinds of background jobs, one module each; ``registry`` lists them."""

@@ -1,0 +1,392 @@
+"""The extractor of entries: what a turn says that could help in a later conversation, with evidence for each entry."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import anyio
+
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
+from layerlore.extraction.kinds.model_text import clean_text
+from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
+from layerlore.extraction.kinds.transcript import lines_as_json
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries import entries as keeping
+from layerlore.memory.entries.claim import EvidenceRefused
+from layerlore.memory.entries.entries import EmbeddedText
+from layerlore.memory.entries.evidence import EvidenceSpan, EvidenceText, Label, rests_on_others
+from layerlore.memory.entries.proof import link_replies, list_compared, prove
+from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
+from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.recall.candidates import RecallQuery
+from layerlore.memory.recall.memory_block import find_entries
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
+from layerlore.prompts import render
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived.entries import EntrySource, NewEntry
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+MOST_MESSAGES = 100
+KNOWN = 8
+PROFILE_CHARS = 4_000
+_BESIDE = frozenset({"known", "earlier"})
+
+LABELS: tuple[Label, ...] = tuple(label for label in get_args(Label) if label != "caller")
+SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["entries"],
+    "properties": {
+        "entries": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["content", "source", "evidence"],  # n8n's; what corrects nothing need not say so
+                "properties": {
+                    "content": {"type": "string"},
+                    "source": {"type": "string", "enum": list(LABELS)},
+                    "evidence": {"type": "string"},
+                    "corrects": {"type": ["string", "null"]},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesInput:
+    """The messages that entries are extracted from.
+
+    ``began``: the cursor; ``read_from``: the seq after which reading began (messages in between say nothing);
+    ``ended``: where the cursor moves to. ``said``: the texts of the messages as they were given. ``known``: ids of the
+    entries that were given as known. ``more``: further messages follow. ``again``: an earlier answer was refused.
+    """
+
+    began: int
+    read_from: int
+    ended: int
+    messages: tuple[Message, ...]
+    said: tuple[EvidenceText, ...]
+    known: frozenset[str]
+    rules: EntryRules
+    more: bool
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry of an answer whose evidence was found. ``where``: its place in the answer."""
+
+    content: str
+    label: Label
+    span: EvidenceSpan
+    corrects: str | None
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class GivenEntry:
+    """An entry of an answer, its text as it may be kept. ``where``: its place in the answer."""
+
+    where: str
+    content: str
+    evidence: str
+    label: Label
+    corrects: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The entries of an answer, which are still to be proven."""
+
+    given: tuple[GivenEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichedEntry:
+    """An entry that can be stored: masked, with an id and its vectors."""
+
+    candidate: Candidate
+    entry_id: str
+    embedded: EmbeddedText | None
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesResult:
+    """The entries to store, why others are not, which others say the same as one of them, and the time (ms since 1970)."""
+
+    entries: tuple[EnrichedEntry, ...]
+    refused: tuple[str, ...]
+    duplicates: tuple[str, ...]
+    now: int
+
+
+class EntryExtractor:
+    """Kind ``entries``."""
+
+    name: Kind = "entries"
+
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
+        """The messages after the cursor, up to the claim's seq, and the known entries about them; None when the messages
+        say nothing."""
+        thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
+        if thread is None:
+            return None
+        began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "entries_seq")
+
+        async def read(after: int) -> list[Message]:
+            return await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES)
+
+        found = await read_new(read, engine, began, most=MOST_MESSAGES)
+        if found is None:
+            return None
+        before = await read_earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
+        revisions = {message.seq: message.revision for message in found.messages}
+        roles = {message.seq: find_evidence_role(message) for message in found.messages}
+        spoken = [EvidenceText(line.seq, 0, line.role, line.text) for line in before] + [
+            EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text, said_at=line.said_at)
+            for line in found.lines
+        ]
+        said = [each for each in link_replies(spoken) if each.seq in revisions]
+        known = await _known(tx, engine, claim, said)
+        profile = await working_memory.read_current(tx, claim.scope, "")
+        content: Json = {
+            "known": {
+                "profile": profile.content[:PROFILE_CHARS] if profile else "",
+                "entries": [{"id": entry.id, "content": entry.parts[0]["text"]} for entry in known],
+            },
+            "earlier": lines_as_json(before),
+            "messages": lines_as_json(found.lines),
+        }
+        inputs = EntriesInput(
+            began,
+            found.read_from,
+            found.messages[-1].seq if found.more else claim.seq,
+            found.messages,
+            tuple(said),
+            frozenset(entry.id for entry in known),
+            engine.entries,
+            found.more,
+            claim.attempts > 0,
+        )
+        prompt = render("extract_entries", most=engine.entries.max_entries_per_turn)
+        turn = TurnPart(
+            {"entries": True, "most": engine.entries.max_entries_per_turn},
+            SCHEMA["properties"]["entries"],
+            _read_member,
+            {"known": content["known"]["entries"]},
+            found.lines,
+            tuple(before),
+        )
+        text = json.dumps(content, ensure_ascii=False)
+        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, turn=turn)
+
+    def read(self, answer: Json, material: Material) -> Extracted:
+        """The entries of an answer. Raises AnswerRefused for another shape."""
+        inputs: EntriesInput = material.inputs
+        read = [_read_entry(each, f"entries[{at}]", inputs) for at, each in enumerate(_read_entries(answer))]
+        return Extracted(tuple(given for given in read if given.content))
+
+    async def enrich(self, engine: Engine, material: Material, result: Extracted) -> EntriesResult:
+        """Mask the entries, prove them, embed them in one batch, and leave out those that repeat another one of the turn.
+        Raises AnswerRefused once, when no entry is proven, so that the answer's author can quote better."""
+        inputs: EntriesInput = material.inputs
+        masked = [replace(given, content=engine.derived_text(given.content)) for given in result.given]
+        candidates, refusals, duplicates = _choose_proven(await _prove(engine, inputs, masked), inputs)
+        refused = [f"{given.where}.evidence: {why.reason}" for given, why in refusals]
+        if refused and not candidates and not inputs.again:
+            told = [f"{given.where}.evidence: {why.describe()}" for given, why in refusals]
+            raise AnswerRefused("; ".join(refused), for_model="; ".join(told))
+        most = inputs.rules.max_entries_per_turn
+        if len(candidates) > most:
+            refused.append(f"{len(candidates) - most} more than {most} entries are not kept")
+        chosen = candidates[:most]
+        vectors = await keeping.embed_contents(engine, [each.content for each in chosen])
+        similarity = engine.entries.dedupe_similarity
+        kept: list[EnrichedEntry] = []
+        for candidate, embedded in zip(chosen, vectors, strict=True):
+            same = next((other for other in kept if _repeats(candidate, embedded, other, similarity)), None)
+            if same is None:
+                kept.append(EnrichedEntry(candidate, engine.new_id(), embedded))
+            else:
+                duplicates.append(f"{candidate.where}: says the same as {same.candidate.where}")
+        return EntriesResult(tuple(kept), tuple(refused), tuple(duplicates), engine.now())
+
+    async def commit(
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: EntriesResult, by: Author
+    ) -> Ended:
+        """Store the entries that are not known yet, and move the cursor. Raises Stale when the messages or the cursor
+        have changed."""
+        inputs: EntriesInput = material.inputs
+        thread = await _lock_unchanged(tx, claim, inputs)
+        await resource_lock.hold(tx, claim.scope)
+        changed: list[str] = []
+        places: list[str] = []
+        duplicates = list(result.duplicates)
+        refused: list[str] = []
+        for each in result.entries:
+            kept = await _keep(tx, engine, claim.scope, thread, inputs, each, by, result.now)
+            where = each.candidate.where
+            if kept.outcome in ("kept", "refreshed"):
+                changed += [kept.entry_id, *kept.superseded]
+                places.append(where)
+            elif kept.outcome == "similar":
+                duplicates.append(f"{where}: the entry {kept.entry_id} says it already")
+            else:
+                refused.append(f"{where}: it was forgotten or superseded after it had been said")
+        if changed:
+            happened = NewEvent("entries_changed", {"ids": changed})
+            origin = Origin(claim.kind, "")
+            await events.record_of_resource(tx, claim.scope, happened, origin=origin, now=result.now)
+        await threads.move_cursor(tx, claim.scope, claim.thread_uid, "entries_seq", inputs.ended)
+        done_seq = inputs.ended if inputs.more else None
+        return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused))
+
+
+def _read_member(given: Any) -> Json:
+    return {"entries": given}
+
+
+async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText]) -> list[Message]:
+    """The stored entries that share most words with what the user says."""
+    words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
+    if not words:
+        return []
+    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
+    rules = engine.recall.model_copy(update={"floor": 0, "lexical_floor": 0, "tail": 0})
+    now = claim.lease_until  # about now, and the same when the material is read again
+    return await find_entries(tx, claim.scope, [RecallQuery(tuple(words))], None, rules, most=KNOWN, now=now)
+
+
+def _read_entries(answer: Json) -> list[Mapping[str, Any]]:
+    given = answer.get("entries") if isinstance(answer, dict) else None
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise AnswerRefused('the answer must be {"entries": [...]}, a list of objects, which may be empty')
+    for number, each in enumerate(given):
+        for name in ("content", "source", "evidence"):
+            if not isinstance(each.get(name), str):
+                raise AnswerRefused(f"entries[{number}].{name}: must be a string")
+        if each["source"] not in LABELS:
+            raise AnswerRefused(f"entries[{number}].source: must be one of {', '.join(LABELS)}")
+    return given
+
+
+def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> GivenEntry:
+    content = keeping.normalize(clean_text(each["content"]))[: inputs.rules.max_entry_length].strip()
+    corrects = each.get("corrects")
+    return GivenEntry(where, content, each["evidence"], each["source"], corrects if corrects in inputs.known else None)
+
+
+async def _prove(
+    engine: Engine, inputs: EntriesInput, given: Sequence[GivenEntry]
+) -> list[tuple[GivenEntry, EvidenceSpan | EvidenceRefused]]:
+    """What proves each entry, by its words, or else by their meanings; or why nothing does."""
+
+    def prove_all(meanings: WordMeanings | None = None) -> list[EvidenceSpan | EvidenceRefused]:
+        return [prove(each.content, each.evidence, each.label, inputs.said, meanings) for each in given]
+
+    # In a thread, since it takes some milliseconds for each.
+    found = await anyio.to_thread.run_sync(prove_all)
+    unlike = [each for each, how in zip(given, found, strict=True) if isinstance(how, EvidenceRefused) and how.mendable]
+    words = [word for each in unlike for word in list_compared(each.content, each.evidence, each.label, inputs.said)]
+    meanings = await compare_meanings(engine, words) if words else None
+    if meanings is not None:
+        found = await anyio.to_thread.run_sync(prove_all, meanings)
+    return list(zip(given, found, strict=True))
+
+
+def _choose_proven(
+    found: Sequence[tuple[GivenEntry, EvidenceSpan | EvidenceRefused]], inputs: EntriesInput
+) -> tuple[list[Candidate], list[tuple[GivenEntry, EvidenceRefused]], list[str]]:
+    """The proven entries, each text once; those that are not; and what repeats the text of another."""
+    candidates: dict[str, Candidate] = {}
+    refused: list[tuple[GivenEntry, EvidenceRefused]] = []
+    duplicates: list[str] = []
+    for given, how in found:
+        if isinstance(how, EvidenceRefused):
+            refused.append((given, how))
+            continue
+        retold = given.label == "user_assertion" and _is_retold(given.content, inputs.said)
+        label: Label = "verified_assistant_finding" if retold else given.label
+        made = Candidate(given.content, label, how, given.corrects, given.where)
+        first = candidates.setdefault(entries.content_hash(given.content), made)
+        if first is not made:
+            duplicates.append(f"{made.where}: says the same as {first.where}")
+    return list(candidates.values()), refused, duplicates
+
+
+def _is_retold(content: str, said: Sequence[EvidenceText]) -> bool:
+    """Whether an entry that is attributed to the user says what others said."""
+    own = [each.text for each in said if each.role == "user"]
+    return rests_on_others(content, own, [each.text for each in said if each.role != "user"])
+
+
+def _repeats(candidate: Candidate, embedded: EmbeddedText | None, other: EnrichedEntry, similarity: float) -> bool:
+    if (
+        embedded is None
+        or other.embedded is None
+        or keeping.differs_in_detail(candidate.content, other.candidate.content)
+    ):
+        return False
+    return keeping.is_repetition(embedded, other.embedded, similarity)
+
+
+async def _lock_unchanged(tx: Tx, claim: Claim, inputs: EntriesInput) -> Thread:
+    """The thread, locked. Raises Stale if the cursor or the messages after it have changed."""
+    thread = await lock_thread(tx, claim)
+    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "entries_seq") != inputs.began:
+        raise Stale("another job read these messages meanwhile")
+    last = inputs.messages[-1].seq
+    now = await pages.read_spoken(
+        tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
+    )
+    check_unchanged(now, inputs.messages)
+    return thread
+
+
+async def _keep(
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    thread: Thread,
+    inputs: EntriesInput,
+    each: EnrichedEntry,
+    by: Author,
+    now: int,
+) -> keeping.KeptEntry:
+    candidate, span = each.candidate, each.candidate.span
+    message = next(message for message in inputs.messages if message.seq == span.seq)
+    trust: Trust = find_trust(message)
+    if candidate.label == "verified_assistant_finding":
+        trust = find_lowest_trust([trust, "assistant"])
+    new = NewEntry(
+        each.entry_id,
+        candidate.content,
+        "correction" if candidate.corrects else None,
+        "extracted",
+        trust,
+        by.model,
+        by.prompt,
+        message.said_at,
+        (EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label),),
+    )
+    return await keeping.keep_entry(
+        tx,
+        scope,
+        new,
+        each.embedded,
+        similarity=engine.entries.dedupe_similarity,
+        said_at=message.created_at,
+        corrects=[candidate.corrects] if candidate.corrects else (),
+        now=now,
+        search_text=engine.search_text_of,
+    )

@@ -1,0 +1,161 @@
+"""The protocol of a kind of background job: how it reads its material, checks a model's answer, and stores the result."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from layerlore.extraction.kinds.transcript import TranscriptLine
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.text.quotation import escape_turns
+from layerlore.storage.core.records import Json
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Claim, Fenced, Kind
+
+__all__ = [
+    "MODEL_KINDS",
+    "AnswerRefused",
+    "Author",
+    "Claim",
+    "Digesting",
+    "Ended",
+    "Enriching",
+    "Fenced",
+    "JobKind",
+    "Kind",
+    "Material",
+    "PartialAnswer",
+    "Stale",
+    "TurnPart",
+]
+
+EXTRACTIVE = "extractive"
+"""The model name of text that was made without a model."""
+
+MODEL_KINDS: tuple[Kind, ...] = tuple(kind for kind in jobs.KINDS if kind not in ("digest", "corrections"))
+"""The kinds that ask a model. The others never do, and no budget stops them."""
+
+
+class AnswerRefused(Exception):
+    """An answer is not stored. The text says what was wrong and what is allowed; it is returned to the answer's author.
+    ``for_model`` says it with words of the answer, and is stored nowhere."""
+
+    def __init__(self, reason: str, *, for_model: str = "") -> None:
+        super().__init__(reason)
+        self.for_model = for_model or reason
+
+
+class Stale(Exception):
+    """The material of an answer has changed meanwhile: nothing is stored, and the job is tried again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who made an answer: ``extractive``, a litellm name or ``host:<client>``; and with which prompt."""
+
+    model: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPart:
+    """What a kind adds to one job about a turn that several kinds share: values of the prompt ``turn``; what a model is
+    given beside the messages, where what is empty is left out; the messages as ``lines``, and ``earlier`` ones; and the
+    schema of the kind's member of the answer, of which ``read`` makes the kind's own answer."""
+
+    asks: Mapping[str, Any]
+    schema: Json
+    read: Callable[[Any], Json]
+    given: Json = field(default_factory=dict)
+    lines: tuple[TranscriptLine, ...] = ()
+    earlier: tuple[TranscriptLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
+    it, which were kept, which said what is known already, and which were not kept for another reason. No item is
+    repeated, since this is answered and kept."""
+
+    done_seq: int | None = None
+    kept: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a model needs for one job.
+
+    ``instructions`` is the rendered prompt (system text), ``content`` JSON text that is data and never instructions,
+    ``schema`` the JSON Schema of the answer (an object), ``prompt`` the prompt's name and version (``observe/1``).
+    ``inputs`` is what the kind needs to store the answer: it is kept in memory, or read again from the claim.
+    ``beside`` names the parts of the content that only give background: an answer stays valid when they change.
+    ``silent``: the material says nothing that a model could write about, so that none is asked.
+    ``turn``: how a job that several kinds share gives and asks the same.
+    """
+
+    instructions: str
+    content: str
+    schema: Json
+    prompt: str
+    inputs: Any
+    beside: frozenset[str] = frozenset()
+    silent: bool = False
+    turn: TurnPart | None = None
+
+    def __post_init__(self) -> None:
+        # A model server may interpret the marks of its chat template in the content.
+        object.__setattr__(self, "content", escape_turns(self.content))
+
+
+class JobKind(Protocol):
+    """One kind of background job. Usage is recorded under its name."""
+
+    @property
+    def name(self) -> Kind: ...
+
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
+        """Read the job's material, in a transaction of its own. None: there is nothing to do, the job is done."""
+        ...
+
+    def read(self, answer: Json, material: Material) -> Any:
+        """Check an answer of a model or of the digest, and return what it says. Raises AnswerRefused."""
+        ...
+
+    async def commit(
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: Any, by: Author
+    ) -> Ended | int | None:
+        """Store the result and move the cursor, in the transaction that also ends the job.
+
+        It awaits nothing but ``tx``: ids, times and vectors are in the result. Like every writer, it locks the thread
+        (if there is one) before anything else. Returns the seq up to which the job is done if that is less than
+        ``claim.seq``: the job then stays due; or an Ended, which says that and more. Raises Stale.
+        """
+        ...
+
+
+@runtime_checkable
+class Enriching(Protocol):
+    """A kind that works on an answer between reading and storing it: it embeds or redacts it, for example."""
+
+    async def enrich(self, engine: Engine, material: Material, result: Any) -> Any:
+        """Add ids, times, tokens and vectors to a result, outside any transaction. Raises AnswerRefused, Stale."""
+        ...
+
+
+@runtime_checkable
+class Digesting(Protocol):
+    """A kind that has an answer without a model. Others wait for a model."""
+
+    def digest(self, material: Material) -> Json | None:
+        """An answer of the same shape, made without a model; None: this material waits for a model."""
+        ...
+
+
+@runtime_checkable
+class PartialAnswer(Protocol):
+    """An answer of which some parts cannot be stored. ``refused`` says why, without repeating the answer's text."""
+
+    @property
+    def refused(self) -> Sequence[str]: ...

@@ -1,0 +1,260 @@
+"""The observer: a model notes what was said and done since the observer's cursor, ahead of when the notes are shown."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from layerlore.extraction.kinds.kind import Author, Claim, Kind, Material, Stale
+from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread
+from layerlore.extraction.kinds.observer_notes import (
+    SCHEMA,
+    NoteSources,
+    ObserverAnswer,
+    ObserverResult,
+    check_repetition,
+    enrich_notes,
+    read_notes,
+)
+from layerlore.extraction.kinds.transcript import TranscriptLine, read_lines
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.observations.schedule import activate_observations
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.text.trust import find_trust
+from layerlore.prompts import render
+from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Cursor, Observation
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+# The most rows that one job reads.
+MOST_MESSAGES = 500
+# The newest notes, for the observer to continue from: n8n's and Mastra's numbers.
+_KNOWN_ROWS, _KNOWN_TOKENS = 20, 2000
+# Around each line: its seq, role and time.
+_LINE_TOKENS = 30
+_BESIDE = frozenset({"already_noted", "current_task", "next_step"})
+# A call waits for its result, to be noted together with it, while at most this many messages follow it.
+_WAITING = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ObserverInput:
+    """The messages from one cursor to another, and how many tokens a model reads of them.
+
+    ``more``: enough messages follow to go on at once.
+    """
+
+    began: Cursor
+    ended: Cursor
+    messages: tuple[Message, ...]
+    lines: tuple[Json, ...]
+    sources: NoteSources
+    tokens: int
+    more: bool
+
+
+class Observer:
+    """Kind ``observe``."""
+
+    name: Kind = "observe"
+
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
+        """The messages up to the claim's seq, as many as one call takes; None when they are too few to note."""
+        rules = engine.observation
+        thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
+        if thread is None:
+            return None
+        began = Cursor(thread.buffered_seq, thread.buffered_chars)
+        found = await pages.read_between(tx, claim.scope, thread, after=began.seq, upto=claim.seq, most=MOST_MESSAGES)
+        full = len(found) == MOST_MESSAGES
+        enough = full or began.chars or sum(message.tokens for message in found) >= rules.step // 2
+        if not found or not enough:
+            return None
+        inputs = _take_batch(engine, rules, began, found, full)
+        known = await observations.newest(
+            tx, claim.scope, claim.thread_uid, upto=max(inputs.ended.seq, began.seq + 1), most=_KNOWN_ROWS
+        )
+        content: Json = {
+            "already_noted": _known(known, engine.tokens),
+            "current_task": thread.current_task,
+            "next_step": thread.next_step,
+            "messages": list(inputs.lines),
+        }
+        prompt = render("observe")
+        text = json.dumps(content, ensure_ascii=False)
+        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, silent=not inputs.lines)
+
+    def read(self, answer: Json, material: Material) -> ObserverAnswer:
+        return check_repetition(read_notes(answer, material.inputs.sources))
+
+    async def enrich(self, engine: Engine, material: Material, result: ObserverAnswer) -> ObserverResult:
+        inputs: ObserverInput = material.inputs
+        batch = inputs.sources.seqs[-1]
+        return enrich_notes(engine, result, inputs.sources, batch=batch, transcript_tokens=inputs.tokens)
+
+    async def commit(
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: ObserverResult, by: Author
+    ) -> int | None:
+        """Store the notes ahead, and show them once the thread is past its threshold. Raises Stale when the messages or
+        the cursor have changed."""
+        inputs: ObserverInput = material.inputs
+        thread = await lock_unchanged(tx, claim, inputs.began, inputs.messages)
+        await store_notes(tx, claim.scope, thread, inputs.ended, result, by)
+        await publish_notes(tx, engine, claim, thread, inputs.messages, result)
+        return inputs.ended.seq if inputs.more else None
+
+    def digest(self, material: Material) -> Json | None:
+        """Without a model only silence is noted; extracts stand in later (kind ``digest``)."""
+        if material.inputs.lines:
+            return None
+        content = json.loads(material.content)
+        return {**NOTHING, "current_task": content["current_task"], "next_step": content["next_step"]}
+
+
+NOTHING: Json = {"observations": [], "nothing_to_note": True, "current_task": None, "next_step": None}
+
+
+async def lock_unchanged(tx: Tx, claim: Claim, began: Cursor, messages: Sequence[Message]) -> Thread:
+    """The thread, locked. Raises Stale if its cursor, or the messages that follow it, have changed since they were read."""
+    thread = await lock_thread(tx, claim)
+    if (thread.buffered_seq, thread.buffered_chars) != (began.seq, began.chars):
+        raise Stale("others noted these messages meanwhile")
+    now = await pages.read_between(
+        tx, claim.scope, thread, after=began.seq, upto=messages[-1].seq, most=len(messages) + 1
+    )
+    check_unchanged(now, messages)
+    return thread
+
+
+async def store_notes(tx: Tx, scope: Scope, thread: Thread, ended: Cursor, result: ObserverResult, by: Author) -> None:
+    """Add the notes to those made ahead, and move the observer's cursor."""
+    await observations.add(
+        tx,
+        scope,
+        thread.thread_uid,
+        result.made,
+        status="buffered",
+        model=by.model,
+        prompt=by.prompt,
+        now=result.now,
+    )
+    await observations.buffer(tx, scope, thread, ended, current_task=result.current_task, next_step=result.next_step)
+
+
+async def publish_notes(
+    tx: Tx, engine: Engine, claim: Claim, thread: Thread, messages: Sequence[Message], result: ObserverResult
+) -> None:
+    """Record that these messages were noted, and activate the notes if the thread is past its threshold."""
+    after = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
+    assert after is not None
+    payload = {"from_seq": messages[0].seq, "to_seq": messages[-1].seq, "count": len(result.made)}
+    happened = [NewEvent("observations_added", payload)]
+    if after.raw_tokens >= engine.observation.message_tokens:
+        _, activated = await activate_observations(tx, claim.scope, after, engine.observation, now=result.now)
+        happened += activated
+    await events.record(tx, claim.scope, thread, happened, origin=Origin(claim.kind, ""), now=result.now)
+
+
+def collect_sources(messages: Sequence[Message], lines: Iterable[Json] = ()) -> NoteSources:
+    """The messages as sources of notes. ``lines``: what a model is given of them."""
+    return NoteSources(
+        tuple(message.seq for message in messages),
+        {message.seq: find_trust(message) for message in messages},
+        {message.seq: message.said_at for message in messages},
+        {line["seq"]: line["text"] for line in lines},
+    )
+
+
+def _take_batch(
+    engine: Engine, rules: ObservationRules, began: Cursor, found: Sequence[Message], full: bool
+) -> ObserverInput:
+    """As many of the messages as one call takes; of one that is too long by itself, its next part."""
+    lines = {line.seq: line for line in read_lines(engine, found, tools=True)}
+    first = found[0]
+    text = lines[first.seq].text if first.seq in lines else ""
+    rest = text[began.chars :]
+    if engine.tokens.text(rest) > rules.batch:
+        return _take_part(engine, rules, began, first, lines[first.seq])
+    taken: list[Message] = []
+    tokens = 0
+    for message in found:
+        more = _line_tokens(engine.tokens, message, lines, rest if message is first else None)
+        if taken and tokens + more > rules.batch:
+            break
+        taken.append(message)
+        tokens += more
+    taken = _without_open_calls(taken)
+    given: list[Json] = []
+    for message in taken:
+        if message is first and began.chars and rest:
+            given.append(_part(lines[first.seq], began.chars, len(text)))
+        elif message.seq in lines:
+            given.append(lines[message.seq].as_json())
+    left = sum(message.tokens for message in found[len(taken) :])
+    return ObserverInput(
+        began=began,
+        ended=Cursor(taken[-1].seq),
+        messages=tuple(taken),
+        lines=tuple(given),
+        sources=collect_sources(taken, given),
+        tokens=tokens,
+        more=full or left >= max(1, rules.step // 2),
+    )
+
+
+def _take_part(
+    engine: Engine, rules: ObservationRules, began: Cursor, message: Message, line: TranscriptLine
+) -> ObserverInput:
+    """The next part of a message that is too long for one call."""
+    part = engine.tokens.cut(line.text[began.chars :], rules.batch)
+    ended = Cursor(began.seq, began.chars + len(part))
+    shown = _part(line, began.chars, ended.chars)
+    return ObserverInput(
+        began=began,
+        ended=ended,
+        messages=(message,),
+        lines=(shown,),
+        sources=collect_sources([message], [shown]),
+        tokens=engine.tokens.text(part) + _LINE_TOKENS,
+        more=True,
+    )
+
+
+def _line_tokens(counter: TokenCounter, message: Message, lines: Mapping[int, TranscriptLine], rest: str | None) -> int:
+    """Tokens that a message takes in the transcript. ``rest``: what of the message is given, if not all of it."""
+    text = rest
+    if text is None:
+        text = lines[message.seq].text if message.seq in lines else ""
+    return counter.text(text) + _LINE_TOKENS if text else 0
+
+
+def _without_open_calls(messages: list[Message]) -> list[Message]:
+    """The messages up to a call that still waits for its result."""
+    results = {part["tool_call_id"] for each in messages for part in each.parts if part["type"] == "tool_result"}
+    for place, message in enumerate(messages):
+        waits = any(part["type"] == "tool_call" and part["id"] not in results for part in message.parts)
+        if waits and place and len(messages) - place <= _WAITING:
+            return messages[:place]
+    return messages
+
+
+def _part(line: TranscriptLine, starts: int, ends: int) -> Json:
+    part = f"characters {starts + 1} to {ends} of {len(line.text)}"
+    return {**line.as_json(), "part": part, "text": line.text[starts:ends]}
+
+
+def _known(rows: Sequence[Observation], counter: TokenCounter) -> list[Json]:
+    """The newest notes within their tokens, oldest first."""
+    kept: list[Json] = []
+    left = _KNOWN_TOKENS
+    for row in reversed(rows):
+        left -= counter.text(row.text)
+        if left < 0:
+            break
+        kept.append({"marker": row.marker, "said_at": iso(row.said_at), "text": row.text})
+    return kept[::-1]

@@ -1,0 +1,259 @@
+"""The writer of the user profile: lasting facts that users state about themselves, kept current after each turn."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from layerlore.extraction.kinds import documents
+from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
+from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
+from layerlore.extraction.kinds.transcript import TranscriptLine, lines_as_json
+from layerlore.memory.documents.document_lines import list_lines
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.claim import EvidenceRefused
+from layerlore.memory.entries.evidence import EvidenceText
+from layerlore.memory.entries.proof import check_quotation, link_replies, prove_line
+from layerlore.memory.entries.telling_words import list_telling
+from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
+from layerlore.memory.text.trust import find_trust
+from layerlore.prompts import render
+from layerlore.storage.core.records import Json, Message, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import working_memory
+from layerlore.storage.derived.working_memory import DocumentSource
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import threads
+
+MOST_MESSAGES = 100
+
+SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["changed", "evidence", "document"],
+    "properties": {
+        "changed": {"type": "boolean"},
+        "evidence": {"type": "string"},
+        "document": {"type": "string"},
+    },
+}
+_MEMBER: Json = {
+    "type": ["object", "null"],
+    "additionalProperties": False,
+    "required": ["document", "evidence"],
+    "properties": {"document": {"type": ["string", "object"]}, "evidence": {"type": "string"}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileInput:
+    """The messages that the profile is updated from, and the present profile.
+
+    ``began``: the cursor; ``read_from``: the seq after which reading began (no user speaks in between); ``ended``: where
+    the cursor moves to. ``said``: what users say in the messages. ``more``: further messages follow. ``again``: an
+    earlier answer was refused.
+    """
+
+    began: int
+    read_from: int
+    ended: int
+    messages: tuple[Message, ...]
+    said: tuple[EvidenceText, ...]
+    document: WorkingMemoryDocument
+    more: bool
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileAnswer:
+    """A profile that a model wrote, and the words of a user for which it changes."""
+
+    content: str
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """The new profile, or None if it stays as it is; and the time (ms since 1970). ``repeated``: the answer is what the
+    profile says already; ``refused``: why what was answered is not kept."""
+
+    content: str | None
+    now: int
+    repeated: bool = False
+    refused: tuple[str, ...] = ()
+
+
+class ProfileWriter:
+    """Kind ``profile``: reads a thread's turns and writes the one document of its resource."""
+
+    name: Kind = "profile"
+
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
+        """The profile, and the messages after the cursor up to the claim's seq; None when no user says anything there."""
+        thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
+        if thread is None:
+            return None
+        began = await threads.read_cursor(tx, claim.scope, claim.thread_uid, "profile_seq")
+
+        async def read(after: int) -> list[Message]:
+            return await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=MOST_MESSAGES)
+
+        found = await read_new(read, engine, began, most=MOST_MESSAGES, wanted=_a_user_speaks)
+        if found is None:
+            return None
+        before = await read_earlier(tx, engine, claim.scope, thread, found.messages[0].seq)
+        stored = await working_memory.read_current(tx, claim.scope, "")
+        document = WorkingMemoryDocument("resource", "", engine.working_memory.of("resource"), stored)
+        content: Json = {
+            "profile": parse_value(document),
+            "earlier": lines_as_json(before),
+            "messages": lines_as_json(found.lines),
+        }
+        inputs = ProfileInput(
+            began,
+            found.read_from,
+            found.messages[-1].seq if found.more else claim.seq,
+            found.messages,
+            tuple(_said_by_users(found.messages, found.lines, before)),
+            document,
+            found.more,
+            claim.attempts > 0,
+        )
+        form = documents.describe_form(engine, document)
+        prompt = render("profile", form=form)
+        given = {"profile": content["profile"]}
+        turn = TurnPart({"profile": form}, _MEMBER, _read_member, given, found.lines, tuple(before))
+        text = json.dumps(content, ensure_ascii=False)
+        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, turn=turn)
+
+    def read(self, answer: Json, material: Material) -> ProfileAnswer | None:
+        """The new profile and what is quoted for it, or None if it stays as it is. Raises AnswerRefused for another
+        shape."""
+        inputs: ProfileInput = material.inputs
+        changed = answer.get("changed")
+        if not isinstance(changed, bool):
+            raise AnswerRefused("changed: must be true or false")
+        if not changed:
+            return None
+        content = documents.read_document(answer, inputs.document)
+        if not content:
+            return None
+        evidence = answer.get("evidence")
+        return ProfileAnswer(content, evidence if isinstance(evidence, str) else "")
+
+    async def enrich(self, engine: Engine, material: Material, result: ProfileAnswer | None) -> ProfileResult:
+        """Mask the profile, and prove each new line of it. Raises AnswerRefused if the document's format, schema or limit
+        does not take it; and once, if what is quoted tells nothing, or nothing that a user says proves a line: the second
+        time nothing changes."""
+        inputs: ProfileInput = material.inputs
+        if result is None:
+            return ProfileResult(None, engine.now())
+        content = documents.fit_to_store(engine, inputs.document, result.content)
+        if content is None:
+            return ProfileResult(None, engine.now(), repeated=True)
+        refused = await _find_refusal(engine, inputs, content, result.evidence)
+        if refused is None:
+            return ProfileResult(content, engine.now())
+        if not inputs.again:
+            raise refused
+        return ProfileResult(None, engine.now(), refused=(f"profile.{refused}; it stays as it is",))
+
+    async def commit(
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: ProfileResult, by: Author
+    ) -> Ended:
+        """Store the profile, if it changed, and move the cursor. Raises Stale when the messages, the cursor or the profile
+        have changed."""
+        inputs: ProfileInput = material.inputs
+        thread = await _lock_unchanged(tx, claim, inputs)
+        if result.content is not None:
+            source = DocumentSource(thread.thread_uid, inputs.messages[0].seq, inputs.messages[-1].seq)
+            await documents.store_document(
+                tx, claim, thread, inputs.document, result.content, [source], by, now=result.now
+            )
+        await threads.move_cursor(tx, claim.scope, claim.thread_uid, "profile_seq", inputs.ended)
+        return Ended(
+            inputs.ended if inputs.more else None,
+            kept=("profile",) if result.content is not None else (),
+            duplicates=("profile: it says that already",) if result.repeated else (),
+        )
+
+
+def _read_member(given: Any) -> Json:
+    if given is None:
+        return {"changed": False, "evidence": "", "document": ""}
+    return {"changed": True, **given}
+
+
+def _a_user_speaks(lines: Sequence[TranscriptLine]) -> bool:
+    return any(line.role == "user" for line in lines)
+
+
+def _said_by_users(
+    messages: Sequence[Message], lines: Sequence[TranscriptLine], before: Sequence[TranscriptLine]
+) -> list[EvidenceText]:
+    """What users say themselves, each with what the assistant said before it. Text that tools bring under a user's name
+    does not count."""
+    revisions = {message.seq: message.revision for message in messages}
+    trusted = {message.seq for message in messages if find_trust(message) == "user"}
+    spoken = [
+        EvidenceText(line.seq, revisions.get(line.seq, 0), line.role, line.text, said_at=line.said_at)
+        for line in (*before, *lines)
+    ]
+    return [each for each in link_replies(spoken) if each.seq in trusted]
+
+
+async def _find_refusal(engine: Engine, inputs: ProfileInput, content: str, evidence: str) -> AnswerRefused | None:
+    """Why nothing proves the new profile; None where it is proven."""
+    refused = check_quotation(evidence, inputs.said)
+    if refused is not None:
+        return AnswerRefused(f"evidence: {refused.reason}, or say that nothing changes")
+    unproven = await _find_unproven(engine, inputs, content)
+    if not unproven:
+        return None
+    reasons = [f"document: line {number} is new, and nothing proves it: {why.reason}" for number, _, why in unproven]
+    told = [f"document: {line!r} is new, and nothing proves it: {why.describe()}" for _, line, why in unproven]
+    return AnswerRefused("; ".join(reasons), for_model="; ".join(told))
+
+
+async def _find_unproven(engine: Engine, inputs: ProfileInput, content: str) -> list[tuple[int, str, EvidenceRefused]]:
+    """The new lines of a profile that nothing proves, with their numbers in it, and why."""
+    is_json = inputs.document.rules.format == "json"
+    known = list_lines(inputs.document.content, is_json=is_json)
+    there = {_fold(line) for line in (*known, *list_lines(inputs.document.rules.template, is_json=False))}
+    new = [
+        (number, line)
+        for number, line in enumerate(list_lines(content, is_json=is_json), 1)
+        if _fold(line) not in there and not line.startswith("#") and list_telling(line)
+    ]
+    before = "\n".join(known)
+
+    def find(meanings: WordMeanings | None = None) -> list[tuple[int, str, EvidenceRefused]]:
+        found = ((number, line, prove_line(line, inputs.said, meanings, known=before)) for number, line in new)
+        return [(number, line, why) for number, line, why in found if why is not None]
+
+    unproven = await anyio.to_thread.run_sync(find)
+    if not any(why.mendable for *_, why in unproven):
+        return unproven
+    texts = [*(line for _, line, _ in unproven), *(each.text for each in inputs.said), before]
+    meanings = await compare_meanings(engine, [word for text in texts for word in list_telling(text)])
+    return unproven if meanings is None else await anyio.to_thread.run_sync(find, meanings)
+
+
+def _fold(line: str) -> str:
+    return " ".join(line.casefold().split()).strip(" .,;*-•")
+
+
+async def _lock_unchanged(tx: Tx, claim: Claim, inputs: ProfileInput) -> Thread:
+    """The thread, locked. Raises Stale if the cursor or the messages after it have changed."""
+    thread = await lock_thread(tx, claim)
+    if await threads.read_cursor(tx, claim.scope, claim.thread_uid, "profile_seq") != inputs.began:
+        raise Stale("another job read these messages meanwhile")
+    last = inputs.messages[-1].seq
+    now = await pages.read_spoken(
+        tx, claim.scope, thread, after=inputs.read_from, upto=last, most=len(inputs.messages) + 1
+    )
+    check_unchanged(now, inputs.messages)
+    return thread

@@ -1,0 +1,187 @@
+"""The writer of titles: what a conversation is about, in a few words, made once from what its user first asked."""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+from unicodedata import east_asian_width
+
+from layerlore.extraction.kinds.kind import (
+    EXTRACTIVE,
+    AnswerRefused,
+    Author,
+    Claim,
+    Ended,
+    Kind,
+    Material,
+    Stale,
+    TurnPart,
+)
+from layerlore.extraction.kinds.model_text import clean_text
+from layerlore.extraction.kinds.transcript import read_lines
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.speech import said
+from layerlore.memory.parts.search_words import split_words
+from layerlore.prompts import render
+from layerlore.storage.core.records import Json, Message, Origin, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import pages
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+FEWEST_CHARS, FEWEST_WORDS = 15, 3
+"""A message with no more than this says too little to name a conversation after (n8n's numbers)."""
+GIVEN_CHARS = 2_000
+# Messages that are read at a time.
+_PAGE = 20
+# A title is cut within a word if a cut at a word would leave less than this.
+_SHORTEST = 20
+
+SCHEMA: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["title"],
+    "properties": {"title": {"type": "string"}},
+}
+
+_MEMBER: Json = {"type": "string"}
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_FENCE = re.compile(r"^\s*(```|~~~)\w*\s*$", re.MULTILINE)
+_FENCED = re.compile(r"(```|~~~).*?(\1|\Z)", re.DOTALL)
+_HEADING = re.compile(r"^\s*(#{1,6}\s+|[>*•-]\s+|title\s*:\s*)+", re.IGNORECASE)
+_EMPHASIS = re.compile(r"(\*\*|\*|`)(?=\S)(.+?)(?<=\S)\1")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_ENDS = " \t\"'“”„‟‘’‚‛«»‹›「」『』.,;:!?…。、，；：！？-–—*`"
+_STARTS = " \t\"'“”„‟‘’‚‛«»‹›「」『』*`"
+_ELLIPSIS = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class TitleInput:
+    """The message that the title is made from, and its text; and how many characters the title may have."""
+
+    message: Message
+    text: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class TitleResult:
+    """The title, and the time (ms since 1970)."""
+
+    title: str
+    now: int
+
+
+class TitleWriter:
+    """Kind ``title``."""
+
+    name: Kind = "title"
+
+    async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
+        """The first message of substance from a user; None while there is none, for a thread that has a title (but for one
+        that was cut from what was said) or must not have one, and while titles are switched off."""
+        thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
+        if thread is None or not is_open(thread) or not engine.titles.enabled:
+            return None
+        found = await _find_message(tx, engine, claim, thread)
+        if found is None:
+            return None
+        content = json.dumps({"message": found.text[:GIVEN_CHARS]}, ensure_ascii=False)
+        rules = engine.titles
+        form = {"instructions": rules.instructions.strip(), "most_title": rules.max_length}
+        prompt = render("title", **form)
+        lines = [
+            replace(line, text=line.text[:GIVEN_CHARS]) for line in read_lines(engine, [found.message], tools=False)
+        ]
+        turn = TurnPart({"title": True, **form}, _MEMBER, _read_member, earlier=tuple(lines))
+        return Material(prompt.text, content, SCHEMA, prompt.version, found, turn=turn)
+
+    def read(self, answer: Json, material: Material) -> str:
+        given = answer.get("title")
+        title = clean_title(given) if isinstance(given, str) else ""
+        if not any(map(str.isalnum, title)):
+            most = material.inputs.most
+            raise AnswerRefused(f"title: must be a text with words in it, of at most {most} characters")
+        return title
+
+    async def enrich(self, engine: Engine, material: Material, result: str) -> TitleResult:
+        return TitleResult(shorten(engine.derived_text(result), material.inputs.most), engine.now())
+
+    async def commit(
+        self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: TitleResult, by: Author
+    ) -> Ended:
+        """Give the thread its title, unless it got one meanwhile. Raises Stale when the message has changed."""
+        thread = await threads.lock_uid(tx, claim.scope, claim.thread_uid)
+        if thread is None or not is_open(thread):
+            return Ended(refused=("title: somebody gave another one meanwhile",))
+        message: Message = material.inputs.message
+        now = await pages.read_spoken_before(tx, claim.scope, thread, upto=message.seq, most=1)
+        if now != [message]:
+            raise Stale("the message that the title was made of was changed or deleted meanwhile")
+        if not await threads.put_title(tx, claim.scope, claim.thread_uid, result.title, by=by.model):
+            return Ended()  # it was cut from what was said, like this one
+        origin = Origin(claim.kind, "")
+        made: Json = {"changed": ["title"], "model": by.model, "prompt": by.prompt}
+        # The event names the message, so that deleting the message finds the title, too.
+        happened = NewEvent("thread_updated", made, message.seq)
+        await events.record(tx, claim.scope, thread, [happened], origin=origin, now=result.now)
+        in_list = NewEvent("thread_updated", {"thread_id": thread.thread_id, "changed": ["title"]})
+        await events.record_of_resource(
+            tx, claim.scope, in_list, thread_uid=claim.thread_uid, origin=origin, now=result.now
+        )
+        return Ended(kept=("title",))
+
+    def digest(self, material: Material) -> Json | None:
+        """The beginning of the message."""
+        return {"title": _FENCED.sub(" ", material.inputs.text).strip() or material.inputs.text}
+
+
+def is_open(thread: Thread) -> bool:
+    """Whether a title may be made: there is none, or one that was cut from what was said."""
+    return (thread.title is None and thread.title_by is None) or thread.title_by == EXTRACTIVE
+
+
+def _read_member(given: Any) -> Json:
+    return {"title": given}
+
+
+async def _find_message(tx: Tx, engine: Engine, claim: Claim, thread: Thread) -> TitleInput | None:
+    after = 0
+    while True:
+        found = await pages.read_spoken(tx, claim.scope, thread, after=after, upto=claim.seq, most=_PAGE)
+        for message in found:
+            text = said(engine, message).strip() if message.role == "user" else ""
+            if not is_trivial(text) and any(map(str.isalnum, clean_title(text))):
+                return TitleInput(message, text, engine.titles.max_length)
+        if len(found) < _PAGE:
+            return None
+        after = found[-1].seq
+
+
+def is_trivial(text: str) -> bool:
+    """Whether a message says too little to name a conversation after. A wide character, as in Chinese, counts as two; in
+    scripts without spaces pairs of characters count as words."""
+    line = " ".join(text.split())
+    width = sum(2 if east_asian_width(character) in "WF" else 1 for character in line)
+    return width <= FEWEST_CHARS or len(split_words(line)) <= FEWEST_WORDS
+
+
+def clean_title(text: str) -> str:
+    """Put a title on one line, without the thoughts, fences, headings, emphasis, quotation marks and final punctuation
+    that models and people put around one."""
+    title = _FENCE.sub("", _THOUGHT.sub("", clean_text(text)))
+    title = _LINK.sub(r"\1", title)
+    title = " ".join(_HEADING.sub("", line) for line in title.splitlines() if line.strip())
+    title = _EMPHASIS.sub(r"\2", title)
+    return " ".join(title.split()).lstrip(_STARTS).rstrip(_ENDS)
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a title at a word, to at most so many characters."""
+    if len(text) <= most:
+        return text
+    room = most - len(_ELLIPSIS)
+    at = text.rfind(" ", 0, room + 1)
+    return text[: at if at > _SHORTEST else room].rstrip(_ENDS) + _ELLIPSIS

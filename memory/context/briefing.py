@@ -1,0 +1,193 @@
+"""Briefings: what a sub-agent without a memory needs for a task, and what resumes a thread's work."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
+
+from layerlore.memory.context.blocks import wrap_open_work
+from layerlore.memory.context.briefing_text import Briefing, BriefingNote, RecalledLine, render_json, render_text
+from layerlore.memory.digest.digest import rank_notes, take_notes
+from layerlore.memory.digest.judgement import NoteKind
+from layerlore.memory.documents import working_memory
+from layerlore.memory.documents.document_text import render_block
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.hit_lines import make_line
+from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, prepare_memory, render_entry
+from layerlore.memory.recall.recall import PreparedRecall
+from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.memory.rules.ages import age
+from layerlore.memory.rules.validation import check_text
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.work import attempts, open_work, plan
+from layerlore.memory.work.plan_rules import is_open
+from layerlore.memory.work.plan_text import render_lines, render_open
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import ROLES, Json, Message, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Observation
+from layerlore.storage.messages import pages, windows
+from layerlore.storage.threads import threads
+
+# Messages and attempts that are looked at, the newest; of those before them, so many are read for notes.
+MOST_MESSAGES = 50
+MOST_ATTEMPTS = 100
+MOST_NOTED = 400
+# What of the notes of a conversation a sub-agent may need, without a model's choice.
+_TOLD: frozenset[NoteKind] = frozenset({"correction", "rule", "fact", "failure", "result"})
+_MOST_NOTES = 300
+# Of what is recalled, so many lines, whatever room there is; and of the task, so many characters are looked for.
+_MOST_RECALLED, _RECALL_TOKENS, _SOUGHT_CHARS = 12, 1600, 1000
+# What resume_work reads of a thread's log.
+MOST_RESUMED = 500
+
+
+async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: str, *, task_key: str) -> Briefing:
+    """Read the material of a briefing; of attempts, those at the task with the key (empty: none). An unknown thread has
+    no material. Raises InvalidInput, LimitExceeded."""
+    if not check_text(task, "task").strip():
+        raise InvalidInput("task: must not be empty; say what is to be done")
+    key = attempts.check_key(engine, task_key)[0] if task_key else ""
+    task, _ = engine.masked(task)
+    profile = await working_memory.read_current(engine, scope, "resource")
+    recalled = await _recall(engine, scope, thread_id, task)
+    found = Briefing(task, thread_id, profile=profile, recalled=recalled)
+    with contextlib.suppress(NotFound):
+        open_plan = await plan.read_open_plan(engine, scope, thread_id)
+        page = await engine.database.read(pages.page, scope, thread_id, roles=ROLES, limit=MOST_MESSAGES)
+        rows, unnoted = await engine.database.read(_read_noted, scope, thread_id)
+        logged = None
+        if key:
+            logged = await attempts.list_attempts(engine, scope, thread_id, task_key=key, limit=MOST_ATTEMPTS)
+        found = replace(
+            found,
+            plan=open_plan["plan"] if open_plan else None,
+            messages=page.messages,
+            total_messages=page.total,
+            attempts=logged.attempts if logged else (),
+            total_attempts=logged.total if logged else 0,
+            notes=await asyncio.to_thread(_list_notes, rows, unnoted),
+        )
+    return found
+
+
+async def _read_noted(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observation], list[Message]]:
+    """What is noted of a thread, shown or waiting; and the newest messages of which nothing is."""
+    thread = await threads.find(tx, scope, thread_id)
+    rows = await observations.read(tx, scope, thread.thread_uid, "active", "buffered")
+    after = max(thread.buffered_seq, thread.observed_seq)
+    _, unnoted = await windows.between(
+        tx, scope, thread, after=after, before=thread.next_seq, first=0, newest=MOST_NOTED
+    )
+    return rows, unnoted
+
+
+def _list_notes(rows: Sequence[Observation], unnoted: Sequence[Message]) -> list[BriefingNote]:
+    """Rules, corrections and what else is critical, the weightiest and newest first; then the rest."""
+    ranked = [note for note in rank_notes(take_notes(unnoted)) if note.kind in _TOLD]
+    extracts = [
+        BriefingNote(
+            note.seq,
+            f"#{note.seq} {note.role}: {quote_line(note.text)}",
+            note.kind in ("correction", "rule"),
+            whole=note.role == "user",
+        )
+        for note in ranked
+    ]
+    newest = sorted(rows, key=lambda row: (_find_class(row), -row.to_seq, -row.observation_id))
+    noted = [
+        BriefingNote(row.to_seq, f"#{row.to_seq} {quote_line(row.text)}", row.marker == "critical") for row in newest
+    ]
+    ruling = [note for note in (*extracts, *noted) if note.rules]
+    rest = [note for pair in zip_longest(_without_rules(extracts), _without_rules(noted)) for note in pair if note]
+    return [*ruling, *rest][:_MOST_NOTES]
+
+
+def _without_rules(notes: Sequence[BriefingNote]) -> list[BriefingNote]:
+    return [note for note in notes if not note.rules]
+
+
+def _find_class(row: Observation) -> int:
+    """What a note is worth: what users and tools brought comes before what an agent merely said."""
+    if row.text.startswith(("assistant: ", "tool: ")):
+        return 4 if " -> " in row.text else 5
+    return ("critical", "important", "completion", "info").index(row.marker)
+
+
+async def _find_memory(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecalledMemory:
+    return await find_memory(tx, engine, scope, prepared)
+
+
+async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> list[RecalledLine]:
+    """What is remembered that fits the task, the likeliest first."""
+    asked = [task] if len(task) <= _SOUGHT_CHARS else [task[: _SOUGHT_CHARS // 2], task[-_SOUGHT_CHARS // 2 :]]
+    prepared = await prepare_memory(engine, scope, asked, asking=thread_id)
+    if prepared is None:
+        return []
+    recalled = await engine.database.read(_find_memory, scope, engine, prepared)
+    now = engine.now()
+    lines = [RecalledLine(render_entry(entry, now)) for entry in recalled.entries]
+    if recalled.confidence == "nothing":
+        return lines
+    for hit in drop_repeated(recalled.hits)[:_MOST_RECALLED]:
+        own = hit.message.thread_id == thread_id
+        line = make_line(hit.message, recalled.sought, chunk=hit.chunk)
+        where = "this conversation" if own else f"thread {quote_line(hit.message.thread_id)}"
+        said = f"- [{where}, {age(hit.message.said_at, now)}] {str(line).strip()}"
+        lines.append(RecalledLine(said, hit.message.seq if own else 0))
+    return lines
+
+
+async def get_briefing(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    task: str,
+    *,
+    task_key: str,
+    max_tokens: int,
+    json: bool,
+) -> str | Json:
+    """Brief a sub-agent for a task within ``max_tokens``, as text or as JSON. The task itself is never cut.
+
+    Raises what ``gather_briefing`` raises, and LimitExceeded when the task alone is too long.
+    """
+    found = await gather_briefing(engine, scope, thread_id, task, task_key=task_key)
+    return await asyncio.to_thread(render_json if json else render_text, found, engine.tokens, max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ResumableWork:
+    """The work of a thread as texts (none: it has no work yet); and, where it has no open plan, what is open in other
+    threads as a block, "" if nothing is."""
+
+    own: list[str]
+    elsewhere: str
+
+
+async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> ResumableWork:
+    """Render what resumes a thread's work: its plan, its attempts by task and its session memory, as far as they exist;
+    an unknown thread has none of them. And what is open elsewhere."""
+    own_plan = await plan.read_open_plan(engine, scope, thread_id)
+    elsewhere = ""
+    if own_plan is None or not is_open(own_plan["plan"]):
+        found = await open_work.read_elsewhere(engine, scope, thread_id)
+        elsewhere = wrap_open_work(render_open(found)) if found else ""
+    try:
+        logged = await attempts.list_attempts(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
+    except NotFound:
+        return ResumableWork([], elsewhere)
+    texts = [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
+    by_task = [
+        f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
+        for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)
+    ]
+    missing = logged.total - len(logged.attempts)
+    if by_task:
+        cut = [f"({missing} earlier attempts are left out)"] if missing else []
+        texts.append(wrap_block("previous-attempts", "\n".join([*cut, *by_task])))
+    session_memory = render_block(await working_memory.read_current(engine, scope, "thread", thread_id))
+    return ResumableWork([*texts, *([session_memory] if session_memory else [])], elsewhere)

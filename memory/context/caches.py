@@ -1,0 +1,266 @@
+"""Caches of the context: of threads that are asked for again and again what was noted, extracts from what fell out of a
+window, and the window's messages, each made once until it is another."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, NamedTuple, TypeVar
+
+from layerlore.memory.context.message_lines import weigh_message
+from layerlore.memory.digest.digest import OF_USERS, DigestNote, rank_notes, render_notes, take_notes
+from layerlore.memory.observations.observation_text import EXTRACTED, count_observations, render_observations
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.storage.core.records import Message, Scope, Thread
+from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Observation
+from layerlore.storage.messages import windows
+from layerlore.storage.messages.messages import message_of
+
+# A thread has up to 48,000 tokens of notes, half a megabyte.
+_THREADS = 16
+_BLOCKS = 8
+# Extracts take a quarter of a megabyte, and as long to make as all the rest of a context.
+_THREADS_OF_EXTRACTS = 40
+# What is read to make extracts, the newest of it.
+_MOST_MESSAGES = 800
+# A window of so many takes about half a megabyte.
+_WINDOW_TOKENS = 20_000
+
+Kept = TypeVar("Kept")
+
+
+class _Newest(Generic[Kept]):
+    """The things asked for last, each by its scope and what it was made of. Transactions of several threads ask."""
+
+    def __init__(self, most: int = _THREADS) -> None:
+        self.kept: OrderedDict[tuple[Scope, Hashable], Kept] = OrderedDict()
+        self._most = most
+        self._lock = Lock()
+
+    def find(self, scope: Scope, key: Hashable) -> Kept | None:
+        with self._lock:
+            if (scope, key) in self.kept:
+                self.kept.move_to_end((scope, key))
+            return self.kept.get((scope, key))
+
+    def keep(self, scope: Scope, key: Hashable, made: Kept) -> Kept:
+        with self._lock:
+            self.kept[scope, key] = made
+            while len(self.kept) > self._most:
+                self.kept.popitem(last=False)
+        return made
+
+    def forget(self, scope: Scope) -> None:
+        with self._lock:
+            for key in [key for key in self.kept if key[0] == scope]:
+                del self.kept[key]
+
+
+class _Blocks:
+    """Texts by the tokens that there were for them."""
+
+    def __init__(self, make: Callable[[int], str]) -> None:
+        self._make = make
+        self._made: dict[int, str] = {}
+
+    def within(self, most: int) -> str:
+        made = self._made.get(most)
+        if made is None:
+            if len(self._made) >= _BLOCKS:
+                self._made.clear()
+            made = self._made[most] = self._make(most)
+        return made
+
+
+class NotedMessages:
+    """Observations that stand in a context together, and the blocks that were made of them."""
+
+    def __init__(self, rows: Sequence[Observation], counter: TokenCounter) -> None:
+        self.rows = rows
+        self.tokens = count_observations(rows)
+        self._blocks = _Blocks(lambda most: render_observations(rows, counter, most))
+
+    def within(self, most: int) -> str:
+        """The block in at most so many tokens: of its notes those that matter most."""
+        return self._blocks.within(min(most, self.tokens))
+
+
+class ThreadObservations:
+    """A thread's observations: the active ones, and those that were made ahead. ``by_a_model``: not all are extracts."""
+
+    def __init__(self, rows: Sequence[Observation]) -> None:
+        self._active = [row for row in rows if row.status == "active"]
+        self._ahead = [row for row in rows if row.status != "active"]
+        self._before: dict[int, NotedMessages] = {}
+        self.has_active = bool(self._active)
+        self.by_a_model = any(not row.prompt.startswith(EXTRACTED) for row in rows)
+
+    def before(self, seq: int, counter: TokenCounter) -> NotedMessages:
+        """The active ones, and of those that were made ahead the ones that tell of a message before the seq."""
+        ahead = [row for row in self._ahead if row.from_seq < seq]
+        noted = self._before.get(len(ahead))
+        if noted is None:
+            if len(self._before) >= _BLOCKS:
+                self._before.clear()
+            noted = self._before[len(ahead)] = NotedMessages([*self._active, *ahead], counter)
+        return noted
+
+
+class ObservationCache:
+    """The observations of the threads asked for last."""
+
+    def __init__(self) -> None:
+        self._threads = _Newest[ThreadObservations]()
+
+    async def get(self, tx: Tx, scope: Scope, thread_uid: str) -> ThreadObservations | None:
+        """The observations of a thread; None where there are none. What they are is asked each time, themselves only when
+        they are others."""
+        state = await observations.state(tx, scope, thread_uid)
+        if not state:
+            return None
+        found = self._threads.find(scope, (thread_uid, state))
+        if found is not None:
+            return found
+        rows = await observations.read(tx, scope, thread_uid, "active", "buffered")
+        return self._threads.keep(scope, (thread_uid, state), ThreadObservations(rows))
+
+    def forget(self, scope: Scope) -> None:
+        """Forget the threads of a scope."""
+        self._threads.forget(scope)
+
+
+class WeighedNote(NamedTuple):
+    """A note, its line, and the tokens of that with its break."""
+
+    note: DigestNote
+    line: str
+    tokens: int
+
+
+class ThreadExtracts:
+    """Extracts from the messages of a part of a thread, those that matter most first. ``seqs``: the messages' own, in
+    order. Of the messages up to the seq ``noted``, of which a model took notes as it saw fit, only what the user ruled,
+    put right and said of themselves."""
+
+    def __init__(self, sample: Sequence[Message], noted: int = 0) -> None:
+        self._noted = noted
+        self.seqs = [message.seq for message in sample]
+        self._sample: Sequence[Message] = sample
+        self._ranked: list[WeighedNote] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """The tokens of the messages that are still to be read for it."""
+        return sum(message.tokens for message in self._sample)
+
+    def before(self, seq: int, counter: TokenCounter) -> list[WeighedNote]:
+        """The notes on messages before the seq."""
+        if self._ranked is None:
+            notes = take_notes(self._sample)
+            told = [note for note in notes if note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)]
+            self._ranked = weigh_notes(rank_notes(told), counter)
+            self._sample = ()
+        return [each for each in self._ranked if each.note.seq < seq]
+
+
+def weigh_notes(
+    notes: Sequence[DigestNote], counter: TokenCounter, known: Sequence[WeighedNote] = ()
+) -> list[WeighedNote]:
+    """Each note with its line; those of ``known`` are not counted again."""
+    found = {id(each.note): each for each in known}
+    return [found.get(id(note)) or _weigh_note(note, counter) for note in notes]
+
+
+def _weigh_note(note: DigestNote, counter: TokenCounter) -> WeighedNote:
+    line = render_notes([note])
+    return WeighedNote(note, line, counter.text(f"{line}\n"))
+
+
+class ExtractCache:
+    """The extracts of the threads asked for last."""
+
+    def __init__(self) -> None:
+        self._threads = _Newest[ThreadExtracts](_THREADS_OF_EXTRACTS)
+
+    async def get(
+        self,
+        tx: Tx,
+        scope: Scope,
+        thread: Thread,
+        after: int,
+        before: int,
+        *,
+        noted: int = 0,
+        lighten: Callable[[Message], Message] | None = None,
+    ) -> ThreadExtracts | None:
+        """Extracts from the messages with ``after`` < seq < ``before``, as ``lighten`` leaves them; None where there are
+        none. Which these are is asked each time, themselves only when they are others."""
+        state = await windows.state_between(tx, scope, thread, after=after, before=before, most=_MOST_MESSAGES)
+        if not state.messages:
+            return None
+        key = (thread.thread_uid, state, noted, lighten is None)
+        found = self._threads.find(scope, key)
+        if found is not None:
+            return found
+        _, sample = await windows.between(tx, scope, thread, after=after, before=before, first=0, newest=_MOST_MESSAGES)
+        return self._threads.keep(scope, key, ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted))
+
+    def forget(self, scope: Scope) -> None:
+        """Forget the threads of a scope."""
+        self._threads.forget(scope)
+
+
+@dataclass(slots=True)
+class _ReadMessage:
+    row: Row
+    message: Message
+    weighed: Message | None = None
+
+
+class WindowMessages:
+    """The messages of a thread's last window, each with the row that it was made of."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, _ReadMessage] = {}
+
+    def make(self, thread_id: str, row: Row) -> Message:
+        """The message of a row of ``messages.COLUMNS``, the same one again as long as every column is."""
+        known = self._read.get(row[0])
+        if known is None or known.row != row:
+            known = self._read[row[0]] = _ReadMessage(row, message_of(thread_id, row))
+        return known.message
+
+    def weigh(self, message: Message, counter: TokenCounter) -> Message:
+        """The message as ``weigh_message`` weighs it."""
+        known = self._read.get(message.seq)
+        if known is None or known.message is not message:
+            return weigh_message(message, counter)
+        if known.weighed is None:
+            known.weighed = weigh_message(message, counter)
+        return known.weighed
+
+    def keep(self, run: Sequence[Message]) -> None:
+        """Keep these messages alone, and none of a large window."""
+        small = sum(message.tokens for message in run) <= _WINDOW_TOKENS
+        # Another call for the same thread may have kept others meanwhile.
+        read = self._read
+        self._read = {message.seq: read[message.seq] for message in run if message.seq in read} if small else {}
+
+
+class WindowCache:
+    """The messages of the windows asked for last. Their rows are read each time, and made into messages only when they
+    are others."""
+
+    def __init__(self) -> None:
+        self._threads = _Newest[WindowMessages]()
+
+    def get(self, scope: Scope, thread: Thread) -> WindowMessages:
+        """What the thread's last window held."""
+        key = (thread.thread_uid, thread.thread_id)
+        return self._threads.find(scope, key) or self._threads.keep(scope, key, WindowMessages())
+
+    def forget(self, scope: Scope) -> None:
+        """Forget the threads of a scope."""
+        self._threads.forget(scope)

@@ -1,0 +1,163 @@
+"""What stands for the messages that are not shown: the notes of observers, and a summary and extracts of what nobody
+noted yet."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+
+from layerlore.memory.context.blocks import ShownBlock, count_cost
+from layerlore.memory.context.caches import (
+    NotedMessages,
+    ThreadExtracts,
+    ThreadObservations,
+    WeighedNote,
+    weigh_notes,
+)
+from layerlore.memory.digest.digest import rank_notes, render_notes, take_notes
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.quotation import indent_lines, quote_text
+from layerlore.memory.window.cuts import find_level
+from layerlore.storage.core.records import Message
+from layerlore.storage.messages.windows import RunState
+
+# The frame of a summary, and what stands between it and the next block.
+_SUMMARY_FRAME = 70
+# Of a note that is cut, the fewest tokens, and its mark.
+_FEWEST = 12
+_MARK = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """A summary that a model made of the messages ``told``."""
+
+    text: str
+    told: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What tells of messages that are not shown: a thread's observations; extracts of messages that no observation
+    covers, those behind the seq ``after``, and before these a model's summary. ``most``: the longest summary, in tokens
+    (None: as long as there is room)."""
+
+    noted: ThreadObservations | None = None
+    extracts: ThreadExtracts | None = None
+    summary: ModelSummary | None = None
+    most: int | None = None
+    after: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """The tokens of the messages that are still to be read for extracts."""
+        return self.extracts.waiting if self.extracts else 0
+
+
+@dataclass(frozen=True, slots=True)
+class NotesOnLeftOut:
+    """The notes on messages that are not shown, or not as a whole: ``observations``; a model's ``summary`` of so many
+    ``summary_tokens``; and ``extracts`` from the ``messages`` with these seqs, those that matter most first, of together
+    ``extract_tokens``."""
+
+    observations: NotedMessages | None = None
+    summary: ModelSummary | None = None
+    summary_tokens: int = 0
+    extracts: Sequence[WeighedNote] = ()
+    extract_tokens: int = 0
+    messages: Sequence[int] = ()
+    most: int | None = None
+
+    @property
+    def tokens(self) -> int:
+        """What all of them take."""
+        return self._observed + self._summarised
+
+    @property
+    def _observed(self) -> int:
+        return self.observations.tokens if self.observations else 0
+
+    @property
+    def _summarised(self) -> int:
+        if not self.summary and not self.extracts:
+            return 0
+        tokens = self.summary_tokens + self.extract_tokens
+        return (tokens if self.most is None else min(tokens, self.most)) + _SUMMARY_FRAME
+
+    def render(self, room: int, counter: TokenCounter) -> list[ShownBlock]:
+        """The blocks ``observations`` and ``summary`` that fit. With more room of each note at least as much is shown."""
+        level = max(0, find_level([self._observed, self._summarised], room))
+        blocks: list[ShownBlock] = []
+        if self.observations:
+            text = self.observations.within(level)
+            missing = "older observations" if level < self._observed else ""
+            blocks.append(ShownBlock("observations", text, count_cost(counter, text), missing))
+        text = self._summarise(min(self._summarised, level) - _SUMMARY_FRAME, counter)
+        if text:
+            blocks.append(ShownBlock("summary", text, count_cost(counter, text)))
+        return blocks
+
+    def _summarise(self, left: int, counter: TokenCounter) -> str:
+        """The summary of what fell out of the window: a model's, if there is one, and extracts from what it does not
+        cover."""
+        if left <= 0:
+            return ""
+        made = counter.cut(self.summary.text, left) if self.summary else ""
+        left -= counter.known(made) if made else 0
+        lines = self._extract(left, counter)
+        if not made and not lines:
+            return ""
+        told = [*self._list_told(made=bool(made), extracted=bool(lines))]
+        count = sum(messages for messages, _, _ in told)
+        what = "Extracts from"
+        if made:
+            what = "A summary of, and extracts from," if lines else "A summary of"
+        counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{told[0][1]} to #{told[-1][2]}"
+        # A model's text: only the lines of extracts begin without a space.
+        own = indent_lines(f" {quote_text(made)}") if made else ""
+        return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}.")
+
+    def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
+        """How many messages are told, and the first and the last seq of them."""
+        told = self.summary.told if self.summary else None
+        return [
+            *([(told.messages, told.first, told.last)] if told and made else []),
+            *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
+        ]
+
+    def _extract(self, left: int, counter: TokenCounter) -> str:
+        """The lines of the extracts that fit, and of the first that does not as much as does."""
+        kept: list[tuple[int, str]] = []
+        for note, line, tokens in self.extracts:
+            if tokens > left:
+                text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
+                if counter.known(text) >= _FEWEST:
+                    kept.append((note.seq, render_notes([replace(note, text=f"{text.rstrip()}…")])))
+                break
+            left -= tokens
+            kept.append((note.seq, line))
+        return "\n".join(line for _, line in sorted(kept, key=itemgetter(0)))
+
+
+def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:
+    """The notes that stand for the messages before the seq, and for those that are shown ``cut``."""
+    furthest = max([before, *(message.seq + 1 for message in cut)])
+    observations = source.noted.before(furthest, counter) if source.noted else None
+    summary, extracts = source.summary, source.extracts
+    seqs = extracts.seqs[: bisect_left(extracts.seqs, before)] if extracts else []
+    lines = extracts.before(before, counter) if extracts else []
+    known = {*seqs}
+    more = [message for message in cut if message.seq not in known and message.seq > source.after]
+    if more:
+        lines = weigh_notes(rank_notes([*(each.note for each in lines), *take_notes(more)]), counter, lines)
+        seqs = sorted([*seqs, *(message.seq for message in more)])
+    return NotesOnLeftOut(
+        observations,
+        summary,
+        counter.known(summary.text) if summary else 0,
+        lines,
+        sum(each.tokens for each in lines),
+        seqs,
+        source.most,
+    )

@@ -1,0 +1,378 @@
+"""The material of a context: everything it is made of, read in one transaction and cut to the room there is. Of images
+and files the newest are read as they are, as many as an answer has room for, and notes for the others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from layerlore.memory.context.blocks import (
+    ContextPiece,
+    make_attempts_piece,
+    make_document_piece,
+    make_open_work_piece,
+    make_plan_piece,
+    make_task_piece,
+)
+from layerlore.memory.context.caches import ExtractCache, ObservationCache, ThreadObservations, WindowCache
+from layerlore.memory.context.left_out import LeftOut, ModelSummary
+from layerlore.memory.context.message_lines import OVERHEAD
+from layerlore.memory.context.shares import ContextShares, MemoryClaim, share_blocks, share_rest
+from layerlore.memory.context.window_loader import LoadedWindow, find_floor, load_window
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.messages.reader import READ_BYTES
+from layerlore.memory.parts.media import list_media, make_media_note
+from layerlore.memory.parts.parts import MEDIA, media_bytes
+from layerlore.memory.recall.memory_block import RecalledMemory, find_memory
+from layerlore.memory.recall.recall import PreparedRecall
+from layerlore.memory.window.omissions import blank_results
+from layerlore.memory.window.policy import WindowPolicy, choose_policy
+from layerlore.memory.window.runs import find_settled_start
+from layerlore.memory.window.view import build_window
+from layerlore.memory.work.open_work import find_elsewhere
+from layerlore.memory.work.plan_rules import is_open
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Message, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, summaries, working_memory
+from layerlore.storage.messages import windows
+from layerlore.storage.messages.light_parts import place_of
+from layerlore.storage.threads import threads
+from layerlore.storage.work import attempts, plans
+from layerlore.storage.work.plans import Revision
+
+CLOSING_TOKENS = 80
+"""Set aside for the line that says what is in the context; a longer one takes its room from the messages."""
+# With the frames of the conversation's blocks.
+REPORT_TOKENS = 95 + CLOSING_TOKENS
+# The newest attempts of a thread that are shown.
+MOST_ATTEMPTS = 20
+# About what an entry takes.
+_ENTRY_TOKENS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """A request for a context within ``max_tokens``, with the memories that were ``prepared`` (None: with none).
+    ``now`` is milliseconds since 1970, ``media`` bytes of images and files (base64). ``keeps_start``: what a prompt
+    cache keeps is worth more than the last of the room."""
+
+    thread_id: str
+    max_tokens: int
+    now: int
+    prepared: PreparedRecall | None = None
+    media: int = 0
+    keeps_start: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMaterial:
+    """All that a context may show, and the ``shares`` of the room.
+
+    ``run``: the messages of the thread that the policy shows and that may fit, weighed; ``whole``: these are all that it
+    shows. ``settled``: the seq where messages begin that surely fit, the same while the thread grows for a while; 0: all
+    do; ``gap``: where the newest begin that the policy shows, if it leaves some out, and a summary of those may have
+    ``summary_tokens``. ``left_out`` tells of those before, of ``total`` in the thread. ``note`` says why the policy is not the one
+    that was set. ``keeps_start``: the window begins at the settled place.
+    """
+
+    thread_id: str
+    policy: WindowPolicy
+    note: str
+    pieces: Sequence[ContextPiece]
+    given: dict[str, int]
+    shares: ContextShares
+    predefined: Sequence[Message] = ()
+    run: Sequence[Message] = ()
+    whole: bool = True
+    cut: Sequence[int] = ()
+    settled: int = 0
+    gap: int = 0
+    summary_tokens: int = 0
+    keeps_start: bool = False
+    left_out: LeftOut = field(default_factory=LeftOut)
+    total: int = 0
+    observed: int = 0
+    recalled: RecalledMemory = field(default_factory=RecalledMemory)
+
+    @property
+    def first(self) -> Sequence[Message]:
+        """The messages that the policy keeps from the thread's beginning; none behind the gap counts as one of them."""
+        if self.policy.drop != "middle" or self.policy.limit == "observed":
+            return ()
+        return [each for each in self.run[: self.policy.keep_first] if not self.gap or each.seq < self.gap]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadWindow:
+    """The messages that the policy shows and that may fit, weighed; the predefined ones apart. ``whole`` and ``gap`` are as
+    in ContextMaterial, ``shortened`` are the seqs of those that the policy cut."""
+
+    loaded: LoadedWindow
+    predefined: Sequence[Message]
+    run: Sequence[Message]
+    whole: bool
+    gap: int
+    shortened: Sequence[int]
+    summary_tokens: int
+
+
+async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextRequest) -> ContextMaterial:
+    """Read all that a context may show, and share the tokens out."""
+    thread = await _find_thread(tx, scope, asked.thread_id)
+    policy, note = (
+        choose_policy(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
+    )
+    room = asked.max_tokens - REPORT_TOKENS
+    pieces = await _make_pieces(tx, engine, scope, thread, asked)
+    recalled = await find_memory(tx, engine, scope, asked.prepared) if asked.prepared else RecalledMemory()
+    claim = await _claim_memory(tx, engine, scope, thread, asked.max_tokens)
+    needs: dict[str, int] = {each.name: each.tokens for each in pieces}
+    if thread is None:
+        given = share_blocks(needs, room, claim.beside_all)
+        shares = share_rest(room - sum(given.values()), claim, 0, keeps_start=False)
+        return ContextMaterial(asked.thread_id, policy, note, pieces, given, shares, recalled=recalled)
+    window = await _read_window(tx, scope, engine, thread, policy, room)
+    needs["predefined-messages"] = count_messages(window.predefined)
+    noted = await engine.caches.of(ObservationCache).get(tx, scope, thread.thread_uid)
+    active = noted.before(0, engine.tokens).tokens if noted else 0
+    # What is not read would not fit: so much as if it were all of the room.
+    messages = max(count_messages(window.run), 0 if window.whole else room + 1)
+    others = messages + active + claim.beside_all
+    given = share_blocks(needs, room, others)
+    left = room - sum(given.values())
+    shares = share_rest(left, claim, messages, keeps_start=asked.keeps_start)
+    material = ContextMaterial(
+        asked.thread_id,
+        policy,
+        note,
+        pieces,
+        given,
+        shares,
+        window.predefined,
+        window.run,
+        window.whole,
+        window.shortened,
+        settled=_find_settled(thread, window, shares.settled, policy) if others > left else 0,
+        gap=window.gap,
+        summary_tokens=window.summary_tokens,
+        keeps_start=asked.keeps_start,
+        total=thread.message_count,
+        observed=thread.observed_seq if noted and noted.has_active else 0,
+        recalled=recalled,
+    )
+    left_out = await _find_left_out(tx, scope, engine, thread, material, noted)
+    run = await fill_media(tx, scope, thread, material.run, asked.media) if asked.media else material.run
+    return replace(material, left_out=left_out, run=run)
+
+
+async def _read_window(
+    tx: Tx, scope: Scope, engine: Engine, thread: Thread, policy: WindowPolicy, room: int
+) -> _ReadWindow:
+    known = engine.caches.of(WindowCache).get(scope, thread)
+    loaded = await load_window(tx, scope, thread, policy, room, engine.tokens, known)
+    window = build_window([*loaded.lead, *loaded.run], policy, engine.tokens, older=loaded.older)
+    weighed = [known.weigh(message, engine.tokens) for message in window.messages]
+    run = [message for message in weighed if message.seq > 0]
+    observed = policy.limit == "observed"
+    return _ReadWindow(
+        loaded,
+        [message for message in weighed if message.seq <= 0],
+        run,
+        whole=not (observed and loaded.older),
+        gap=0 if observed else _find_gap(loaded, run, thread),
+        shortened=window.shortened,
+        summary_tokens=window.summary_tokens,
+    )
+
+
+def count_messages(messages: Sequence[Message]) -> int:
+    """What messages take in a context, at most."""
+    return sum(message.tokens + OVERHEAD for message in messages)
+
+
+def _count_all(thread: Thread) -> int:
+    return thread.token_count + OVERHEAD * thread.message_count
+
+
+def _find_settled(thread: Thread, window: _ReadWindow, budget: int, policy: WindowPolicy) -> int:
+    """The seq where messages begin that surely fit the budget."""
+    costs = {message.seq: message.tokens + OVERHEAD for message in window.loaded.run}
+    position = _count_all(thread) - sum(costs.values())
+    positions: dict[int, int] = {}
+    for seq, cost in costs.items():
+        positions[seq] = position
+        position += cost
+    newest = [message for message in window.run if message.seq in positions]
+    return find_settled_start(
+        newest, [positions[message.seq] for message in newest], budget, floor=find_floor(policy), overhead=OVERHEAD
+    )
+
+
+async def _find_left_out(
+    tx: Tx,
+    scope: Scope,
+    engine: Engine,
+    thread: Thread,
+    material: ContextMaterial,
+    noted: ThreadObservations | None,
+) -> LeftOut:
+    """What tells of the messages before the settled ones, or before those that the policy shows."""
+    policy, before = material.policy, max(material.settled, material.gap)
+    observed = policy.limit == "observed"
+    if not before or not (policy.summarise or observed):
+        return LeftOut(noted)
+    kept = max((message.seq for message in material.first if message.seq < before), default=0)
+    after = max(kept, thread.observed_seq, thread.buffered_seq) if noted else kept
+    summary, after = await _find_summary(tx, scope, thread, after, before)
+
+    def blank(message: Message) -> Message:
+        return blank_results([message], 0, engine.tokens)[0]
+
+    lighten = blank if policy.blank_tool_results else None
+    # Where a model took notes as it saw fit, what the user ruled and put right is told all the same.
+    told_from = kept if noted and noted.by_a_model and not summary else after
+    extracts = await engine.caches.of(ExtractCache).get(
+        tx, scope, thread, told_from, before, noted=after if told_from < after else 0, lighten=lighten
+    )
+    return LeftOut(noted, extracts, summary, None if observed else material.summary_tokens, after)
+
+
+async def _find_summary(
+    tx: Tx, scope: Scope, thread: Thread, after: int, before: int
+) -> tuple[ModelSummary | None, int]:
+    """The newest summary that a model made of messages behind the seq ``after`` and before ``before``; and the seq of the
+    last message that is told with it."""
+    made = await summaries.newest(tx, scope, thread.thread_uid, before=before)
+    if made is None or made.upto_seq <= after:
+        return None, after
+    began = max(after, made.from_seq - 1)
+    told = await windows.state_between(tx, scope, thread, after=began, before=made.upto_seq + 1)
+    return ModelSummary(made.text, told), made.upto_seq
+
+
+def _find_gap(loaded: LoadedWindow, shown: Sequence[Message], thread: Thread) -> int:
+    """The seq where the newest messages begin that the policy shows without a gap; 0 where it shows all."""
+    if len(shown) == thread.message_count:
+        return 0
+    seqs = {message.seq for message in shown}
+    begins = thread.next_seq
+    for message in reversed(loaded.run):
+        if message.seq not in seqs:
+            break
+        begins = message.seq
+    return begins
+
+
+async def _find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
+    try:
+        return await threads.find(tx, scope, thread_id)
+    except NotFound:
+        return None
+
+
+async def _claim_memory(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, max_tokens: int) -> MemoryClaim:
+    """What memories may claim. It depends on what is stored, not on what is asked: a window keeps its start whatever is
+    recalled."""
+    if not engine.context.memory:
+        return MemoryClaim()
+    _, _, tokens = await threads.count_live(tx, scope)
+    kept = await entries.count(tx, scope) * _ENTRY_TOKENS if engine.entries.auto_inject else 0
+    elsewhere = max(0, tokens - (thread.token_count if thread else 0)) + kept
+    return MemoryClaim(int(max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
+
+
+async def _make_pieces(
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, asked: ContextRequest
+) -> list[ContextPiece]:
+    """The blocks that a context has beside its messages, notes and memories."""
+    profile = WorkingMemoryDocument(
+        "resource", "", engine.working_memory.of("resource"), await working_memory.read_newest(tx, scope, None)
+    )
+    pieces = [make_document_piece(profile, "user-profile", engine.tokens)] if profile.content else []
+    open_plan = await plans.read_newest(tx, scope, thread) if thread else None
+    if thread:
+        pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan)
+    # What is open elsewhere is told where nothing is planned here.
+    if open_plan is None or not is_open(open_plan.plan):
+        elsewhere = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=asked.now)
+        pieces += [make_open_work_piece(elsewhere, engine.tokens)] if elsewhere else []
+    return pieces
+
+
+async def _make_own_pieces(
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread, open_plan: Revision | None
+) -> list[ContextPiece]:
+    """The blocks of the thread itself."""
+    counter, rules = engine.tokens, engine.working_memory.of("thread")
+    pieces: list[ContextPiece] = []
+    kept = WorkingMemoryDocument("thread", thread.thread_id, rules, await working_memory.read_newest(tx, scope, thread))
+    if kept.content:
+        pieces.append(make_document_piece(kept, "session-memory", counter))
+    if thread.current_task or thread.next_step:
+        pieces.append(make_task_piece(thread.current_task, thread.next_step, counter))
+    if open_plan is not None:
+        pieces.append(make_plan_piece(open_plan.plan, counter))
+    logged = await attempts.read_newest(tx, scope, thread, task_key="", limit=MOST_ATTEMPTS)
+    if logged.attempts:
+        pieces.append(make_attempts_piece(logged, counter))
+    return pieces
+
+
+async def fill_media(tx: Tx, scope: Scope, thread: Thread, window: Sequence[Message], most: int) -> tuple[Message, ...]:
+    """The messages with their images and files, or notes in their place. ``most`` is bytes of base64."""
+    seqs = [message.seq for message in window if any(_list_places(message.parts))]
+    if not seqs:
+        return tuple(window)
+    asked = {place for message in window for place in _list_places(message.parts)}
+    found: dict[str, Json] = {}
+    left, to_read = most, READ_BYTES
+
+    def take(message: Message) -> bool:
+        nonlocal left, to_read
+        for place, part in reversed([*list_media(message.parts, message.seq)]):
+            if place not in asked:
+                continue
+            fits = len(part["data"]) <= left
+            left -= len(part["data"]) if fits else 0
+            found[place] = part if fits else make_media_note(part, place)
+        to_read -= sum(map(media_bytes, message.parts))
+        return to_read > 0
+
+    await windows.whole(tx, scope, thread, seqs, take)
+    return tuple(
+        replace(message, parts=[_part(part, found) for part in message.parts]) if message.seq in seqs else message
+        for message in window
+    )
+
+
+def _list_places(parts: Sequence[Any]) -> list[str]:
+    """List the places of the images and files that were left out."""
+    inside = [each for part in parts for each in _inner(part)]
+    return [place for each in inside if (place := place_of(each))]
+
+
+def _inner(part: Json) -> list[Json]:
+    if part["type"] in MEDIA:
+        return [part]
+    result = part.get("result")
+    entries = result if part["type"] == "tool_result" and isinstance(result, list) else []
+    return [each for each in entries if isinstance(each, dict) and each.get("type") in MEDIA]
+
+
+def _part(part: Json, found: dict[str, Json]) -> Json:
+    if part["type"] in MEDIA:
+        return _filled_media(part, found)
+    if not _inner(part):
+        return part
+    inner = [_filled_media(each, found) if each in _inner(part) else each for each in part["result"]]
+    return {**part, "result": inner}
+
+
+def _filled_media(part: Json, found: dict[str, Json]) -> Json:
+    place = place_of(part)
+    if not place:
+        return part
+    # What was not read any more has no size in its note.
+    rest = {name: value for name, value in part.items() if name != "data"}
+    return found.get(place, {**rest, "part": place})

@@ -1,0 +1,152 @@
+"""The placement of a context: which of its material there is room for, and in which of its places it stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layerlore.memory.context.blocks import ShownBlock
+from layerlore.memory.context.layout import ContextLayout
+from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
+from layerlore.memory.context.material import ContextMaterial, count_messages
+from layerlore.memory.context.memory_lines import FoldedTexts, MemoryFitter, ShownAlready
+from layerlore.memory.context.message_lines import OVERHEAD, weigh_message
+from layerlore.memory.context.window_loader import find_floor
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages
+from layerlore.memory.window.omissions import strip_orphans, strip_runs
+from layerlore.memory.window.runs import fit_run
+from layerlore.storage.core.records import Message
+
+# Messages take what notes and memories leave, and so some of these are needed no more: a few rounds settle that.
+_ROUNDS = 6
+# Of what memories leave.
+_SPARE_FOR_NOTES = 0.6
+STABLE = ("user-profile", "observations", "summary")
+VOLATILE = ("session-memory", "current-task", "plan", "previous-attempts", "open-work", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedContext:
+    """A context as it is shown: its blocks, the messages of the window in order, and which of them were cut."""
+
+    material: ContextMaterial
+    blocks: tuple[ShownBlock, ...]
+    predefined: tuple[Message, ...]
+    window: tuple[Message, ...]
+    shortened: tuple[int, ...]
+
+    @property
+    def missing(self) -> int:
+        """How many messages of the thread are not in the window."""
+        return self.material.total - len(self.window)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was said in the thread."""
+        return not self.material.total
+
+    def lay_out(self) -> ContextLayout:
+        """Everything in its place; a turn begins with the newest user message."""
+        texts = {each.name: each.text for each in self.blocks if each.text}
+        begins = find_newest_from_user(self.window)
+        return ContextLayout(
+            predefined=self.predefined,
+            stable=tuple(texts[name] for name in STABLE if name in texts),
+            before=self.window if begins is None else self.window[:begins],
+            volatile=tuple(texts[name] for name in VOLATILE if name in texts),
+            turn=() if begins is None else self.window[begins:],
+        )
+
+
+def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int) -> PlacedContext:
+    """Cut every block to its share, and the window to the rest.
+
+    Messages, notes and memories share what the blocks leave: messages take what the others do not need, and never less
+    than with a smaller room."""
+    given, shares = material.given, material.shares
+    blocks = [each.within(given.get(each.name, 0), counter) for each in material.pieces]
+    predefined = _fit_predefined(material.predefined, given.get("predefined-messages", 0), counter)
+    memories, folded = MemoryFitter(material.recalled, counter, now=now), FoldedTexts()
+    rounds = _ROUNDS
+
+    def take_notes(window: FittedMessages) -> NotesOnLeftOut:
+        cut = [message for message in material.run if message.seq in window.shortened]
+        return take_notes_on(material.left_out, _find_begin(material, window), cut, counter)
+
+    def list_shown(window: FittedMessages, notes: Sequence[ShownBlock]) -> ShownAlready:
+        asked = find_newest_from_user(window.messages)
+        begins = 0 if asked is None else window.messages[asked].seq
+        texts = [each.text for each in (*blocks, *notes)]
+        shown = (*predefined, *window.messages)
+        return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
+
+    most_notes = shares.notes
+    window = _fit_window(material, shares.room - shares.memory - most_notes, counter)
+    while True:
+        notes = take_notes(window)
+        shown = notes.render(most_notes, counter)
+        left = shares.room - sum(each.tokens for each in shown) - count_messages(window.messages)
+        already = list_shown(window, shown)
+        # Where all messages are shown, memories have what they leave.
+        memory = memories.fit(already, left if len(window.messages) == len(material.run) else shares.memory)
+        if memory.tokens > left:
+            memory = memories.fit(already, left)
+        claimed = memory.tokens if memory.is_whole else shares.memory
+        if not material.keeps_start:
+            most_notes = shares.notes + max(0, int((shares.memory - claimed) * _SPARE_FOR_NOTES))
+        wider = _fit_window(material, shares.room - min(most_notes, notes.tokens) - claimed, counter)
+        rounds -= 1
+        if not rounds or wider == window:
+            break
+        window = wider
+    told = (*blocks, *shown, *([memory.block] if memory.block else []))
+    return PlacedContext(material, told, predefined, window.messages, window.shortened)
+
+
+def _find_begin(material: ContextMaterial, window: FittedMessages) -> int:
+    """The seq where the newest messages begin that are shown without a gap."""
+    shown = {message.seq for message in window.messages}
+    begins = material.run[-1].seq + 1 if material.run else 0
+    for message in reversed(material.run):
+        if message.seq not in shown or begins == material.gap:
+            break
+        begins = message.seq
+    return begins
+
+
+def _fit_predefined(predefined: Sequence[Message], most: int, counter: TokenCounter) -> tuple[Message, ...]:
+    """The predefined messages, the last of them where not all fit."""
+    run = list(predefined)
+    while run and count_messages(run) > most:
+        run.pop(0)
+    return tuple(strip_orphans(run, counter))
+
+
+def _fit_window(material: ContextMaterial, budget: int, counter: TokenCounter) -> FittedMessages:
+    """The window's messages that fit, and the seqs of those that were cut."""
+    run, policy = material.run, material.policy
+    if not material.settled:
+        return FittedMessages(tuple(run), tuple(material.cut))
+
+    def weigh(message: Message) -> Message:
+        return weigh_message(message, counter)
+
+    floor = find_floor(policy)
+    if policy.limit == "observed":
+        if material.keeps_start:
+            run = _begin_settled(run, material.settled, floor)
+        fit = fit_run(run, budget, counter, floor=floor, overhead=OVERHEAD, weigh=weigh)
+    else:
+        fit = fit_messages(
+            run, budget, counter, keep_newest=floor, keep_first=len(material.first), overhead=OVERHEAD, weigh=weigh
+        )
+    places = {message.seq: place for place, message in enumerate(material.run)}
+    kept = strip_runs([(places[message.seq], message) for message in fit.messages], counter)
+    seqs = {message.seq for message in kept}
+    return FittedMessages(tuple(kept), tuple(sorted(seqs & {*fit.shortened, *material.cut})))
+
+
+def _begin_settled(run: Sequence[Message], settled: int, floor: int) -> Sequence[Message]:
+    """The messages from the settled place on, the newest ``floor``, and the user's newest."""
+    asked = find_newest_from_user(run)
+    newest = len(run) - floor
+    return [message for place, message in enumerate(run) if message.seq >= settled or place >= newest or place == asked]

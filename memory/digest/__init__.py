@@ -1,0 +1,1 @@
+"""Extracts from messages that are made without a model."""

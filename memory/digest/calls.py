@@ -1,0 +1,374 @@
+"""Tool calls for the digest: each with its result on one line, ``name(key=value) -> ok: what came of it``."""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from layerlore.memory.digest.result_lines import (
+    find_given_ids,
+    find_named_error,
+    find_telling_lines,
+    names_logged_error,
+    read_lines,
+)
+from layerlore.memory.digest.sentences import LONGEST, shorten
+from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
+from layerlore.memory.parts.parts import result_parts
+from layerlore.storage.core.records import Json, Message
+
+State = Literal["ok", "error", "open"]
+
+# Characters of one argument, of all of them, and of what came of a call that succeeded or failed; of a
+# word, such as a URL; of all arguments beside a result that tells more than they.
+_ARGUMENT, _ARGUMENTS, _OUTCOME, _FAILURE, _WORD = 60, 110, 120, 160, 100
+_ARGUMENTS_BESIDE = 60
+_MOST_NAMED = 4
+_FEWEST_CHARS = 4
+# How deep an error may lie in a result, and how many objects are looked through for it.
+_DEEPEST, _MOST_OBJECTS = 5, 200
+# A longer text is what was read, and not what came of it; nor is it searched for JSON.
+_SHORT, _JSON_CHARS = 300, 20_000
+
+_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{120,}")
+_FAILED = re.compile(
+    r"\W*(?:[\w.]*(?:error|exception)\b|fail(?:ed|ure)|fatal|traceback|panic|command failed|permission denied|access denied"
+    r"|fehler|erreur|errore|erro\b|fout|błąd|ошибка|hata)|(?:HTTP[/ ]?[\d.]*\s+)?[45]\d\d\s+[A-Z]",
+    re.IGNORECASE,
+)
+_UNTRUE = re.compile(r"(?:[45]\d\d\s+[a-z]|\W*(?:errors?|failures?|failed)\W+(?:0|none|no)\b)")
+_COUNTED = re.compile(
+    r"\b[1-9]\d* (?:failed|failures|errors)\b|\bexit(?:ed with)?(?: code| status)?[:= ]+[1-9]\d*\b", re.IGNORECASE
+)
+_NAMES_IT = re.compile(r"error|exception|fail|denied|refused|timed? ?out|\b[45]\d\d\b", re.IGNORECASE)
+_SHOWN_FIRST = (
+    "error",
+    "message",
+    "code",
+    "status",
+    "state",
+    "id",
+    "name",
+    "title",
+    "url",
+    "count",
+    "total",
+    "summary",
+    "result",
+)
+# What the last word of a longer key says: executionId, webhookUrl.
+_SHOWN_NEXT = ("code", "status", "url", "id", "number", "count", "total")
+_PLAIN = (3, 0)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
+_SAID_BY_STATE = ("error", "errors", "success", "ok", "isError")
+_CHANGES = frozenset(
+    """
+    activate add apply approve assign book build cancel close commit complete copy create delete deploy edit execute fix generate
+    insert install invite make merge migrate move order patch pay post publish push put rebuild release remove rename
+    replace reply reserve restart revert run save schedule send set setup start stop submit test transfer update upgrade
+    upload upsert write
+    """.split()  # noqa: SIM905
+)
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+_CALL_LINE = re.compile(r"([^\s(]{1,100})\((.*?)\) -> (ok|error|no result)(?:: (.*))?(?: …)?")
+
+
+@dataclass(frozen=True, slots=True)
+class DigestCall:
+    """A call and how it ended. ``overcome``: it failed, and the same tool succeeded afterwards; ``recovered``: it is
+    that success; ``changes``: its name says that it does something, not that it looks something up; ``gives``: its
+    result gives an id or an address; ``warns``: it succeeded, and its result speaks of an error."""
+
+    seq: int
+    name: str
+    text: str
+    state: State
+    changes: bool
+    overcome: bool
+    recovered: bool
+    gives: bool = False
+    warns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    name: str
+    state: State
+    said: str
+    gives: bool = False
+    warns: bool = False
+
+
+@dataclass(slots=True)
+class _Half:
+    message: Message
+    call: Json | None
+    result: Json | None = None
+
+
+def read_calls(messages: Sequence[Message]) -> dict[int, list[DigestCall]]:
+    """The calls of each message, by its seq. A result belongs to the latest call of its id before it; one whose call
+    is not among the messages stands for itself."""
+    halves: list[_Half] = []
+    latest: dict[str, _Half] = {}
+    for message in messages:
+        for part in message.parts:
+            if part["type"] == "tool_call":
+                latest[part["id"]] = _Half(message, part)
+                halves.append(latest[part["id"]])
+            elif part["type"] == "tool_result":
+                called = latest.get(part["tool_call_id"])
+                if called and called.result is None:
+                    called.result = part
+                else:
+                    halves.append(_Half(message, called.call if called else None, part))
+    return _describe_calls(halves)
+
+
+def _describe_calls(halves: Sequence[_Half]) -> dict[int, list[DigestCall]]:
+    ended = [_describe_ending(half) for half in halves]
+    last_ok = {each.name: at for at, each in enumerate(ended) if each.state == "ok"}
+    failing: set[str] = set()
+    found: defaultdict[int, list[DigestCall]] = defaultdict(list)
+    for at, (half, ending) in enumerate(zip(halves, ended, strict=True)):
+        name, state = ending.name, ending.state
+        found[half.message.seq].append(
+            DigestCall(
+                seq=half.message.seq,
+                name=name,
+                text=_describe_call(half, ending),
+                state=state,
+                changes=_changes(name),
+                overcome=state == "error" and last_ok.get(name, -1) > at,
+                recovered=state == "ok" and name in failing,
+                gives=ending.gives,
+                warns=ending.warns,
+            )
+        )
+        if state == "error":
+            failing.add(name)
+        elif state == "ok":
+            failing.discard(name)
+    return dict(found)
+
+
+def read_call_line(text: str) -> DigestCall | None:
+    """A call as its line tells it; None where the line tells none. What was made good is no failure any more, but that
+    no line tells."""
+    found = _CALL_LINE.fullmatch(text)
+    if found is None:
+        return None
+    name, asked, said, outcome = found.groups()
+    state: State = "open" if said == "no result" else "error" if said == "error" else "ok"
+    return DigestCall(
+        seq=0,
+        name=name,
+        text=text,
+        state=state,
+        changes=_changes(name),
+        overcome=False,
+        recovered=False,
+        gives=state == "ok" and any(each not in asked for each in find_given_ids(outcome or "", frozenset())),
+        warns=state == "ok" and names_logged_error(outcome or ""),
+    )
+
+
+def _changes(name: str) -> bool:
+    return any(word.lower() in _CHANGES for word in _NAME_WORD.findall(name))
+
+
+def _describe_call(half: _Half, ending: _Ending) -> str:
+    most = _ARGUMENTS_BESIDE if ending.gives or ending.warns or ending.state == "error" else _ARGUMENTS
+    arguments = _arguments(half.call["arguments"], most) if half.call else "…"
+    text = f"{ending.name}({arguments}) -> "
+    if ending.said:
+        text += shorten(ending.said, max(LONGEST - len(text), 40))
+    return shorten(text)
+
+
+def _describe_ending(half: _Half) -> _Ending:
+    """The tool's name, how it ended, and what came of it."""
+    name = _line((half.call or {}).get("name") or (half.result or {}).get("name") or "tool")
+    if half.result is None:
+        return _Ending(name, "open", "no result")
+    result = _plain(half.result["result"])
+    given = _find_given(half.call["arguments"]) if half.call else frozenset()
+    if half.result.get("is_error") or _says_failed(result):
+        said = _describe_failure(result, given)
+        return _Ending(name, "error", f"error: {said}" if said else "error")
+    if isinstance(result, str):
+        said, gives, warns = _describe_text(result, given)
+    else:
+        said, warns = _describe_success(result, given), False
+        gives = bool(find_given_ids(said, given))
+    return _Ending(name, "ok", f"ok: {said}" if said else "ok", gives, warns)
+
+
+def _plain(result: Any) -> Any:
+    """A result as JSON, or as text: the texts of its parts, and JSON that came as text."""
+    inner = result_parts(result)
+    if inner:
+        result = "\n".join(part["text"] for part in inner if part["type"] == "text")
+    if isinstance(result, str) and len(result) <= _JSON_CHARS and result.lstrip()[:1] in ("{", "["):
+        try:
+            return json.loads(result)
+        except (ValueError, RecursionError):
+            return result
+    return result
+
+
+def _says_failed(result: Any) -> bool:
+    if isinstance(result, str):
+        ends = result if len(result) <= 2 * _SHORT else f"{result[:_SHORT]}\n{result[-_SHORT:]}"
+        return bool((_FAILED.match(ends) and not _UNTRUE.match(ends)) or _COUNTED.search(ends))
+    if not isinstance(result, Mapping):
+        return False
+    code = result.get("status_code", result.get("statusCode", result.get("status")))
+    return bool(
+        result.get("error")
+        or result.get("errors")
+        or any(result.get(key) is False for key in ("ok", "success", "succeeded"))
+        or result.get("isError") is True
+        or str(result.get("status", "")).lower() in ("error", "failed", "failure")
+        or (type(code) is int and code >= 400)
+        or any(type(result.get(key)) is int and result[key] != 0 for key in ("exit_code", "exitCode", "returncode"))
+    )
+
+
+def _describe_failure(result: Any, given: frozenset[str]) -> str:
+    """The line that names the error: of a traceback the last, of JSON what is under ``error``, however deep."""
+    if isinstance(result, str):
+        lines = read_lines(result)
+        if result.lstrip().startswith("Traceback"):
+            return lines[-1] if lines else ""
+        counted = next((line for line in lines if _COUNTED.search(line)), "")
+        named = find_named_error(lines) or next((line for line in lines if _NAMES_IT.search(line)), "")
+        said = re.sub(r"^error\s*:\s*", "", named or counted or (lines[0] if lines else ""), flags=re.IGNORECASE)
+        return _join_fitting(list(dict.fromkeys(filter(None, [said, counted]))), _FAILURE)
+    if isinstance(result, Mapping):
+        first = _find_error(result)
+        rest = {key: value for key, value in result.items() if key not in _SAID_BY_STATE}
+        if isinstance(first, str):
+            return _join_fitting([_short(first, _FAILURE), *_leaves(rest, given)], _FAILURE)
+        if isinstance(first, Mapping):
+            ranked = {key: value for key, value in rest.items() if _rank(key, value) < _PLAIN}
+            return _join_fitting([*_leaves(first), *_leaves(ranked, given)], _FAILURE)
+    return _join_fitting(_leaves(result, given), _FAILURE)
+
+
+def _find_error(result: Mapping[str, Any]) -> Any:
+    """What is under ``error``: of the object itself, else of the nearest in it that has one."""
+    level: list[Mapping[str, Any]] = [result]
+    for _ in range(_DEEPEST):
+        for each in level:
+            named = each.get("error") or each.get("errors")
+            first = named[0] if isinstance(named, list) and named else named
+            if first and isinstance(first, str | Mapping):
+                return first
+        level = [inner for each in level for inner in each.values() if isinstance(inner, Mapping)][:_MOST_OBJECTS]
+    return None
+
+
+def _describe_text(result: str, given: frozenset[str]) -> tuple[str, bool, bool]:
+    """What a text says that came of a call; whether it gives an id or an address, and whether it speaks of an error."""
+    lines = read_lines(result)
+    if not lines or _ENCODED.fullmatch(lines[0]):
+        return "", False, False
+    counted = next((line for line in lines[-3:] if re.search(r"\b\d+ passed\b", line)), None)
+    if counted:
+        return shorten(counted, _OUTCOME), False, False
+    told, gives, warns = find_telling_lines(lines, given, _OUTCOME)
+    if told:
+        return told, gives, warns
+    return shorten(lines[0], _OUTCOME) if len(result) <= _SHORT else f"{len(result)} characters", False, False
+
+
+def _describe_success(result: Any, given: frozenset[str]) -> str:
+    if isinstance(result, list):
+        count = f"{len(result)} {'entry' if len(result) == 1 else 'entries'}"
+        ids = _list_ids(result)
+        return _join_fitting([f"{count}: {ids[0]}", *ids[1:]], _OUTCOME) if ids else count
+    return _join_fitting(_leaves(result, given), _OUTCOME)
+
+
+def _list_ids(entries: Sequence[Any]) -> list[str]:
+    """What the objects of a list are called."""
+    named = [each for each in entries if isinstance(each, Mapping)]
+    keys = (key for key in ("key", "id", "number", "sha", "url", "name") if any(each.get(key) for each in named))
+    key = next(keys, None)
+    return [_short(str(each[key])) for each in named if each.get(key)] if key else []
+
+
+def _arguments(arguments: Json, most: int) -> str:
+    raw = arguments.get(UNREAD_ARGUMENTS)
+    if len(arguments) == 1 and isinstance(raw, str):
+        return shorten(_line(raw[:2000]), most)
+    return shorten(", ".join(_leaves(arguments, ordered=True)), most)
+
+
+def _find_given(arguments: Json) -> frozenset[str]:
+    """The ids and numbers that a call names: its result need not say them again."""
+    values = (json.dumps(value) if type(value) is int else value for value in arguments.values())
+    # A short number that comes back is another one: days=3 and count=3.
+    texts = (value for value in values if isinstance(value, str) and len(value) >= _FEWEST_CHARS)
+    return frozenset(text for text in texts if any(sign.isdigit() for sign in text))
+
+
+def _leaves(value: Any, given: frozenset[str] = frozenset(), *, ordered: bool = False) -> list[str]:
+    """The first few simple values of an object, each ``key=value``, the most informative first, without those given; a
+    simple value alone."""
+    if not isinstance(value, Mapping):
+        return [] if value is None or isinstance(value, list) else [_short(str(value))]
+    keys = list(value) if ordered else sorted(value, key=lambda key: _rank(key, value[key]))
+    shown = (f"{_line(key)[:40]}={shown}" for key, shown in _read_named(value, keys) if shown not in given)
+    return list(islice(shown, _MOST_NAMED))
+
+
+def _rank(key: str, value: Any) -> tuple[int, int]:
+    """What is named like an outcome, then ids, URLs and numbers, then the rest; whether and when last."""
+    if key in _SHOWN_FIRST:
+        return 0, _SHOWN_FIRST.index(key)
+    words = _NAME_WORD.findall(key)
+    last = words[-1].lower() if words else ""
+    if last in _SHOWN_NEXT:
+        return 1, _SHOWN_NEXT.index(last)
+    if isinstance(value, bool) or (isinstance(value, str) and _TIME.fullmatch(value[:40])):
+        return 4, 0
+    return (2, 0) if isinstance(value, int | float) else _PLAIN
+
+
+def _join_fitting(leaves: Sequence[str], most: int) -> str:
+    """Join the first leaf and as many of the others as fit whole into ``most`` characters."""
+    joined = shorten(leaves[0], most) if leaves else ""
+    for leaf in leaves[1:]:
+        if len(joined) + 2 + len(leaf) <= most:
+            joined += f", {leaf}"
+    return joined
+
+
+def _short(raw: str, most: int = _ARGUMENT) -> str:
+    text = _line(raw[:2000])
+    return shorten(text, most if " " in text else max(most, _WORD))
+
+
+def _read_named(value: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for key in keys:
+        inner = value[key]
+        if isinstance(inner, str):
+            if inner.strip() and not _ENCODED.fullmatch(inner):
+                yield key, _short(inner)
+        elif isinstance(inner, bool | int | float):
+            yield key, json.dumps(inner)
+        elif isinstance(inner, list) and inner:
+            simple = all(isinstance(entry, str | int | float) for entry in inner[:4])
+            listed = ",".join(_line(str(entry)[:40]) for entry in inner[:4])
+            yield key, shorten(listed, _ARGUMENT) if simple and len(inner) <= 4 else f"[{len(inner)}]"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

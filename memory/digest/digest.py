@@ -1,0 +1,227 @@
+"""The digest of a conversation, made without a model: sentences as they were said, and tool calls with how they ended.
+
+The same messages give the same notes. What a sentence does is recognised by its words, in ten languages
+(``digest.words``); questions, ids, numbers, dates, URLs, paths, money and errors are recognised in any. That something
+is done counts if a person says so or a tool's result shows it: an agent that merely says it did something has not done
+it (as in n8n's observer).
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from layerlore.memory.digest.calls import DigestCall, read_call_line, read_calls
+from layerlore.memory.digest.judgement import (
+    Judgement,
+    Marker,
+    NoteKind,
+    SpokenPlace,
+    asks,
+    judge_agent,
+    judge_call,
+    judge_person,
+)
+from layerlore.memory.digest.sentences import (
+    Sentence,
+    bound_text,
+    is_marked,
+    read_of_person,
+    read_sentence,
+    shorten,
+    split_sentences,
+)
+from layerlore.memory.digest.signs import find_words
+from layerlore.memory.parts.echoes import strip_messages
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.text.quotation import quote_line
+from layerlore.storage.core.records import Message, Role
+
+MOST_A_MESSAGE = 3
+MOST_OF_A_PERSON = 40
+"""The most notes of one message to an agent: all that is ruled or put right in it."""
+MOST_FACTS = 12
+"""Of them, those that are no correction and no rule: all that is telling in a message of a few sentences."""
+# Of those, the ones that are no facts.
+_MOST_WORDS = 8
+_RULING: frozenset[NoteKind] = frozenset({"correction", "rule"})
+OF_USERS: frozenset[NoteKind] = _RULING | {"fact"}
+"""What a user rules, puts right and says of themselves."""
+# More than a token of prose has: what is longer than what is left has room for need not be counted.
+_CHARS_A_TOKEN = 7
+# What a note costs besides its text, in characters, and a little to keep scraps from going first.
+_OWN_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class DigestNote:
+    """One line of at most 240 characters, from the message with this seq. ``said_at``: ms since 1970. ``weight``: how
+    much it matters next to others of any message: about 7 to 10 of a correction or a rule, 3 to 6 of another fact from
+    the user, 3 to 5 of a call that failed or gave an id, 0.5 to 2.5 of the rest."""
+
+    marker: Marker
+    text: str
+    seq: int
+    role: Role
+    said_at: int
+    weight: float
+    kind: NoteKind = "word"
+
+
+def take_notes(messages: Sequence[Message]) -> list[DigestNote]:
+    """Note what is worth keeping and no echo, in the messages' order, at most MOST_A_MESSAGE of one message, or of a
+    person's MOST_OF_A_PERSON.
+
+    critical: what a person corrects, forbids or always wants, and calls that failed and were not made good by the same
+    tool; completion: what is done; important: facts about the person, and what is asked, decided, or went wrong; info:
+    the rest.
+    """
+    messages = strip_messages(messages)
+    calls = read_calls(messages)
+    notes: list[DigestNote] = []
+    for message, place in zip(messages, _find_places(messages, calls), strict=True):
+        found = _note_sentences(message, place)
+        if place.calling:
+            found += [_note_call(message, call) for call in calls[message.seq]]
+        notes += _choose(found, place)
+    return notes
+
+
+def _find_places(messages: Sequence[Message], calls: Mapping[int, Sequence[DigestCall]]) -> list[SpokenPlace]:
+    """A turn begins with each message of a user."""
+    closing: set[int] = set()
+    sought = True
+    for at in range(len(messages) - 1, -1, -1):
+        if messages[at].role == "assistant" and sought:
+            closing.add(at)
+            sought = False
+        sought = sought or messages[at].role == "user"
+    among_people = not closing and len({message.name for message in messages if message.role == "user"}) > 1
+    places: list[SpokenPlace] = []
+    succeeded = failed = False
+    for at, message in enumerate(messages):
+        if message.role == "user":
+            succeeded = failed = False
+        own = calls.get(message.seq, ())
+        places.append(SpokenPlace(message.role, succeeded, failed, at in closing, bool(own), among_people))
+        succeeded = succeeded or any(call.state == "ok" for call in own)
+        failed = failed or any(call.state == "error" and not call.overcome for call in own)
+    return places
+
+
+def _note_sentences(message: Message, place: SpokenPlace) -> list[DigestNote]:
+    """Note a message's sentences and the names of its files."""
+    found: list[DigestNote] = []
+    asked = False
+    for part in message.parts:
+        if part["type"] == "file" and part.get("file_name"):
+            named = Judgement("info", 1.2, "word")
+            found.append(_note(message, named, f"file: {' '.join(part['file_name'].split())}"))
+        if part["type"] != "text":
+            continue
+        agent = place.role in ("assistant", "tool")
+        text = bound_text(part["text"], whole=place.role == "user" and not place.among_people)
+        for sentence in _read_plainly(text) if agent or place.among_people else read_of_person(text):
+            judged = judge_agent(sentence, place, not found) if agent else judge_person(sentence, place, asked)
+            if judged:
+                asked = asked or asks(sentence)
+                found.append(_note(message, judged, sentence.text))
+    return found
+
+
+def _read_plainly(text: str) -> Iterator[Sentence]:
+    marked = is_marked(text)
+    return (read_sentence(each, marked=marked) for each in split_sentences(text))
+
+
+def _note(message: Message, judged: Judgement, text: str) -> DigestNote:
+    weight = round(judged.weight, 2)
+    return DigestNote(judged.marker, shorten(text), message.seq, message.role, message.said_at, weight, judged.kind)
+
+
+def _choose(found: list[DigestNote], place: SpokenPlace) -> list[DigestNote]:
+    """The weightiest notes of one message, in their order."""
+    of_user = place.role == "user" and not place.among_people
+    most = MOST_OF_A_PERSON if of_user else MOST_A_MESSAGE
+    if len(found) <= (_MOST_WORDS if of_user else most):
+        return found
+    facts, words = (MOST_FACTS, _MOST_WORDS) if of_user else (most, most)
+    kept: list[int] = []
+    for at in sorted(range(len(found)), key=lambda at: (-found[at].weight, at)):
+        kind = found[at].kind
+        if len(kept) == most or (kind not in _RULING and not facts) or (kind == "word" and not words):
+            continue
+        kept.append(at)
+        facts -= kind not in _RULING
+        words -= kind == "word"
+    return [found[at] for at in sorted(kept)]
+
+
+def _note_call(message: Message, call: DigestCall) -> DigestNote:
+    return _note(message, judge_call(call), call.text)
+
+
+def rank_notes(notes: Iterable[DigestNote]) -> list[DigestNote]:
+    """The notes in the order in which they are chosen, however much room there is: the user's corrections and rules,
+    then the most weight for its length.
+
+    Of notes that differ only in case and marks the weightiest stands for all, of equals the newest.
+    """
+    ordered = sorted(notes, key=lambda note: note.seq)
+    return [ordered[at] for at in _rank(ordered)]
+
+
+def _rank(ordered: Sequence[DigestNote]) -> list[int]:
+    chosen: dict[tuple[str, ...], int] = {}
+    for at, note in enumerate(ordered):
+        words = tuple(find_words(note.text))
+        if words not in chosen or note.weight >= ordered[chosen[words]].weight:
+            chosen[words] = at
+    worth = {at: find_worth(ordered[at].weight, ordered[at].text) for at in chosen.values()}
+    return sorted(worth, key=lambda at: (ordered[at].kind not in _RULING, -worth[at], -at))
+
+
+def find_worth(weight: float, text: str) -> float:
+    """What a note is worth for its room: a long one has to be worth two short ones."""
+    return weight / math.sqrt(len(text) + _OWN_CHARS)
+
+
+@lru_cache(maxsize=8192)
+def weigh_extract(text: str) -> float:
+    """The weight of a note that is kept as one line, ``user: ...`` or ``assistant: search(...) -> ok: ...``, for all
+    that the line shows of it."""
+    role, _, said = text.partition(": ")
+    call = read_call_line(said) if role != "user" else None
+    if call:
+        return judge_call(call).weight
+    place = SpokenPlace("user" if role == "user" else "assistant", False, False, False, False, False)
+    read = read_of_person(said) if role == "user" else [read_sentence(said)]
+    judged = [judge_person(each, place, False) if role == "user" else judge_agent(each, place, True) for each in read]
+    return max((each.weight for each in judged if each), default=0.0)
+
+
+def digest(notes: Iterable[DigestNote], counter: TokenCounter, most_tokens: int) -> list[DigestNote]:
+    """The first of ``rank_notes`` that fit, in chronological order: ``render_notes`` of them has at most
+    ``most_tokens``. What is chosen with fewer tokens is also chosen with more."""
+    ordered = sorted(notes, key=lambda note: note.seq)
+    kept: list[int] = []
+    left = most_tokens
+    for at in _rank(ordered):
+        line = f"{_line(ordered[at])}\n"
+        left -= counter.text(line) if len(line) <= left * _CHARS_A_TOKEN else left + 1
+        if left < 0:
+            break
+        kept.append(at)
+    # Lines may count otherwise together than each alone.
+    while kept and counter.text(render_notes(ordered[at] for at in sorted(kept))) > most_tokens:
+        kept.pop()
+    return [ordered[at] for at in sorted(kept)]
+
+
+def render_notes(notes: Iterable[DigestNote]) -> str:
+    """One note a line: ``- #12 user: ...``."""
+    return "\n".join(map(_line, notes))
+
+
+def _line(note: DigestNote) -> str:
+    return f"- #{note.seq} {note.role}: {quote_line(note.text)}"

@@ -1,0 +1,92 @@
+"""The lines of a tool's result that tell what came of a call: those that name an error, or give an id, an address or a
+name by which it can be asked for again; not those that a hundred others are like."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from layerlore.memory.digest.sentences import shorten
+
+# Of a longer text only its beginning and its end are read.
+_READ = 12_000
+_LONGEST_LINE = 400
+# A line of which more are alike says what there is much of.
+_OFTEN = 3
+# What a line must be worth to stand for a long result, and to stand beside another.
+_TELLING = 2.0
+_MOST_LINES = 3
+
+_LABELLED = re.compile(
+    r"(?:\b|_)(?:id|uuid|key|ref|reference|ticket|case|issue|order|incident|number|no|nr|sha|sha256|sha1|digest|hash|commit|tag|url|link|href"
+    r"|token|version|revision|snapshot|backup|job|run|build|invoice|tracking|booking|confirmation|refund|return|arn|path"
+    r"|file|saved|written|created|opened)\b[\"']?\s*(?:[:=#]|\bis\b|\bas\b|\bto\b|\bat\b)?\s*[\"']?#?(?=\S*[\d/])\S{3,}",
+    re.IGNORECASE,
+)
+_GIVEN = re.compile(
+    r"https?://\S+|\b[A-Z][A-Z0-9]{1,9}-\d+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    r"|\b(?=[a-z]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b|\b[a-z]{2,12}[-_](?=[a-z]*\d)[0-9a-z]{6,}\b|#\d{3,}\b|\b\d{6,}\b"
+)
+_NAMED_ERROR = re.compile(r"(?:^|\s)[\w.]*(?:Error|Exception)\b\s*[:(]|^\W*(?:error|fatal|panic)\b", re.IGNORECASE)
+_LOGGED_ERROR = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|FAILED)\b")
+_MAY_TELL = re.compile(r"\d\d|\d[a-f]|[a-f]\d|https?:|[A-Z]{5}|[\w.-]/[\w.-]")
+_VARYING = re.compile(r"[0-9a-f]*\d[0-9a-f]*|(?<==)\S+|(?<=/)[\w.-]+")
+_STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s+")
+
+
+def read_lines(text: str) -> list[str]:
+    """The lines of a text that have something in them, each without the space around it; of a long text its ends."""
+    if len(text) > _READ:
+        half = _READ // 2
+        text = f"{text[:half]}\n{text[-half:]}"
+    return [" ".join(line[:_LONGEST_LINE].split()) for line in text.splitlines() if line.strip()]
+
+
+def find_named_error(lines: Sequence[str]) -> str:
+    """The last line that names an error and says what it is; "" for none."""
+    return next((line for line in reversed(lines) if _NAMED_ERROR.search(line)), "")
+
+
+def find_telling_lines(lines: Sequence[str], given: frozenset[str], most: int) -> tuple[str, bool, bool]:
+    """The most telling lines, in at most so many characters; whether they give something that was not ``given``, and
+    whether one of them speaks of an error."""
+    shapes = [_VARYING.sub("#", line) for line in lines]
+    often = Counter(shapes)
+    worth = {at: _weigh(line, given, often[shapes[at]]) for at, line in enumerate(lines) if _MAY_TELL.search(line)}
+    best = sorted((at for at in worth if worth[at] >= _TELLING), key=lambda at: (-worth[at], at))
+    kept: list[int] = []
+    left = most
+    for at in best[:_MOST_LINES]:
+        cost = len(_shown(lines[at])) + 2
+        if not kept or cost <= left:
+            kept.append(at)
+            left -= cost
+    said = shorten("; ".join(_shown(lines[at]) for at in sorted(kept)), most) if kept else ""
+    gives = any(find_given_ids(lines[at], given) for at in kept)
+    return said, gives, any(_LOGGED_ERROR.search(lines[at]) for at in kept)
+
+
+def names_logged_error(text: str) -> bool:
+    """Whether a line of a log speaks of an error."""
+    return _LOGGED_ERROR.search(text) is not None
+
+
+def find_given_ids(text: str, given: frozenset[str]) -> list[str]:
+    """The ids, hashes, tickets and addresses in a text that were not given before."""
+    return [found[0] for found in _GIVEN.finditer(text) if found[0] not in given]
+
+
+def _weigh(line: str, given: frozenset[str], alike: int) -> float:
+    worth = 0.0
+    line = _STAMP.sub("", line)
+    if _LOGGED_ERROR.search(line):
+        worth += 3
+    if find_given_ids(line, given):
+        worth += 2
+    labelled = _LABELLED.search(line)
+    if labelled and not any(value in labelled[0] for value in given):
+        worth += 2
+    return worth if alike < _OFTEN else worth / 4
+
+
+def _shown(line: str) -> str:
+    return _STAMP.sub("", line)

@@ -1,0 +1,420 @@
+"""Working memory: the short document that an agent keeps current, of a thread or of whom it serves.
+
+Upstream's append replaces the whole document where something in it does not parse; here that is an error and changes
+nothing, and an append is made of what is stored, under the lock of its thread or resource.
+
+A change whose mode is left out replaces the document of a thread, and adds to the profile: what is known of a person is
+more than what one conversation brings, so that a single note must not take its place.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from layerlore.memory.documents.document_lines import list_dropped, list_lines
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.json_schema import check_against
+from layerlore.memory.rules.json_values import merge_json
+from layerlore.memory.rules.validation import (
+    check_json,
+    check_number,
+    check_text,
+    count_json_bytes,
+    describe,
+    load_json,
+)
+from layerlore.memory.settings.documents import DocumentRules, DocumentScope
+from layerlore.memory.text.quotation import quote_line
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import working_memory
+from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
+
+Mode = Literal["replace", "append"]
+
+MOST_DROPPED = 5
+"""So many of the lines that a change took out are shown, each with at most DROPPED_CHARS characters."""
+DROPPED_CHARS = 120
+
+
+class StoredDocumentInvalid(InvalidInput):
+    """The stored content, or what was made with it, breaks the rules of the document; the message may quote it."""
+
+
+@contextlib.contextmanager
+def _blame_stored() -> Iterator[None]:
+    """Raise an InvalidInput from inside as StoredDocumentInvalid. LimitExceeded passes: a size reveals nothing of what
+    is stored."""
+    try:
+        yield
+    except LimitExceeded:
+        raise
+    except InvalidInput as error:
+        raise StoredDocumentInvalid(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingMemoryDocument:
+    """A document as it is, or was in ``version``; with no ``changed`` nothing was written to it yet."""
+
+    scope: DocumentScope
+    thread_id: str
+    rules: DocumentRules
+    changed: Version | None = None
+
+    @property
+    def content(self) -> str:
+        """The content as it is stored: text, or compact JSON. Empty if there is none."""
+        return self.changed.content if self.changed else ""
+
+    @property
+    def version(self) -> int:
+        return self.changed.version if self.changed else 0
+
+
+async def read_current(engine: Engine, scope: Scope, of: DocumentScope, thread_id: str = "") -> WorkingMemoryDocument:
+    """Read the document of a thread, or with ``of="resource"`` the profile; an unknown thread has an empty one."""
+    try:
+        found = await engine.database.read(working_memory.read_current, scope, thread_id if of == "thread" else "")
+    except NotFound:
+        found = None
+    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), found)
+
+
+async def read_document(
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, *, version: int
+) -> tuple[WorkingMemoryDocument, DocumentHistory]:
+    """Read the document, or with a ``version`` above 0 as it was then, and all versions that are kept: none of an
+    unknown thread.
+
+    Raises InvalidInput, NotFound for a version that is not kept."""
+    check_number(version, "version", 0, note="; 0 is the current one")
+    try:
+        kept = await engine.database.read(
+            working_memory.read_history, scope, thread_id if of == "thread" else "", version=version
+        )
+    except NotFound:
+        kept = DocumentHistory(None, None, ())
+    if version and kept.asked is None:
+        there = ", ".join(str(each.version) for each in kept.versions)
+        raise NotFound(f"version {version} is not kept; kept: {there or 'none, nothing was written yet'}")
+    return WorkingMemoryDocument(of, thread_id, engine.working_memory.of(of), kept.asked or kept.newest), kept
+
+
+def parse_value(document: WorkingMemoryDocument) -> Any:
+    """Parse the content as an answer has it: an object where the format is JSON, text elsewhere.
+
+    What was written under another format, and is no JSON, stays text.
+    """
+    if document.rules.format == "json" and document.content:
+        try:
+            return load_json(document.content, "content")
+        except ValueError:
+            return document.content
+    return document.content
+
+
+def render_readable(document: WorkingMemoryDocument) -> str:
+    """The content as a model reads it: text, or indented JSON."""
+    value = parse_value(document)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+async def update_document(
+    engine: Engine,
+    scope: Scope,
+    of: DocumentScope,
+    thread_id: str,
+    content: Any,
+    *,
+    mode: Mode | None,
+    expected_version: int | None,
+    sent: Sent,
+) -> Json:
+    """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
+    a thread is replaced, and the profile gets what it lacks.
+
+    JSON content is an object, or text that holds one. Returns ``scope``, ``thread_id``, ``mode``, ``version``,
+    ``bytes``, and ``unchanged``, ``masked``, ``dropped_lines`` (how many lines are gone), ``dropped`` (the first of
+    them) and ``undo`` where they say something. Raises InvalidInput, LimitExceeded, Conflict.
+    """
+    rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
+    how: Mode = mode or ("append" if of == "resource" else "replace")
+    join = _append if mode else _add_note
+    given = _check_given(engine, rules, content)
+    # What is too large is refused below, with the size of what it met, and never stored.
+    masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
+
+    def rule(stored: str, _: str) -> str:
+        _check_size("content", _bytes(given), stored, most)
+        if how != "append" or not stored:
+            return _check_made(masked, rules, stored, most)
+        with _blame_stored():
+            return _check_made(join(stored, masked, rules), rules, stored, most)
+
+    return await _write(engine, scope, of, thread_id, rule, how, given, expected_version, count, sent)
+
+
+async def restore_document(
+    engine: Engine,
+    scope: Scope,
+    of: DocumentScope,
+    thread_id: str,
+    version: int,
+    *,
+    expected_version: int | None,
+    sent: Sent,
+) -> Json:
+    """Make a kept version the document again, as a new version. Raises InvalidInput, NotFound, Conflict."""
+    kept_versions = "; get_working_memory(format='json') lists the kept versions"
+    check_number(version, "restore_version", 1, note=kept_versions)
+    rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
+
+    def rule(stored: str, was: str) -> str:
+        if not was:
+            raise InvalidInput(f"restore_version: version {version} is empty; clear_working_memory empties a document")
+        if rules.format == "json":
+            with _blame_stored():
+                _check_made(_object(was, f"version {version}"), rules, stored, most)
+            return was
+        return _check_made(was, rules, stored, most)
+
+    return await _write(engine, scope, of, thread_id, rule, "restore", None, expected_version, 0, sent, version)
+
+
+async def clear_document(
+    engine: Engine,
+    scope: Scope,
+    of: DocumentScope,
+    thread_id: str,
+    *,
+    expected_version: int | None,
+    may_be_new: bool,
+    sent: Sent,
+) -> Json:
+    """Empty the document, as a new version. Those before can be restored for ``deleted_days``; 0 erases them at once.
+
+    ``may_be_new``: in an unknown thread there is nothing to empty, elsewhere it is an error. Returns what
+    ``update_document`` returns, and ``restorable_until``. Raises InvalidInput, NotFound, Conflict.
+    """
+    try:
+        return await _write(engine, scope, of, thread_id, lambda *_: "", "clear", None, expected_version, 0, sent)
+    except NotFound:
+        if not may_be_new or expected_version:
+            raise
+        return {"scope": of, "thread_id": thread_id, "mode": "clear", "version": 0, "bytes": 0, "unchanged": True}
+
+
+async def _write(
+    engine: Engine,
+    scope: Scope,
+    of: DocumentScope,
+    thread_id: str,
+    rule: working_memory.Rule,
+    how: Change,
+    given: Any,
+    expected_version: int | None,
+    masked: int,
+    sent: Sent,
+    restore_version: int | None = None,
+) -> Json:
+    check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
+    now, new_uid = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        changed = await working_memory.change(
+            tx,
+            scope,
+            thread_id if of == "thread" else "",
+            rule,
+            how=how,
+            expected_version=expected_version,
+            restore_version=restore_version,
+            erase=how == "clear" and engine.deleted_days == 0,
+            origin=sent.origin,
+            new_uid=new_uid,
+            now=now,
+        )
+        if changed.after is not changed.before:
+            await _record(tx, scope, of, changed, how, sent, now)
+        return {
+            "scope": of,
+            **({"thread_id": thread_id} if of == "thread" else {}),
+            "mode": how,
+            **_show_change(engine, changed, how, now),
+            **_count_dropped(engine, of, changed),
+            **({"masked": masked} if masked else {}),
+        }
+
+    answer = await engine.write(scope, sent, [of, how, given, expected_version, restore_version], now, write)
+    return await _show_dropped(engine, scope, of, thread_id, answer, sent)
+
+
+async def _record(
+    tx: Tx, scope: Scope, of: DocumentScope, changed: DocumentChange, how: Change, sent: Sent, now: int
+) -> None:
+    assert changed.after is not None
+    name = ("working_memory_" if changed.thread else "profile_") + ("cleared" if how == "clear" else "updated")
+    happened = NewEvent(name, {"scope": of, "version": changed.after.version, "mode": how})
+    if changed.thread:
+        await events.record(tx, scope, changed.thread, [happened], origin=sent.origin, now=now)
+    else:
+        await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+
+
+def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> Json:
+    after = changed.after
+    shown: Json = {"version": after.version if after else 0, "bytes": len(after.content.encode()) if after else 0}
+    if after is changed.before:
+        return {**shown, "unchanged": True}
+    if how == "clear" and engine.deleted_days:
+        shown["restorable_until"] = iso(now + engine.deleted_days * DAY_MS)
+    return shown
+
+
+def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -> Json:
+    """How many lines a change took out, and the version that has them, unless it was erased."""
+    before, after = changed.before, changed.after
+    if before is None or after is None:
+        return {}
+    is_json = engine.working_memory.of(of).format == "json"
+    dropped = list_dropped(before.content, after.content, is_json=is_json)
+    if not dropped:
+        return {}
+    erased = after.change == "clear" and engine.deleted_days == 0
+    return {"dropped_lines": len(dropped), **({} if erased else {"was": before.version})}
+
+
+async def _show_dropped(
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: Json, sent: Sent
+) -> Json:
+    """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
+    no text is kept in the answer of a request that may be sent again."""
+    if "was" not in answer:
+        return answer
+    shown = {name: value for name, value in answer.items() if name != "was"}
+    was, thread = answer["was"], thread_id if of == "thread" else ""
+    try:
+        contents = await engine.database.read(working_memory.read_contents, scope, thread, [was, answer["version"]])
+    except NotFound:
+        return shown
+    if len(contents) == 2:
+        is_json = engine.working_memory.of(of).format == "json"
+        lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
+        shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
+    where = "".join(
+        [", scope='resource'" if of == "resource" else "", f", thread_id={sent.thread!r}" if sent.thread else ""]
+    )
+    return {**shown, "undo": f"update_working_memory(restore_version={was}{where})"}
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= DROPPED_CHARS else line[: DROPPED_CHARS - 1] + "…"
+
+
+def check_storable(engine: Engine, of: DocumentScope, content: Any) -> str:
+    """Check content that a model wrote in the background, and return it as it is stored: within the format, the schema
+    and the limit, with secrets masked unless redaction is off.
+
+    Raises InvalidInput, LimitExceeded."""
+    rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
+    given = _check_given(engine, rules, content)
+    _check_size("content", _bytes(given), "", most)
+    masked = given if engine.redaction == "off" else engine.redactor.json(given)[0]
+    return _check_made(masked, rules, "", most)
+
+
+def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | Json:
+    """Check content that a caller sent, and return it in this document's format."""
+    if rules.format == "json":
+        given = _object(content, "content")
+        check_json(given, "content", depth=engine.limits.json_depth)
+        return given
+    if not isinstance(content, str):
+        kind = "free text" if rules.format == "text" else "Markdown"
+        raise InvalidInput(f"content: this document is {kind}: send it as a string, not {describe(content)}")
+    if not check_text(content, "content"):
+        raise InvalidInput("content: must not be empty; clear_working_memory empties a document")
+    return content
+
+
+def _object(content: Any, where: str) -> Json:
+    """Check that a value is a JSON object, or a text that holds one."""
+    found = content
+    if isinstance(content, str):
+        try:
+            found = load_json(content, where)
+        except ValueError as error:
+            raise InvalidInput(f"{where}: this document is a JSON object, and that is no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{where}: this document is a JSON object; send one, not {describe(found)}")
+    return found
+
+
+def _add_note(stored: str, note: str | Json, rules: DocumentRules) -> str | Json:
+    """Append what the document lacks. Text that it has already changes nothing, and text that has all of it takes its
+    place; text that has most of it is the document written anew, which an append would double. Raises InvalidInput."""
+    if not isinstance(note, str):
+        return _append(stored, note, rules)
+    there, given = list_lines(stored, is_json=False), list_lines(note, is_json=False)
+    if any(there[at : at + len(given)] == given for at in range(len(there))):
+        return stored
+    lacking = list_dropped(stored, note, is_json=False)
+    if not lacking:
+        return note
+    repeated = len(there) - len(lacking)
+    if _holds_form(given, rules) or (repeated > 1 and 2 * repeated >= len(there)):
+        raise InvalidInput(
+            f"content: repeats {repeated} of the {len(there)} lines of this document, which it would have twice, and "
+            "lacks the others; nothing was changed: send the whole document with mode='replace', or only what is new"
+        )
+    return _append(stored, note, rules)
+
+
+def _holds_form(lines: list[str], rules: DocumentRules) -> bool:
+    """Whether lines are the form that the document is made of, filled in or not."""
+    form = list_lines(rules.template, is_json=False)
+    return bool(form) and all(any(line.startswith(label) for line in lines) for label in form)
+
+
+def _append(stored: str, more: str | Json, _: DocumentRules) -> str | Json:
+    if isinstance(more, str):
+        return stored.rstrip("\n") + "\n\n" + more
+    try:
+        merged: Json = merge_json(_object(stored, "stored"), more)
+    except InvalidInput:
+        raise InvalidInput(
+            "mode='append': what is stored is no JSON object, since it was written under another format; nothing was "
+            "changed: read it with get_working_memory and send the whole document with mode='replace'"
+        ) from None
+    return merged
+
+
+def _check_made(made: str | Json, rules: DocumentRules, stored: str, most: int) -> str:
+    """Check content against the limit and the schema, and return it as it is stored."""
+    _check_size("the document", _bytes(made), stored, most)
+    if isinstance(made, str):
+        return made
+    if rules.json_schema:
+        check_against(made, rules.json_schema, "content")
+    return to_json(made)
+
+
+def _check_size(what: str, size: int, stored: str, most: int) -> None:
+    if size > most:
+        raise LimitExceeded(
+            f"{what} would have {size:,} bytes; at most {most:,} are allowed, and "
+            f"{len(stored.encode()):,} are stored now: "
+            "nothing was changed; send a shorter one with mode='replace'"
+        )
+
+
+def _bytes(content: str | Json) -> int:
+    return len(content.encode()) if isinstance(content, str) else count_json_bytes(content)

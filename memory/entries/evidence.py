@@ -1,0 +1,154 @@
+"""Evidence: the verbatim span of a message that an entry rests on.
+
+A model's quotation is found in exactly the text that the model was given (``memory.engine.speech``), where case,
+quotation marks, dashes and white space may differ. What is kept is where it stands, never the model's wording of it.
+"""
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from layerlore.memory.parts.search_words import find_query_words, split_words
+from layerlore.memory.rules.invisible_characters import INVISIBLE
+from layerlore.memory.text.quotation import blank_blocks
+from layerlore.storage.core.records import Role
+
+Label = Literal["user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding", "caller"]
+"""What an entry says of its source (seed 004); ``caller``: evidence that a caller brought without a label."""
+
+LABELS: tuple[Label, ...] = get_args(Label)
+
+ROLES_OF: dict[Label, tuple[Role, ...]] = {
+    "user_assertion": ("user",),
+    "user_accepted_assistant_proposal": ("user",),
+    "verified_assistant_finding": ("assistant", "user"),
+    "caller": ("assistant", "user"),
+}
+"""The roles whose words may be evidence for each label. Where both may, the assistant's come first: they are trusted
+less."""
+
+FOREIGN = 3
+# Words of a text that are looked at.
+_CONTENT_WORDS = 200
+
+_QUOTES = "\"'“”„‟‘’‚‛«»‹›`´′″「」『』"
+_DASHES = "-‐‑‒–—―−﹘﹣-"
+# The last are what a model reads a "(" for, where they open something.
+_FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(", "[": "("}
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceText:
+    """A message's text as a model was given it. ``role``: whose word it is (``trust.find_evidence_role``). ``before``: the
+    agent's text that a user answers; ``beside``: what a user said directly before it; ``said_at``: ms since 1970."""
+
+    seq: int
+    revision: int
+    role: Role
+    text: str
+    before: str = ""
+    beside: str = ""
+    said_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceSpan:
+    """Where evidence stands: ``starts`` to ``ends`` (exclusive) of a message's text, in characters."""
+
+    seq: int
+    revision: int
+    role: Role
+    starts: int
+    ends: int
+
+
+def find_places(
+    evidence: str, label: Label, said: Sequence[EvidenceText]
+) -> Iterator[tuple[EvidenceText, EvidenceSpan]]:
+    """Find the messages, of the roles that the label allows, in which the evidence stands word for word: the newest first,
+    and the assistant's before the user's. What stands in a block that is named like one of ours is nobody's word."""
+    sought = _fold(_unwrap(evidence))[0].strip(" ")
+    signs = [character for character in sought if character.isalnum()]
+    if not signs or (len(signs) == 1 and _is_in_word(signs[0])):
+        return
+    for role in ROLES_OF[label]:
+        for message in sorted(said, key=lambda message: -message.seq):
+            if message.role != role:
+                continue
+            text = blank_blocks(message.text)
+            if place := _find_place(sought, text):
+                own = message if text == message.text else replace(message, text=text)
+                yield own, EvidenceSpan(message.seq, message.revision, role, *place)
+
+
+def find_evidence(evidence: str, label: Label, said: Sequence[EvidenceText]) -> EvidenceSpan | None:
+    """Find the first of the places where the evidence stands, whatever it proves."""
+    return next((span for _, span in find_places(evidence, label, said)), None)
+
+
+def rests_on_others(text: str, own: Iterable[str], others: Iterable[str]) -> bool:
+    """Whether a text says what others said, rather than the speaker to whom it is attributed: a quotation may stand
+    word for word and prove nothing of it.
+
+    At least FOREIGN of the text's content words must be the others' alone, and more than twice as many as are the
+    speaker's own: a paraphrase of the speaker shares more."""
+    content_words = set(find_query_words(text, most=_CONTENT_WORDS))
+    his = content_words.intersection(split_words("\n".join(own)))
+    theirs = content_words.intersection(split_words("\n".join(others))) - his
+    return len(theirs) >= FOREIGN and len(theirs) > 2 * len(his)
+
+
+def _find_place(sought: str, text: str) -> tuple[int, int] | None:
+    folded, origins = _fold(text)
+    at = folded.find(sought)
+    while at >= 0:
+        end = at + len(sought)
+        if not _cuts_word(folded, at) and not _cuts_word(folded, end):
+            return origins[at], origins[end - 1] + 1
+        at = folded.find(sought, at + 1)
+    return None
+
+
+def _cuts_word(text: str, at: int) -> bool:
+    """Whether a word, or a letter and its accent, stands on both sides: *not* in *nothing* is not what was said."""
+    if not 0 < at < len(text):
+        return False
+    if unicodedata.combining(text[at]):
+        return text[at - 1].isalnum()
+    return _is_in_word(text[at - 1]) and _is_in_word(text[at])
+
+
+def _is_in_word(character: str) -> bool:
+    """A digit, or a letter of a script that puts spaces between its words; others are cut anywhere."""
+    return character.isdigit() or character.isupper() or character.islower()
+
+
+def _unwrap(evidence: str) -> str:
+    """Remove the quotation marks that a model puts around what it quotes."""
+    trimmed = evidence.strip()
+    while len(trimmed) > 1 and trimmed[0] in _QUOTES and trimmed[-1] in _QUOTES:
+        trimmed = trimmed[1:-1].strip()
+    return trimmed
+
+
+def _fold(text: str) -> tuple[str, list[int]]:
+    """A text in which what may differ is equal, and for each of its characters where it comes from."""
+    found: list[str] = []
+    origins: list[int] = []
+    for at, character in enumerate(text):
+        if character.isspace():
+            if found and found[-1] == " ":
+                continue
+            made = " "
+        elif character in _FOLDED:
+            made = _FOLDED[character]
+        elif character.isascii() and character.isprintable():
+            made = character.lower()
+        elif INVISIBLE.match(character):
+            continue
+        else:
+            made = unicodedata.normalize("NFD", character.casefold())
+        found.append(made)
+        origins += [at] * len(made)
+    return "".join(found), origins

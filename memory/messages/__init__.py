@@ -1,0 +1,1 @@
+"""Messages and threads as callers add, read, list and describe them."""

@@ -1,0 +1,229 @@
+"""The addition of messages of any known shape: they are parsed, masked, counted, and appended in one transaction."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages import turn_worth
+from layerlore.memory.messages.overflow import find_policy, may_trim
+from layerlore.memory.observations import schedule
+from layerlore.memory.parts.echoes import list_unanswered
+from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.parts.parts import part_texts
+from layerlore.storage.core.records import Draft, Json, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Gathering, Kind
+from layerlore.storage.messages import addition, answered_calls, pages
+from layerlore.storage.messages.messages import Appended
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
+
+# More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
+_INLINE_CHARS = 4_000
+DEBOUNCE_MS = 2_000
+"""Milliseconds in which further messages join the work that a turn made due."""
+GATHERED_MS, GATHERED = 900_000, 12
+"""Turns in which a user only asks, thanks or greets wait for so many messages, or for so long, before they are worth work
+of their own; anything else that is said makes them due with it."""
+# The spoken messages before an answer in which the user's is looked for.
+_BEFORE = 6
+
+_EACH_TURN: tuple[Kind, ...] = ("entries", "profile", "session_memory")
+
+
+async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent) -> Json:
+    """Append messages to a thread, all or none. Nothing is answered before the commit.
+
+    Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``skipped_deleted`` (ids of
+    messages that were deleted, which are not stored again), ``masked`` (how many secrets were masked) and the thread's
+    ``totals``.
+
+    Raises InvalidInput, LimitExceeded, Conflict.
+    """
+    incoming = parse_messages(raw, engine.limits)
+    body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
+    now, new_uid = engine.now(), engine.new_id()
+    answered = await _read_answered(engine, scope, thread_id, incoming)
+    drafts, masked = await make_drafts(engine, incoming, now, answered)
+
+    async def write(tx: Tx) -> Json:
+        appended = await addition.add(
+            tx,
+            scope,
+            thread_id,
+            drafts,
+            new_uid=new_uid,
+            replace_known=replace,
+            now=now,
+            search_text=engine.search_text_of,
+        )
+        noted = await schedule.request_observation(
+            tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
+        )
+        await request_turn_work(tx, engine, scope, appended, drafts, now=now)
+        if happened := [*_list_events(appended), *noted]:
+            await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
+        return _answer(appended, masked)
+
+    return await engine.write(scope, sent, [body, replace], now, write)
+
+
+def _list_events(appended: Appended) -> list[NewEvent]:
+    """The events for the thread's log: the seqs of what was added, and of what was replaced."""
+    found = []
+    for type_, status in (("messages_added", "added"), ("messages_replaced", "replaced")):
+        seqs = [stored.seq for stored in appended.stored if stored.status == status]
+        if seqs:
+            found.append(NewEvent(type_, {"seqs": seqs}))
+    return found
+
+
+async def _read_answered(
+    engine: Engine, scope: Scope, thread_id: str, incoming: Sequence[IncomingMessage]
+) -> list[Json]:
+    """The calls that are stored already and that results among the messages answer."""
+    ids = list_unanswered(part for message in incoming for part in message.parts)
+    return await engine.database.read(answered_calls.of_next, scope, thread_id, ids) if ids else []
+
+
+async def make_drafts(
+    engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json] = ()
+) -> tuple[list[Draft], int]:
+    """Mask parsed messages, count their tokens and make their search text. Returns the drafts, and how many secrets
+    were masked. ``answered``: calls of messages before them that their results answer."""
+    size = sum(len(text) for message in incoming for part in message.parts for text in part_texts(part))
+    if size <= _INLINE_CHARS:
+        return _make_drafts(engine, incoming, now, answered)
+    return await asyncio.to_thread(_make_drafts, engine, incoming, now, answered)
+
+
+def _make_drafts(
+    engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json]
+) -> tuple[list[Draft], int]:
+    entered = [_mask(engine, message) for message in incoming]
+    calls = _list_answered([parts for _, parts, _, _ in entered], answered)
+    drafts = [
+        Draft(
+            id=message.id or engine.new_id(),
+            role=message.role,
+            name=name,
+            parts=parts,
+            metadata=metadata,
+            said_at=message.created_at,
+            tokens=engine.tokens.parts(parts),
+            encoding=engine.tokens.name,
+            indexed=engine.search_text(
+                name, parts, metadata, message.created_at if message.created_at is not None else now, of_others
+            ),
+            answered=of_others,
+        )
+        for message, (name, parts, metadata, _), of_others in zip(incoming, entered, calls, strict=True)
+    ]
+    return drafts, sum(found for _, _, _, found in entered)
+
+
+def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> list[tuple[Json, ...]]:
+    """For the parts of each message the calls of others before it that its results answer, the latest of each id."""
+    called = {part["id"]: part for part in before}
+    found = []
+    for parts in messages:
+        found.append(tuple(called[call_id] for call_id in sorted(list_unanswered(parts)) if call_id in called))
+        called |= {part["id"]: part for part in parts if part["type"] == "tool_call"}
+    return found
+
+
+def _mask(engine: Engine, message: IncomingMessage) -> tuple[str | None, list[Json], Json, int]:
+    name, in_name = engine.masked(message.name) if message.name else (message.name, 0)
+    metadata, in_metadata = engine.masked(message.metadata)
+    parts, in_parts = engine.masked_parts(message.parts)
+    return name, parts, metadata, in_name + in_metadata + in_parts
+
+
+def _answer(appended: Appended, masked: int) -> Json:
+    kept = [stored for stored in appended.stored if stored.status != "deleted"]
+    skipped = [stored.id for stored in appended.stored if stored.status == "deleted"]
+    return {
+        "thread_id": appended.thread.thread_id,
+        "messages": [{"id": stored.id, "seq": stored.seq, "status": stored.status} for stored in kept],
+        **({"skipped_deleted": skipped} if skipped else {}),
+        **({"masked": masked} if masked else {}),
+        "totals": {"messages": appended.thread.message_count, "tokens": appended.thread.token_count},
+    }
+
+
+async def request_turn_work(
+    tx: Tx, engine: Engine, scope: Scope, appended: Appended, drafts: Sequence[Draft], *, now: int
+) -> None:
+    """Ask for the work that the end of a turn makes due, in the append's transaction and with one statement.
+
+    A turn ends with an assistant's message after a user's. Work that finds nothing to do is done.
+    """
+    thread = appended.thread
+    if not _ends_turn(appended, drafts):
+        return
+    seq, soon_at = thread.next_seq - 1, now + DEBOUNCE_MS
+    is_small = not await _says_something(tx, scope, appended, drafts)
+    turn_at = now + GATHERED_MS if is_small else soon_at
+    at_once = [*_list_title_work(engine, thread), *_list_window_work(engine, thread)]
+    await jobs.request_many(
+        tx,
+        scope,
+        thread.thread_uid,
+        [*((kind, seq, turn_at) for kind in _EACH_TURN), *((kind, seq, soon_at) for kind in at_once)],
+        now=now,
+        gathering=Gathering(soon_at, GATHERED) if is_small else None,
+    )
+
+
+async def _says_something(tx: Tx, scope: Scope, appended: Appended, drafts: Sequence[Draft]) -> bool:
+    """Whether the user says something in the turn that ends, or the assistant worked with tools in it."""
+    added = _list_added(appended, drafts)
+    if any(turn_worth.works(draft.parts) for draft, _ in added):
+        return True
+    asked = [draft.parts for draft, _ in added if draft.role == "user"]
+    if not asked:
+        before = await pages.read_spoken_before(tx, scope, appended.thread, upto=added[0][1] - 1, most=_BEFORE)
+        since: list[list[Json]] = []
+        for message in reversed(before):
+            if message.role == "user":
+                asked = [message.parts]
+                break
+            since.append(message.parts)
+        if not asked or any(map(turn_worth.works, since)):
+            return True
+    return any(map(turn_worth.tells, asked))
+
+
+def _list_title_work(engine: Engine, thread: Thread) -> list[Kind]:
+    return ["title"] if engine.titles.enabled and thread.title is None and thread.title_by is None else []
+
+
+def _list_window_work(engine: Engine, thread: Thread) -> list[Kind]:
+    return ["summary"] if may_trim(find_policy(engine, thread), thread) else []
+
+
+def _list_added(appended: Appended, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
+    """The messages that were not there before, each with its seq."""
+    return [
+        (draft, stored.seq) for draft, stored in zip(drafts, appended.stored, strict=True) if stored.status == "added"
+    ]
+
+
+def _ends_turn(appended: Appended, drafts: Sequence[Draft]) -> bool:
+    added = _list_added(appended, drafts)
+    asked = bool(added) and added[0][1] > 1
+    for draft, _ in added:
+        if draft.role == "user":
+            asked = True
+        elif asked and draft.role == "assistant" and _answers(draft):
+            return True
+    return False
+
+
+def _answers(draft: Draft) -> bool:
+    """Whether a message says something, and waits for no tool."""
+    done = {part["tool_call_id"] for part in draft.parts if part["type"] == "tool_result"}
+    waits = any(part["type"] == "tool_call" and part["id"] not in done for part in draft.parts)
+    return not waits and any(part["type"] == "text" and part["text"].strip() for part in draft.parts)

@@ -1,0 +1,326 @@
+"""The reading of messages: pages of a thread and parts of a message, as programs and models are given them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.messages.clock_repair import read_repaired
+from layerlore.memory.messages.message_slices import PartPlace, parse_place, slice_parts, unknown_part
+from layerlore.memory.parts.media import (
+    Media,
+    find_media,
+    list_media,
+    make_media_note,
+    replace_base64,
+    replace_media,
+)
+from layerlore.memory.parts.parts import media_bytes, plain_text, result_parts
+from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
+from layerlore.memory.rules.validation import describe_choices
+from layerlore.memory.text.quotation import count_hidden
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import ROLES, Json, Message, Role, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import pages
+
+Detail = Literal["low", "high"]
+PageDetail = Literal["low", "normal", "high"]
+"""low: a line of text; normal: the message, with notes in place of base64; high: with the base64, as far as an answer
+holds it."""
+
+# What detail="low" shows of one message.
+LOW_TEXT_CHARS = 200
+
+READ_BYTES = 6 * 1024 * 1024
+"""Base64 of images and files that is read for the notes of one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until`` the
+    times at which they were said, in milliseconds since 1970, both inclusive."""
+
+    limit: int = 50
+    offset: int | None = None
+    before: int | None = None
+    after: int | None = None
+    roles: Sequence[Role] = ROLES
+    detail: PageDetail = "normal"
+    max_tokens: int | None = None
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def from_oldest(self) -> bool:
+        return self.offset is not None or (self.after is not None and self.before is None)
+
+
+def check_roles(roles: Sequence[str]) -> list[Role]:
+    """Check the roles asked for and put them in order; none means all. Raises InvalidInput."""
+    for role in roles:
+        if role not in ROLES:
+            raise InvalidInput(f"roles: unknown role {role!r}; {describe_choices(role, ROLES)}")
+    return [role for role in ROLES if not roles or role in roles]
+
+
+async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> Json:
+    """Read one page, in chronological order: the newest ``limit`` messages, or those from ``offset`` on, counted from
+    the oldest (seed 001's paging), or those before or after a seq; all of them in a time, if one is given.
+
+    The page ends where an answer is full (``limits.answer_bytes``), and with ``max_tokens``, which the whole answer
+    takes, where the next message would not fit in those, but has at least one, cut if it alone is too large; ``cut``
+    says so. An image counts as in a
+    message's ``tokens``, also where a note stands for it, and base64 does not. ``next`` holds the argument that
+    continues a page that is not the last. An unknown thread has no messages yet.
+
+    Raises InvalidInput.
+    """
+    if asked.offset is not None and (asked.before is not None or asked.after is not None):
+        raise InvalidInput("offset pages from the oldest message, before and after from a seq: give one or the other")
+
+    async def read(tx: Tx, scope: Scope) -> tuple[_Filling, Thread, int]:
+        return await pages.fill(
+            tx,
+            scope,
+            thread_id,
+            lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes)),
+            roles=list(asked.roles),
+            limit=asked.limit + 1,
+            offset=asked.offset,
+            before=asked.before,
+            after=asked.after,
+            since=asked.since,
+            until=asked.until,
+        )
+
+    try:
+        page, _, total = await read_repaired(engine, scope, read, lambda found: [found[1]])
+    except NotFound:
+        return {"thread_id": thread_id, "messages": [], "total": 0}
+    return await _answer(engine, asked, page, total, {"thread_id": thread_id})
+
+
+async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> Json:
+    """Read one page of what was said in a time in all threads, from the oldest on; each message has its ``thread_id``.
+    Otherwise as ``get_messages``. Raises InvalidInput."""
+    if asked.before is not None or asked.after is not None:
+        raise InvalidInput(
+            "before and after are seqs of one conversation: give its thread_id, or page through all with offset"
+        )
+    offset = asked.offset or 0
+    asked = replace(asked, offset=offset)
+    page, total = await engine.database.read(
+        pages.fill_of_all,
+        scope,
+        lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes), of_all=True),
+        roles=list(asked.roles),
+        limit=asked.limit + 1,
+        offset=offset,
+        since=asked.since,
+        until=asked.until,
+    )
+    return await _answer(engine, asked, page, total, {})
+
+
+async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: int, head: Json) -> Json:
+    entries, more, cut = page.entries, page.more, False
+    end = {"cut": f"max_tokens={asked.max_tokens} reached"}
+    if asked.max_tokens is not None and entries:
+        frame = {**head, "messages": [], "total": total, "next": _next(asked, entries), **end}
+        most = asked.max_tokens - engine.tokens.text(to_json(frame))
+        entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
+        more = more or len(entries) < len(page.entries)
+    return {
+        **head,
+        "messages": entries if asked.from_oldest else entries[::-1],
+        "total": total,
+        **({"next": _next(asked, entries)} if more else {}),
+        **(end if cut else {}),
+    }
+
+
+class _Filling:
+    """A page that is being read, in the order of reading. ``costs`` has for each entry the text whose tokens count, and
+    the number of its images."""
+
+    def __init__(self, asked: PageRequest, most: int, *, of_all: bool = False) -> None:
+        self.entries: list[PageEntry] = []
+        self.costs: list[tuple[str, int]] = []
+        self.first: Json = {}
+        self.first_text = ""
+        self.more = False
+        self._asked, self._most, self._of_all = asked, most, of_all
+        self._left, self._to_read = most, READ_BYTES
+
+    def take(self, message: Message) -> bool:
+        if len(self.entries) == self._asked.limit or min(self._left, self._to_read) <= 0:
+            self.more = True
+            return False
+        low = self._asked.detail == "low"
+        noted = PageEntry(self._show(message, "low" if low else "normal"))
+        entry = noted
+        if self._asked.detail == "high":
+            entry = PageEntry(self._show(message, "high"))
+            if entry.bytes > self._left and not self.entries:
+                entry = PageEntry({**entry, "parts": replace_media(message.parts, message.seq)})
+        if entry.bytes > self._left and self.entries:
+            self.more = True
+            return False
+        if entry.bytes > self._left:
+            entry = _cut_inside(entry, message, self._most)
+            noted = noted if noted.bytes <= entry.bytes else entry
+        if not self.entries:
+            self.first = self._show(message, "low")
+            self.first_text = plain_text(_note_parts(message))
+        self.entries.append(entry)
+        self.costs.append((noted.text, 0 if low else _count_images(message.parts)))
+        self._left -= entry.bytes
+        self._to_read -= sum(map(media_bytes, message.parts))
+        return True
+
+    def _show(self, message: Message, detail: PageDetail) -> Json:
+        return {**({"thread_id": message.thread_id} if self._of_all else {}), **show_message(message, detail)}
+
+
+def _note_parts(message: Message) -> list[Json]:
+    return [replace_base64(part) for part in replace_media(message.parts, message.seq)]
+
+
+def _count_images(parts: Sequence[Json]) -> int:
+    inside = [each for part in parts for each in (part, *result_parts(part.get("result")))]
+    return sum(each["type"] == "image" for each in inside)
+
+
+def _cut_inside(entry: PageEntry, message: Message, most: int) -> PageEntry:
+    """A message that is too large for an answer, its beginning: ``cut`` says how large it is and where it goes on."""
+    size = len(entry.text.encode())
+    head = _head(entry, most)
+    # Its own texts have the room that the names around them leave.
+    parts, rest = slice_parts(entry["parts"], message.seq, 0, 0, most - PageEntry(head).bytes - FRAME_BYTES)
+    return PageEntry({**head, "parts": parts, "cut": {"bytes": size, **({"part": rest} if rest else {})}})
+
+
+def _head(entry: Json, most: int) -> Json:
+    """A message without its parts, and without metadata that would fill an answer alone."""
+    head = {**entry, "parts": []}
+    if "metadata" in head and (size := count_sent_bytes(to_json(head["metadata"]))) > most // 2:
+        head["metadata"] = {}
+        head["metadata_bytes"] = size
+    return head
+
+
+async def get_part(
+    engine: Engine, scope: Scope, thread_id: str, part: str, detail: PageDetail
+) -> tuple[Json, Media | None]:
+    """Read a part of a message that a note or ``next`` named: one image or file as it is, with its note, or the content
+    from there on, as much as an answer holds; ``next`` continues. Places in a content are those of the ``detail`` that
+    named them: texts have notes in place of base64 unless it is ``high``. Raises InvalidInput."""
+    place, most = parse_place(part), count_entry_bytes(engine.limits.answer_bytes)
+    try:
+        found, _, total = await engine.database.read(
+            pages.fill,
+            scope,
+            thread_id,
+            lambda: _Inside(place, most, raw=detail == "high"),
+            roles=ROLES,
+            limit=1,
+            after=place.seq - 1,
+            before=place.seq + 1,
+        )
+    except NotFound:
+        raise unknown_part(part) from None
+    if found.entry is None:
+        raise unknown_part(part)
+    following = {"next": {"part": found.rest}} if found.rest else {}
+    return {"thread_id": thread_id, "messages": [found.entry], "total": total, **following}, found.media
+
+
+class _Inside:
+    """The part at a place of a message, as it is read."""
+
+    def __init__(self, place: PartPlace, most: int, *, raw: bool) -> None:
+        self.entry: PageEntry | None = None
+        self.media: Media | None = None
+        self.rest = ""
+        self._place, self._most, self._raw = place, most, raw
+
+    def take(self, message: Message) -> bool:
+        place = self._place
+        shown = show_message(message, "normal")
+        if self._raw:
+            shown["parts"] = replace_media(message.parts, message.seq)
+        head = _head(shown, self._most)
+        if place.char is not None and place.inner is None:
+            left = self._most - PageEntry(head).bytes
+            parts, self.rest = slice_parts(shown["parts"], message.seq, place.part, place.char, left)
+        else:
+            self.media = find_media(message.parts, message.seq, place.named)
+            if self.media is None:
+                raise unknown_part(place.named)
+            kept = dict(list_media(message.parts, message.seq))[place.named]
+            parts = [make_media_note(kept, place.named)]
+        self.entry = PageEntry({**head, "parts": parts})
+        return True
+
+
+def _fit_tokens(counter: TokenCounter, page: _Filling, most: int) -> tuple[list[PageEntry], bool]:
+    """Keep as many of the messages as fit into ``most`` tokens, and say whether anything is missing."""
+    left = most
+    for count, (text, images) in enumerate(page.costs):
+        left -= counter.text(f"{text},") + PER_IMAGE * images
+        if left < 0:
+            if count:
+                return page.entries[:count], True
+            return [PageEntry(cut_to_fit(counter, page.first, page.first_text, most))], True
+    return page.entries, False
+
+
+def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int) -> Json:
+    """Add as much of a text to an entry as ``most`` tokens of JSON have room for, with a mark."""
+
+    def shown(tokens: int) -> Json:
+        return {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK}
+
+    fits, over = 0, max(most, 0) + 1
+    beginning = counter.cut(text, over)
+    while over - fits > 1:
+        middle = (fits + over) // 2
+        if counter.text(to_json(shown(middle))) <= most:
+            fits = middle
+        else:
+            over = middle
+    return shown(fits)
+
+
+def _next(asked: PageRequest, kept: Sequence[Json]) -> Json:
+    if asked.offset is not None:
+        return {"offset": asked.offset + len(kept)}
+    return {"after": kept[-1]["seq"]} if asked.from_oldest else {"before": kept[-1]["seq"]}
+
+
+def show_message(message: Message, detail: PageDetail) -> Json:
+    """A message as an answer has it: as it was stored (``high``), with notes in place of base64 (``normal``), or
+    (``low``) as a text cut at LOW_TEXT_CHARS. ``hidden_characters`` counts the invisible characters in its texts, which
+    models are not shown."""
+    entry: dict[str, Any] = {"id": message.id, "seq": message.seq, "role": message.role}
+    if message.name:
+        entry["name"] = message.name
+    if unseen := count_hidden(plain_text(message.parts)):
+        entry["hidden_characters"] = unseen
+    if detail == "low":
+        text = plain_text(_note_parts(message))
+        shown = text if len(text) <= LOW_TEXT_CHARS else text[:LOW_TEXT_CHARS] + CUT_MARK
+        return {**entry, "text": shown, "said_at": iso(message.said_at)}
+    entry |= {
+        "parts": message.parts if detail == "high" else _note_parts(message),
+        "said_at": iso(message.said_at),
+        "created_at": iso(message.created_at),
+    }
+    if message.metadata:
+        entry["metadata"] = message.metadata
+    return {**entry, "tokens": message.tokens}

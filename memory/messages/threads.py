@@ -1,0 +1,244 @@
+"""Threads as a caller lists and describes them, with the policy of their window."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages.clock_repair import read_repaired
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.validation import check_metadata, check_text, count_json_bytes, describe, load_json
+from layerlore.memory.text.quotation import make_visible
+from layerlore.memory.usage.sums import present_spent
+from layerlore.memory.window.policy import WindowPolicy, dump_policy, read_policy
+from layerlore.storage.audit import usage
+from layerlore.storage.core.damaged_values import value_of
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads.threads import Description, OrderBy
+
+# The databases' integers have 64 bits.
+_LARGEST = 2**63
+WINDOW = "window"
+PROFILE = "profile"
+
+FORMS = (
+    'the name of a profile, an object of a policy\'s fields (with "profile": NAME over that profile, else over the '
+    'server\'s default), or "" or null to remove it'
+)
+
+
+def show_thread(thread: Thread) -> Json:
+    """A thread as an answer has it."""
+    return {
+        "thread_id": thread.thread_id,
+        **({"title": title} if (title := make_visible(thread.title or "")) else {}),
+        **({"metadata": thread.metadata} if thread.metadata else {}),
+        **({"window": value_of(thread.window_policy)} if thread.window_policy else {}),
+        "messages": thread.message_count,
+        "tokens": thread.token_count,
+        "created_at": iso(thread.created_at),
+        "updated_at": iso(thread.updated_at),
+    }
+
+
+async def get_thread(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """Read one thread by its id; the list is empty where it is unknown."""
+
+    async def read(tx: Tx, scope: Scope) -> _ThreadList:
+        try:
+            found = await threads.find(tx, scope, thread_id)
+        except NotFound:
+            return _ThreadList([], [], None)
+        return await _add_usage(tx, scope, [found])
+
+    return {"threads": (await read_repaired(engine, scope, read, lambda listed: listed.threads)).shown}
+
+
+class _ThreadList(NamedTuple):
+    """Threads as rows and as an answer has them, and where the next page begins."""
+
+    threads: Sequence[Thread]
+    shown: list[Json]
+    after: tuple[Any, str] | None
+
+
+async def _add_usage(
+    tx: Tx, scope: Scope, found: Sequence[Thread], after: tuple[Any, str] | None = None
+) -> _ThreadList:
+    """Show the threads, with the usage of those that have any."""
+    spent = await usage.of_threads(tx, scope, [thread.thread_uid for thread in found])
+    shown = {uid: {"usage": present_spent(sums)} for uid, sums in spent.items()}
+    rows = [{**show_thread(thread), **shown.get(thread.thread_uid, {})} for thread in found]
+    return _ThreadList(found, rows, after)
+
+
+async def list_threads(
+    engine: Engine,
+    scope: Scope,
+    *,
+    metadata: Json,
+    order_by: OrderBy,
+    descending: bool,
+    limit: int,
+    cursor: str,
+) -> Json:
+    """List threads whose metadata has every given key with an equal value; ``next_cursor`` continues.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    check_metadata(metadata, "metadata", engine.limits)
+    order = [order_by, descending, metadata]
+    place = _parse_place(cursor, order) if cursor else None
+
+    async def read(tx: Tx, scope: Scope) -> _ThreadList:
+        found, after = await threads.read_page(
+            tx, scope, metadata=metadata, order_by=order_by, descending=descending, after=place, limit=limit
+        )
+        return await _add_usage(tx, scope, found, after)
+
+    listed = await read_repaired(engine, scope, read, lambda listed: listed.threads)
+    shown, after = fit_entries(listed.shown, engine.limits.answer_bytes), listed.after
+    if len(shown) < len(listed.shown):
+        last = listed.threads[len(shown) - 1]
+        after = threads.order_value(last, order_by), last.thread_uid
+    return {
+        "threads": shown,
+        **({"next_cursor": write_cursor([order, *after])} if after else {}),
+    }
+
+
+def _parse_place(cursor: str, order: list[Any]) -> tuple[Any, str]:
+    unknown = InvalidInput("cursor: not one that list_threads gave; leave it out to begin at the first page")
+    place = read_cursor(cursor, unknown)
+    if not isinstance(place, list) or len(place) != 3:
+        raise unknown
+    made_for, value, uid = place
+    if made_for != order:
+        raise InvalidInput("cursor: it belongs to a listing with other arguments; repeat them, or leave the cursor out")
+    fits = isinstance(value, str) if order[0] == "title" else type(value) is int and abs(value) < _LARGEST
+    if not fits or not isinstance(uid, str):
+        raise unknown
+    return check_text(value, "cursor") if isinstance(value, str) else value, check_text(uid, "cursor")
+
+
+async def update_thread(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    *,
+    title: str | None,
+    metadata: Json | None,
+    window: Any = None,
+    sent: Sent,
+) -> Json:
+    """Set the title ("" removes it), merge into the metadata (RFC 7396), and set the window's policy ("" removes it;
+    else see ``make_stored_policy``), making the thread if it is absent. What is None stays.
+
+    Returns the thread, and in ``masked`` how many secrets were masked.
+
+    Raises InvalidInput, LimitExceeded, Conflict.
+    """
+    limits = engine.limits
+    if title is not None:
+        title = check_text(title, "title").strip()
+        if len(title) > limits.title_chars:
+            raise LimitExceeded(f"title: {len(title)} characters; at most {limits.title_chars} are allowed")
+    if metadata is not None:
+        check_metadata(metadata, "metadata", limits)
+    new_title, in_title = engine.masked(title)
+    patch, in_metadata = engine.masked(metadata)
+    policy, in_policy = make_stored_policy(engine, window) if window is not None else (None, 0)
+    change, masked = Description(new_title, patch, policy), in_title + in_metadata + in_policy
+    now, new_uid = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        thread = await threads.describe(
+            tx,
+            scope,
+            thread_id,
+            change,
+            new_uid=new_uid,
+            now=now,
+            check=lambda merged: check_metadata(merged, "metadata after merging", limits),
+        )
+        given = (("title", title), ("metadata", metadata), ("window", policy))
+        changed = [name for name, value in given if value is not None]
+        updated = NewEvent("thread_updated", {"changed": changed})
+        await events.record(tx, scope, thread, [updated], origin=sent.origin, now=now)
+        for_resource = NewEvent("thread_updated", {"thread_id": thread_id, "changed": changed})
+        await events.record_of_resource(
+            tx, scope, for_resource, thread_uid=thread.thread_uid, origin=sent.origin, now=now
+        )
+        # What is kept for a repeated request holds no text: what was written is added to the answer below.
+        bare = replace(thread, title=None, metadata={}, window_policy=None)
+        return {**show_thread(bare), **({"masked": masked} if masked else {})}
+
+    answer = await engine.write(scope, sent, [title, metadata, window], now, write)
+    with contextlib.suppress(NotFound):  # deleted since the first of the repeated requests
+        answer = {**answer, **show_thread(await engine.database.read(threads.find, scope, thread_id))}
+    return answer
+
+
+def make_stored_policy(engine: Engine, raw: Any) -> tuple[str, int]:
+    """The JSON to store for a profile's name or an object of a policy's fields ("" for "", which removes it), and how
+    many secrets were masked.
+
+    An object becomes a whole policy: what its profile or the server's default says by then is kept with it.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    given = _read(raw)
+    if given == "":
+        return "", 0
+    if isinstance(given, str):
+        engine.windows.profile(given, WINDOW)
+        return to_json(given), 0
+    check_metadata(given, WINDOW, engine.limits)
+    policy, masked = _policy(engine, given)
+    size = count_json_bytes(policy)
+    if size > engine.limits.metadata_bytes:
+        raise LimitExceeded(
+            f"{WINDOW}: {size:,} bytes of JSON with what it is set over; "
+            f"at most {engine.limits.metadata_bytes:,} are allowed"
+        )
+    return to_json(policy), masked
+
+
+def _read(raw: Any) -> Json | str:
+    if isinstance(raw, str):
+        raw = check_text(raw, WINDOW).strip()
+        if raw.startswith("{"):
+            try:
+                raw = load_json(raw, WINDOW)
+            except ValueError as error:
+                raise InvalidInput(f"{WINDOW}: it cannot be read as JSON: {error}; allowed: {FORMS}") from None
+    if not isinstance(raw, str | dict):
+        raise InvalidInput(f"{WINDOW}: must be {FORMS}, not {describe(raw)}")
+    return raw
+
+
+def _policy(engine: Engine, given: Json) -> tuple[Json, int]:
+    fields = {key: value for key, value in given.items() if key != PROFILE}
+    name = given.get(PROFILE)
+    if name is not None and not isinstance(name, str):
+        raise InvalidInput(f"{WINDOW}.{PROFILE}: must be the name of a profile, not {describe(name)}")
+    base = engine.windows.default if name is None else engine.windows.profile(name, f"{WINDOW}.{PROFILE}")
+    masked = 0
+
+    def mask(parts: list[Json]) -> tuple[list[Json], int]:
+        nonlocal masked
+        clean, found = engine.masked_parts(parts)
+        masked += found
+        return clean, found
+
+    policy = dump_policy(read_policy(fields, WINDOW, base, engine.tokens, engine.limits, mask))
+    # Masking makes text longer: what is stored must be within the limits, too, or it could not be read again.
+    read_policy(policy, WINDOW, WindowPolicy(), engine.tokens, engine.limits, engine.masked_parts)
+    return policy, masked

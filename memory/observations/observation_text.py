@@ -1,0 +1,162 @@
+"""The text of observations as a model reads it: one note a line, by day, oldest first; and their list for programs.
+
+Until a reflection or a deletion the block only grows: what it is later begins with what it is now (but for the closing
+tags), so that a prompt cache keeps it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from layerlore.memory.digest.digest import find_worth, weigh_extract
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.ages import day, iso
+from layerlore.memory.rules.pages import fit_entries
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Observation
+from layerlore.storage.threads import threads
+
+CLOSING = "\n</value>\n</observations>"
+
+_ABOUT = "Notes on the earlier part of this conversation, oldest first, times in UTC; newer notes hold over older ones."
+# What a model's notes are worth next to extracts, whose weight depends on what they say and how long they are.
+_OF_A_USER = {"critical": 0.65, "important": 0.36, "completion": 0.36, "info": 0.2}
+_OF_OTHERS = {"critical": 0.32, "important": 0.2, "completion": 0.2, "info": 0.1}
+EXTRACTED = "digest/"
+"""Begins the prompt of notes that no model made."""
+# The tags and the description, and a line that heads a day.
+_FRAME_TOKENS = 64
+_DAY_TOKENS = 8
+
+
+def count_observations(rows: Sequence[Observation]) -> int:
+    """The most tokens that the block of these rows takes; 0 without any."""
+    days = len({day(row.said_at) for row in rows})
+    return sum(row.tokens for row in rows) + _FRAME_TOKENS + _DAY_TOKENS * days if rows else 0
+
+
+def render_observations(rows: Sequence[Observation], counter: TokenCounter, most_tokens: int | None = None) -> str:
+    """Render the ``<observations>`` block of rows, which are in the thread's order; "" if there are none.
+
+    With ``most_tokens`` those that matter most: what is shown with fewer tokens is also shown with more.
+    """
+    if most_tokens is None or sum(row.tokens for row in rows) <= most_tokens:
+        text = _render_block(rows)
+        if most_tokens is None or counter.text(text) <= most_tokens:
+            return text
+    shown = _choose_fitting(rows, most_tokens)
+    text = _render_block(shown)
+    while shown and counter.text(text) > most_tokens:
+        shown.remove(max(shown, key=_rank))
+        text = _render_block(shown)
+    return text
+
+
+def find_cursor(thread: Thread, active: object) -> int:
+    """The seq up to which active observations cover the thread; 0 without any: then nothing stands for the messages."""
+    return thread.observed_seq if active else 0
+
+
+def render_line(marker: str, said_at: int, text: str, refers_to: str | None, *, child: bool) -> str:
+    """Render one note: ``- [important] 14:05 The user moved the launch (about 2025-07-01)``."""
+    about = f" (about {quote_line(refers_to)})" if refers_to else ""
+    if child:
+        return f"  - {quote_line(text)}{about}"
+    return f"- [{marker}] {iso(said_at)[11:16]} {quote_line(text)}{about}"
+
+
+def _render_block(rows: Sequence[Observation]) -> str:
+    if not rows:
+        return ""
+    shown = {row.observation_id for row in rows}
+    lines: list[str] = []
+    today = ""
+    for row in rows:
+        child = row.parent_id in shown
+        if not child and day(row.said_at) != today:
+            today = day(row.said_at)
+            lines.append(today)
+        lines.append(render_line(row.marker, row.said_at, row.text, row.refers_to, child=child))
+    return wrap_block("observations", "\n".join(lines), _ABOUT)
+
+
+def _choose_fitting(rows: Sequence[Observation], most_tokens: int) -> list[Observation]:
+    """The longest beginning of the rows in the order of their rank that fits, in the thread's order."""
+    left = most_tokens - _FRAME_TOKENS
+    kept: set[int] = set()
+    days: set[str] = set()
+    for row in sorted(rows, key=_rank):
+        left -= row.tokens + (0 if day(row.said_at) in days else _DAY_TOKENS)
+        if left < 0:
+            break
+        kept.add(row.observation_id)
+        days.add(day(row.said_at))
+    return [row for row in rows if row.observation_id in kept]
+
+
+def _rank(row: Observation) -> tuple[bool, float, int]:
+    """What a user ruled or put right comes first, then what matters most for its room, and newer notes before older
+    ones."""
+    of_user = row.trust == "user"
+    weight = weigh_extract(row.text) if row.prompt.startswith(EXTRACTED) else 0.0
+    # A model chose how long its notes are.
+    worth = find_worth(weight, row.text) if weight else (_OF_A_USER if of_user else _OF_OTHERS)[row.marker]
+    return not (of_user and row.marker == "critical"), -worth, -row.observation_id
+
+
+async def list_observations(engine: Engine, scope: Scope, thread_id: str, before: int | None = None) -> Json:
+    """List the newest active observations of a thread in their order, as many as an answer holds; with ``before`` only
+    the first so many are considered.
+
+    Returns ``observations`` (with the trust of their sources, how many reflections they went through, and which model
+    wrote them), ``observed_seq`` (they cover the thread up to there) and, where they are known, ``current_task`` and
+    ``next_step``. ``next`` continues with the older ones. An unknown thread has no observations yet.
+    """
+    try:
+        thread, rows = await engine.database.read(_read_observations, scope, thread_id)
+    except NotFound:
+        thread, rows = Thread("", thread_id, None), []
+    wanted = rows[: max(0, before)] if before is not None else rows
+    shown = fit_entries([_show_observation(row) for row in reversed(wanted)], engine.limits.answer_bytes)[::-1]
+    left = len(wanted) - len(shown)
+    hints = {"current_task": thread.current_task, "next_step": thread.next_step}
+    return {
+        "thread_id": thread_id,
+        "observations": shown,
+        **({"left_out": left, "next": {"before": left}} if left else {}),
+        "observed_seq": thread.observed_seq,
+        "tokens": sum(row.tokens for row in rows),
+        **{name: hint for name, hint in hints.items() if hint},
+    }
+
+
+async def _read_observations(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, list[Observation]]:
+    thread = await threads.find(tx, scope, thread_id)
+    return thread, await observations.read(tx, scope, thread.thread_uid, "active")
+
+
+def _show_observation(row: Observation) -> Json:
+    optional = {"refers_to": row.refers_to, "under": row.parent_id}
+    return {
+        "id": row.observation_id,
+        **show_note(row, **{name: value for name, value in optional.items() if value is not None}),
+        "reflections": row.level,
+        "model": row.model,
+    }
+
+
+def show_note(row: Observation, **more: Any) -> Json:
+    """A note, when what it is about was said, ``more`` of it, and where it is from."""
+    return {
+        "marker": row.marker,
+        "text": row.text,
+        "said_at": iso(row.said_at),
+        **more,
+        "from_seq": row.from_seq,
+        "to_seq": row.to_seq,
+        "trust": row.trust,
+    }

@@ -1,0 +1,278 @@
+"""Messages as callers send them (plain, ours, OpenAI's chat shape, Anthropic's) turned into the one form we keep."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from layerlore.memory.parts.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
+from layerlore.memory.parts.canonical_shape import CANONICAL_READERS, Reader, read_file_part
+from layerlore.memory.parts.fields import read_list, read_object
+from layerlore.memory.parts.openai_shape import (
+    ANSWER_KEYS,
+    OPENAI_READERS,
+    read_answer,
+    read_openai_file_block,
+    read_reasoning,
+    read_tool_message,
+)
+from layerlore.memory.parts.parts import media_bytes, part_text_bytes, says_something, text_part
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import (
+    check_id,
+    check_keys,
+    check_metadata,
+    check_text,
+    describe,
+    describe_choices,
+    load_json,
+    parse_time,
+)
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
+from layerlore.storage.core.records import ROLES, Json, Role
+
+_ROLE_OF: dict[str, Role] = {**{role: role for role in ROLES}, "developer": "system", "function": "tool"}
+
+_KNOWN = (
+    "role",
+    "content",
+    "parts",
+    "id",
+    "name",
+    "metadata",
+    "created_at",
+    "said_at",
+    "files",
+    "tool_call_id",
+    *ANSWER_KEYS,
+)
+_KNOWN_OF_ROUTERS = ("reasoning_content", "reasoning", "thinking_blocks", "images")
+
+_PASSED_OVER = frozenset(
+    {
+        "annotations",
+        "cache_control",
+        "container",
+        "context_management",
+        "diagnostics",
+        "finish_reason",
+        "index",
+        "input_transformations",
+        "logprobs",
+        "model",
+        "prefix",
+        "provider_specific_fields",
+        "reasoning_details",
+        "reasoning_items",
+        "seq",
+        "stop_details",
+        "stop_reason",
+        "stop_sequence",
+        "tokens",
+        "usage",
+    }
+)
+"""What providers write on an answer for themselves, and what we count ourselves. It is no part of what was said."""
+_READERS: dict[str, Reader] = {**CANONICAL_READERS, **OPENAI_READERS, **ANTHROPIC_READERS}
+
+_MARKED_READERS: dict[str, tuple[str, Reader]] = {
+    "image": ("source", read_image_block),
+    "file": ("file", read_openai_file_block),
+    "tool_result": ("tool_use_id", read_tool_result_block),
+}
+"""Types that a provider shares with us, and the key that only the provider's blocks have."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """One accepted message. ``created_at`` is milliseconds since 1970 (UTC) as the caller gave it, or None."""
+
+    id: str | None
+    role: Role
+    name: str | None
+    parts: list[Json]
+    metadata: Json
+    created_at: int | None
+
+
+def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
+    """Reads a list of messages, one message, or a JSON string of either; the shapes may be mixed in one list.
+
+    A message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
+    have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic
+    shapes. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
+    that is null. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
+    are tool results.
+
+    Raises LimitExceeded for what is over a limit, InvalidInput for everything else that is wrong; the text names the
+    place (`messages[3].content[1]`) and what is allowed there.
+    """
+    entries = _entries(raw)
+    if len(entries) > limits.messages_per_call:
+        raise LimitExceeded(f"messages: {len(entries):,} in one call; at most {limits.messages_per_call:,} are allowed")
+    incoming = [_message(entry, f"messages[{index}]", limits) for index, entry in enumerate(entries)]
+    first_use: dict[str, int] = {}
+    for index, message in enumerate(incoming):
+        if message.id is not None and first_use.setdefault(message.id, index) != index:
+            raise InvalidInput(
+                f"messages[{index}].id: {describe(message.id)} is already the id of messages[{first_use[message.id]}]; "
+                "every message needs an id of its own, or none to be given one"
+            )
+    return incoming
+
+
+def _entries(raw: Any) -> list[Any]:
+    if isinstance(raw, str):
+        try:
+            raw = load_json(raw, "messages")
+        except ValueError as error:
+            raise InvalidInput(
+                f"messages: a string must hold JSON, a list of messages or one message; it cannot be read: {error}"
+            ) from None
+    if isinstance(raw, dict):
+        return [raw]
+    if not isinstance(raw, list):
+        raise InvalidInput(f"messages: must be a list of messages or one message, not {describe(raw)}")
+    if not raw:
+        raise InvalidInput("messages: the list is empty; at least one message is needed")
+    return raw
+
+
+def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
+    if not isinstance(raw, dict):
+        raise InvalidInput(
+            f"{where}: must be an object such as {{'role': 'user', 'content': '...'}}, not {describe(raw)}"
+        )
+    role = _role(raw, where)
+    _check_message_keys(raw, where)
+    parts = [part for part in _parts(raw, where, limits) if says_something(part)]
+    if not parts:
+        raise InvalidInput(f"{where}: has no content; give a text or at least one part, or leave the message out")
+    if role == "user" and all(part["type"] == "tool_result" for part in parts):
+        role = "tool"
+    _check_role_and_parts(role, parts, where)
+    _check_size(parts, where, limits)
+    message_id, name = raw.get("id"), raw.get("name")
+    # A message that get_messages gave can be sent as it is: there said_at is the time that the caller once gave.
+    timed = "said_at" if raw.get("said_at") is not None else "created_at"
+    named = name not in (None, "") and not _is_tool_answer(raw)
+    return IncomingMessage(
+        id=None if message_id is None else check_id(message_id, f"{where}.id", limits.id_chars),
+        role=role,
+        name=check_id(name, f"{where}.name", limits.name_chars) if named else None,
+        parts=parts,
+        metadata=check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
+        created_at=None if raw.get(timed) is None else parse_time(raw[timed], f"{where}.{timed}"),
+    )
+
+
+def _role(raw: Json, where: str) -> Role:
+    role = raw.get("role")
+    if not isinstance(role, str) or role not in _ROLE_OF:
+        what = "is missing" if role is None else f"unknown role {describe(role)}"
+        raise InvalidInput(f"{where}.role: {what}; {describe_choices(role, tuple(_ROLE_OF))}")
+    return _ROLE_OF[role]
+
+
+def _check_message_keys(raw: Json, where: str) -> None:
+    if raw.get("type") not in (None, "message"):
+        raise InvalidInput(
+            f"{where}.type: unknown type of message {describe(raw['type'])}; allowed: message, or no type"
+        )
+    check_keys(raw, where, _KNOWN, {"type", *_PASSED_OVER, *_KNOWN_OF_ROUTERS})
+    if raw.get("parts") is not None and raw.get("content"):
+        raise InvalidInput(f"{where}: has both parts and content; give one of them")
+    if raw.get("tool_call_id") is not None and (raw["role"] != "tool" or raw.get("parts") is not None):
+        raise InvalidInput(f"{where}.tool_call_id: is allowed only in a message of the role tool with content")
+
+
+def _is_tool_answer(raw: Json) -> bool:
+    """Whether the message as a whole is one tool result, as in the OpenAI shape."""
+    return raw["role"] == "function" or raw.get("tool_call_id") is not None
+
+
+def _parts(raw: Json, where: str, limits: Limits) -> list[Json]:
+    key = "content" if raw.get("parts") is None else "parts"
+    said = read_content(raw.get(key), f"{where}.{key}", limits)
+    if _is_tool_answer(raw):
+        said = [read_tool_message(raw, said, where, limits)]
+    thoughts = read_content(raw.get("thinking_blocks"), f"{where}.thinking_blocks", limits)
+    images = read_content(raw.get("images"), f"{where}.images", limits)
+    return [
+        *(thoughts or read_reasoning(raw, where)),
+        *said,
+        *read_answer(raw, where, limits),
+        *images,
+        *_files(raw.get("files"), f"{where}.files", limits),
+    ]
+
+
+def _files(raw: Any, where: str, limits: Limits) -> list[Json]:
+    """File parts of a list of files, which may also lie in an object under the key `files`."""
+    if isinstance(raw, dict):
+        check_keys(raw, where, ("files",))
+        raw, where = raw.get("files"), f"{where}.files"
+    parts: list[Json] = []
+    for index, entry in enumerate(read_list(raw, where)):
+        place = f"{where}[{index}]"
+        file = read_object(entry, place)
+        if file.get("type") not in (None, "file"):
+            raise InvalidInput(f"{place}.type: unknown type {describe(file['type'])}; allowed: file, or no type")
+        parts += read_file_part(file, place, limits)
+    return parts
+
+
+def _check_role_and_parts(role: Role, parts: list[Json], where: str) -> None:
+    kinds = {part["type"] for part in parts}
+    if role == "tool" and "tool_result" not in kinds:
+        raise InvalidInput(
+            f"{where}: a message of the role tool answers a call; give tool_call_id beside its content, or a "
+            "tool_result part"
+        )
+    if role != "assistant" and "tool_call" in kinds:
+        raise InvalidInput(f"{where}: only a message of the role assistant may hold tool calls, not one of {role}")
+
+
+def _check_size(parts: list[Json], where: str, limits: Limits) -> None:
+    text = sum(map(part_text_bytes, parts))
+    if text > limits.message_text_bytes:
+        raise LimitExceeded(
+            f"{where}: {text:,} bytes of text; at most {limits.message_text_bytes:,} are allowed in one message, so split it"
+        )
+    media = sum(map(media_bytes, parts))
+    if media > limits.message_media_bytes:
+        raise LimitExceeded(
+            f"{where}: {media:,} bytes of base64; at most {limits.message_media_bytes:,} are allowed in one message, so send "
+            "images and files by URL"
+        )
+
+
+def read_content(raw: Any, where: str, limits: Limits) -> list[Json]:
+    """Turn a message's content into parts: null, a text, or a list of texts and blocks of any known shape.
+
+    Raises InvalidInput, naming the place."""
+    if raw is None:
+        return []
+    if isinstance(raw, str):
+        return [text_part(check_text(raw, where))]
+    if not isinstance(raw, list):
+        raise InvalidInput(f"{where}: must be a string or a list of strings and parts, not {describe(raw)}")
+    parts: list[Json] = []
+    for index, entry in enumerate(raw):
+        place = f"{where}[{index}]"
+        if isinstance(entry, str):
+            parts.append(text_part(check_text(entry, place)))
+        elif isinstance(entry, dict):
+            parts += _reader(entry, place)(entry, place, limits)
+        else:
+            raise InvalidInput(
+                f"{place}: must be a string or a part such as {{'type': 'text', ...}}, not {describe(entry)}"
+            )
+    return parts
+
+
+def _reader(block: Json, where: str) -> Reader:
+    kind = block.get("type")
+    if not isinstance(kind, str) or kind not in _READERS:
+        what = "the part has no type" if kind is None else f"unknown part type {describe(kind)}"
+        raise InvalidInput(f"{where}: {what}; {describe_choices(kind, tuple(_READERS))}")
+    mark, marked_reader = _MARKED_READERS.get(kind, ("", None))
+    return marked_reader if marked_reader and mark in block else _READERS[kind]

@@ -1,0 +1,226 @@
+"""The parts of a message in their canonical form, and what can be read from them.
+
+    {"type": "text", "text"}
+    {"type": "reasoning", "text", "signature"?, "data"?}
+    {"type": "image", "url" or "data", "mime_type"?}
+    {"type": "file", "url"?, "data"?, "file_name"?, "file_size"?, "content_type"?, "metadata"?}
+    {"type": "tool_call", "id", "name", "arguments"}
+    {"type": "tool_result", "tool_call_id", "name"?, "result", "is_error"?}
+
+`data` is base64, but in reasoning: there it is the provider's encrypted text (`text` is then empty), and `signature` is
+what the provider wants back with the text. `file_size` is bytes. `result` is any JSON; if a tool answered with more
+than one text, it is a list of text, image and file parts. Keys without a value are left out and the order of keys is
+the one above, so that equal parts give equal JSON.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from layerlore.memory.parts.fields import MediaSource
+from layerlore.memory.rules.validation import count_json_bytes
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+PART_KEYS: dict[str, tuple[str, ...]] = {
+    "text": ("type", "text"),
+    "reasoning": ("type", "text", "signature", "data"),
+    "image": ("type", "url", "data", "mime_type"),
+    "file": ("type", "url", "data", "file_name", "file_size", "content_type", "metadata"),
+    "tool_call": ("type", "id", "name", "arguments"),
+    "tool_result": ("type", "tool_call_id", "name", "result", "is_error"),
+}
+MEDIA = ("image", "file")
+RESULT_PARTS = ("text", "image", "file")
+"""What a tool's result may hold besides plain JSON."""
+
+NOTE_KEYS = ("bytes", "sha256", "part")
+"""What a note of an image or a file has instead of its data: see ``memory.parts.media``."""
+
+_PLACE = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{256,}")
+
+
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def reasoning_part(text: str, signature: str | None = None, encrypted: str | None = None) -> Json:
+    return {"type": "reasoning", "text": text, **_without_none(signature=signature, data=encrypted)}
+
+
+def image_part(source: MediaSource, where: str) -> Json:
+    """Raises InvalidInput unless the image is either at a URL or in base64."""
+    if (source.url is None) == (source.encoded is None):
+        raise InvalidInput(f"{where}: an image needs a URL or base64 data, and not both")
+    return {"type": "image", **_without_none(url=source.url, data=source.encoded, mime_type=source.content_type)}
+
+
+def file_part(
+    source: MediaSource, where: str, *, name: str | None = None, size: int | None = None, metadata: Json | None = None
+) -> Json:
+    """Raises InvalidInput if nothing says which file it is."""
+    if not (source.url or source.encoded or name or metadata):
+        raise InvalidInput(f"{where}: a file needs at least one of: url, data, file_name, metadata")
+    given = _without_none(
+        url=source.url, data=source.encoded, file_name=name, file_size=size, content_type=source.content_type
+    )
+    return {"type": "file", **given, **({"metadata": metadata} if metadata else {})}
+
+
+def tool_call_part(call_id: str, name: str, arguments: Json) -> Json:
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": arguments}
+
+
+def tool_result_part(call_id: str, name: str | None, result: Any, *, is_error: bool = False) -> Json:
+    flag = {"is_error": True} if is_error else {}
+    return {"type": "tool_result", "tool_call_id": call_id, **_without_none(name=name), "result": result, **flag}
+
+
+def _without_none(**values: Any) -> Json:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def says_something(part: Json) -> bool:
+    """False for text and reasoning without a character: what a provider sends where it has nothing to say."""
+    return part["type"] not in ("text", "reasoning") or any(part.get(key) for key in ("text", "signature", "data"))
+
+
+def join_result(parts: list[Json]) -> Any:
+    """The `result` of a tool that answered with these parts: its text if that is all there is, else the parts."""
+    said = [part for part in parts if says_something(part)]
+    if not said:
+        return ""
+    return said[0]["text"] if len(said) == 1 and said[0]["type"] == "text" else said
+
+
+def result_parts(result: Any) -> list[Json]:
+    """The parts that a tool's result is made of; none if it is other JSON."""
+    return result if isinstance(result, list) and all(_is_result_part(entry) for entry in result) else []
+
+
+def _is_result_part(entry: Any) -> bool:
+    if (
+        not isinstance(entry, dict)
+        or entry.get("type") not in RESULT_PARTS
+        or not entry.keys() <= {*PART_KEYS[entry["type"]], *(NOTE_KEYS if _is_note(entry) else ())}
+    ):
+        return False
+    strings = ("text", "url", "data", "mime_type", "file_name", "content_type")
+    if not all(isinstance(entry[key], str) for key in strings if key in entry):
+        return False
+    return {
+        "text": "text" in entry,
+        "image": "url" in entry or "data" in entry or _is_note(entry),
+        "file": len(entry) > 1,
+    }[entry["type"]]
+
+
+def _is_note(entry: Json) -> bool:
+    return isinstance(entry.get("part"), str) and _PLACE.fullmatch(entry["part"]) is not None
+
+
+def media_bytes(part: Json) -> int:
+    """The base64 in an image, a file, or a tool's result, in bytes as stored."""
+    if part["type"] in MEDIA:
+        return len(part.get("data", ""))
+    return sum(media_bytes(inner) for inner in result_parts(part.get("result")))
+
+
+def part_text_bytes(part: Json) -> int:
+    """All of a part but its base64, in bytes of UTF-8: strings as they are, everything else as compact JSON."""
+    own_media = ("data",) if part["type"] in MEDIA else ()
+    fields = (value for key, value in part.items() if key != "type" and key not in own_media)
+    size = sum(len(value.encode()) if isinstance(value, str) else count_json_bytes(value) for value in fields)
+    return size if part["type"] in MEDIA else size - media_bytes(part)
+
+
+def part_texts(part: Json) -> Iterator[str]:
+    """What a model reads of this part, for counting tokens: no base64, no signatures, no ids.
+
+    Images and files that are only base64 or a URL yield nothing: what they cost is not in their text.
+    """
+    match part["type"]:
+        case "text" | "reasoning":
+            yield part["text"]
+        case "file":
+            if "file_name" in part:
+                yield part["file_name"]
+        case "tool_call":
+            yield part["name"]
+            yield _compact(part["arguments"])
+        case "tool_result":
+            inner = result_parts(part["result"])
+            for nested in inner:
+                yield from part_texts(nested)
+            if not inner:
+                yield part["result"] if isinstance(part["result"], str) else _compact(part["result"])
+
+
+def searchable_text(parts: Iterable[Json]) -> str:
+    """What a search should find a message by, a line each: texts, file names, the names and argument strings of tool
+    calls, the texts of tool results. No reasoning, no base64, no keys."""
+    return "\n".join(text for part in parts for text in _list_searchable(part) if text)
+
+
+def _list_searchable(part: Json) -> Iterator[str]:
+    match part["type"]:
+        case "text":
+            yield part["text"]
+        case "file":
+            yield part.get("file_name", "")
+        case "tool_call":
+            yield part["name"]
+            yield from _strings(part["arguments"])
+        case "tool_result":
+            inner = result_parts(part["result"])
+            for nested in inner:
+                yield from _list_searchable(nested)
+            if not inner:
+                yield from _strings(part["result"])
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if not _ENCODED.fullmatch(value):
+            yield value
+    elif isinstance(value, list | dict):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def plain_text(parts: Iterable[Json], quote: Callable[[str], str] = str) -> str:
+    """A message for people to read: its texts, and a placeholder in brackets for everything else, with the size of what
+    is a note. ``quote``
+    is applied to each text that somebody wrote (``quotation.quote_text`` where a model reads it)."""
+    return "\n".join(_render_part(part, quote) for part in parts)
+
+
+def _render_part(part: Json, quote: Callable[[str], str]) -> str:
+    match part["type"]:
+        case "text":
+            return quote(str(part["text"]))
+        case "file":
+            name = part.get("file_name") or part.get("url")
+            return f"[file: {quote(name)}{_size(part)}]" if name else f"[file{_size(part)}]"
+        case "tool_call":
+            return f"[tool call {quote(part['name'])}({quote(_compact(part['arguments']))})]"
+        case "tool_result":
+            result = part["result"]
+            inner = result_parts(result)
+            text = plain_text(inner, quote) if inner else quote(result if isinstance(result, str) else _compact(result))
+            title = "tool error" if part.get("is_error") else "tool result"
+            return f"[{title} {quote(part['name'])}: {text}]" if "name" in part else f"[{title}: {text}]"
+        case kind:
+            return f"[{kind}{_size(part)}]"
+
+
+def _size(part: Json) -> str:
+    """How large an image or a file is, where a note stands for it."""
+    size = part.get("bytes")
+    return f", {size:,} bytes" if isinstance(size, int) else ""
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,52 @@
+"""What a thread asks: its newest message from the user, and what came after it, which answers nothing yet."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from layerlore.memory.text.echoes import strip_echoes
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Message, Scope, Thread
+from layerlore.storage.core.row_ids import RowIdArray
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import indexed_rows, turns
+from layerlore.storage.threads import threads
+
+# Of a message that is longer than two of these its beginning and its end are asked: there the question stands.
+_ASKED_CHARS = 500
+
+
+async def find_asking(tx: Tx, scope: Scope, thread_id: str) -> tuple[Thread, Message] | None:
+    """The thread and its newest message that the user wrote; None where there is none."""
+    try:
+        thread = await threads.find(tx, scope, thread_id)
+    except NotFound:
+        return None
+    asked = await turns.find_last_said(tx, scope, thread)
+    return (thread, asked) if asked else None
+
+
+async def read_question(tx: Tx, scope: Scope, thread_id: str, most_bytes: int) -> list[str]:
+    """What the user's newest message of the thread asks: its text, or the beginning and the end of a long one, each of
+    at most ``most_bytes``; none where nobody asks."""
+    found = await find_asking(tx, scope, thread_id)
+    return split_question(found[1].parts, most_bytes) if found else []
+
+
+async def read_asking_rows(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
+    """The rows of the index, ascending, of the user's newest message of the thread and of what came after it."""
+    found = await find_asking(tx, scope, thread_id)
+    if found is None:
+        return np.empty(0, np.int64)
+    thread, asked = found
+    return await indexed_rows.row_ids_from(tx, scope, thread.thread_uid, asked.seq)
+
+
+def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
+    """What a message asks: what its author wrote, without our echoes; of a long one its beginning and its end."""
+    text = strip_echoes("\n".join(part["text"] for part in parts if part["type"] == "text")).strip()
+    if len(text) <= 2 * _ASKED_CHARS and len(text.encode()) <= most_bytes:
+        return [text] if text else []
+    beginning = text[:_ASKED_CHARS].encode()[:most_bytes]
+    end = text[-_ASKED_CHARS:].encode()[-most_bytes:]
+    return [piece.decode(errors="ignore") for piece in (beginning, end)]

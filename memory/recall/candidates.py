@@ -1,0 +1,333 @@
+"""Candidates of a recall: the rows that have the rarest words of a query, those whose vectors are nearest to it, and
+the rows around both, with everything that ranking needs.
+
+The matches of words are read while the query is still being embedded, in a transaction of its own. A row that is gone
+by the second transaction is left out there; one that is new can still be found by its vector."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layerlore.memory.embedding.relevance import Calibration, RelevanceEvidence, measure_standing, measure_unknown
+from layerlore.memory.recall import ranking
+from layerlore.memory.recall.asking import read_asking_rows
+from layerlore.memory.recall.pool import Flags, Floats, Ints, Pool
+from layerlore.memory.recall.signals import Question
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.scopes import KINDS, Kind
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.index import lexical as index_lexical
+from layerlore.storage.index import vectors
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.messages.indexed_rows import IndexedRow
+from layerlore.storage.threads import threads
+
+Vector = NDArray[np.float32]
+Place = tuple[str, int]
+"""A message's thread uid and seq."""
+
+# A chunk of 800 characters has about so many: a long message is so many more rows.
+_TOKENS_OF_CHUNK = 200
+# Where a few long messages fill a list of candidates, so many times its length is looked through for others.
+_LOOKED_THROUGH = 16
+# What a row that only asks, or says nothing, counts among the candidates: a stored question has all words of its own.
+_QUIET_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class RecallQuery:
+    """The words of a query, and its vector (of unit length) where there is one."""
+
+    words: tuple[str, ...]
+    vector: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """A space of vectors: the model that they are stored under, and what its cosines are worth (see ``Embedder``)."""
+
+    model: str
+    weight: float
+    squeezed: bool
+    calibration: Calibration | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecallFilters:
+    """The filters of a recall; None filters nothing. Times are milliseconds since 1970. The role ``entry`` means
+    entries."""
+
+    thread_id: str | None
+    since: int | None
+    until: int | None
+    roles: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredCandidates:
+    """The rows of ``pool`` and, for each query, which of them are candidates, the question, and what is known of its
+    relevance before it is ranked. ``passing``: which rows pass the filters; the others are there to compare with.
+    ``unembedded``: some candidate still lacks a vector."""
+
+    rows: Sequence[IndexedRow]
+    pool: Pool
+    candidates: tuple[Flags, ...]
+    passing: Flags
+    questions: tuple[Question, ...]
+    evidence: tuple[RelevanceEvidence, ...]
+    unembedded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordMatches:
+    """For each word of all queries the rows that have it, ascending, its idf, and how many rows that tell something
+    have it; how many rows the scope has, about; the rows that hardly tell anything (questions, answers that say
+    nothing), ascending; the rows that pass the filters, ascending, where there are any filters; and, ascending, those
+    of the caller's own question, which answer nothing and which no word counts (``asking``)."""
+
+    postings: Mapping[str, Ints]
+    weights: Mapping[str, float]
+    told: Mapping[str, int]
+    size: int
+    quiet: Ints
+    passing: Ints | None
+    asking: Ints
+
+
+async def match_words(
+    tx: Tx,
+    scope: Scope,
+    words: Sequence[str],
+    filters: RecallFilters | None,
+    rules: RecallRules,
+    kinds: Sequence[Kind] = KINDS,
+    asking: str = "",
+) -> WordMatches:
+    """Read which rows have the words, how much each word weighs, and which rows pass the filters. What the thread
+    ``asking`` asks is left out."""
+    left_out = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
+    sought = [*words, index_lexical.QUIET]
+    found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
+    quiet = found.pop(index_lexical.QUIET)
+    postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
+    size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
+    told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
+    weights = {word: ranking.compute_idf(told[word], size) for word in words}
+    return WordMatches(postings, weights, told, size, quiet, await _read_passing(tx, scope, filters), left_out)
+
+
+async def gather_candidates(
+    tx: Tx,
+    scope: Scope,
+    queries: Sequence[RecallQuery],
+    matches: WordMatches,
+    space: VectorSpace | None,
+    rules: RecallRules,
+    kinds: Sequence[Kind] = KINDS,
+) -> GatheredCandidates:
+    """Read the candidates and everything that ranking needs. Without a ``space`` no vectors are read."""
+    compared = _VectorReader(tx, scope, space, kinds, [query.vector for query in queries])
+    most = rules.candidates
+    # What passes the filters is compared with the best of all: a filter makes nothing more or less relevant.
+    reaches = [None] if matches.passing is None else [None, matches.passing]
+    asked = [(query, reach) for reach in reaches for query in queries]
+    lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in asked]
+    scanned = [
+        _leave_out(matches.asking, await compared.scan(query.vector, reach, matches.quiet, rules.rescored))
+        for query, reach in asked
+    ]
+    await compared.read(np.concatenate([*(by_words[:most] for by_words in lexical), *scanned]))
+    near = [compared.cosines(number % len(queries), found) for number, found in enumerate(scanned)]
+    semantic = [
+        ranking.pick_best(found, _fill_unknown(cosines), len(found))
+        for found, cosines in zip(scanned, near, strict=True)
+    ]
+    chosen, rows = await _choose_rows(tx, scope, [*lexical, *semantic], most)
+    pool = Pool.from_rows(rows)
+    candidates = []
+    for number in range(len(queries)):
+        held = find_among(np.unique(np.concatenate(chosen[number :: len(queries)])), pool.row_ids)
+        candidates.append(pool.extend_to_context(held) & ~find_among(matches.asking, pool.row_ids))
+    await compared.read(pool.row_ids[np.logical_or.reduce(candidates)])
+    return GatheredCandidates(
+        rows,
+        pool,
+        tuple(candidates),
+        _find_passing(matches.passing, pool),
+        tuple(_make_question(number, query, matches, pool, compared, space) for number, query in enumerate(queries)),
+        tuple(
+            # The first lists are those without filters.
+            _make_evidence(query, matches, cosines[~find_among(matches.quiet, found)])
+            for query, cosines, found in zip(queries, near, scanned, strict=False)
+        ),
+        compared.incomplete,
+    )
+
+
+async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -> tuple[list[Ints], list[IndexedRow]]:
+    """Choose the ``most`` best rows of each list, best first; where these are chunks of half as many messages or fewer,
+    the best row of further messages too. And the rows around them."""
+    chosen = [rows[:most] for rows in lists]
+    around = await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+    held = {row.row_id: (row.thread_uid, row.seq) for row in around}
+    if not any(len(rows) > most and 2 * len(_best_row_by_message(rows[:most], held)) <= most for rows in lists):
+        return chosen, around
+    held = await indexed_rows.places(tx, scope, np.unique(np.concatenate(lists)))
+    chosen = [np.array(_spread(rows, held, most), np.int64) for rows in lists]
+    return chosen, await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+
+
+def _best_row_by_message(rows: Ints, held: Mapping[int, Place]) -> dict[Place, int]:
+    """The best row of each message, best first."""
+    best: dict[Place, int] = {}
+    for row in rows.tolist():
+        if row in held:
+            best.setdefault(held[row], row)
+    return best
+
+
+def _spread(rows: Ints, held: Mapping[int, Place], most: int) -> list[int]:
+    return list(dict.fromkeys([*rows[:most].tolist(), *list(_best_row_by_message(rows, held).values())[:most]]))
+
+
+def find_among(row_ids: Ints, asked: Ints) -> Flags:
+    """Which of the asked rows are among ``row_ids``, which ascend."""
+    if not len(row_ids):
+        return np.zeros(len(asked), np.bool_)
+    at = np.minimum(np.searchsorted(row_ids, asked), len(row_ids) - 1)
+    return cast(Flags, row_ids[at] == asked)
+
+
+def _leave_out(left_out: Ints, row_ids: Ints) -> Ints:
+    return row_ids[~find_among(left_out, row_ids)] if len(left_out) else row_ids
+
+
+async def _count_rows(tx: Tx, scope: Scope) -> int:
+    """About how many rows the scope has: the N of inverse document frequency. Counting them costs a scan."""
+    _, messages, tokens = await threads.count_live(tx, scope)
+    return messages + tokens // _TOKENS_OF_CHUNK
+
+
+async def _read_passing(tx: Tx, scope: Scope, filters: RecallFilters | None) -> Ints | None:
+    if filters is None:
+        return None
+    return await indexed_rows.passing(
+        tx, scope, thread_id=filters.thread_id, since=filters.since, until=filters.until, roles=filters.roles
+    )
+
+
+def _find_passing(passing: Ints | None, pool: Pool) -> Flags:
+    return np.ones(len(pool), np.bool_) if passing is None else find_among(passing, pool.row_ids)
+
+
+def _rank_by_words(query: RecallQuery, matches: WordMatches, passing: Ints | None, most: int) -> Ints:
+    row_ids, scores = ranking.sum_weights({word: matches.postings[word] for word in query.words}, matches.weights)
+    if passing is not None:
+        kept = find_among(passing, row_ids)
+        row_ids, scores = row_ids[kept], scores[kept]
+    scores = np.where(find_among(matches.quiet, row_ids), _QUIET_SHARE * scores, scores)
+    return ranking.pick_best(row_ids, scores, most)
+
+
+def _fill_unknown(cosines: Floats) -> Floats:
+    return np.where(np.isnan(cosines), -np.inf, cosines)
+
+
+def _make_question(
+    number: int,
+    query: RecallQuery,
+    matches: WordMatches,
+    pool: Pool,
+    compared: "_VectorReader",
+    space: VectorSpace | None,
+) -> Question:
+    has = np.zeros((len(query.words), len(pool)), np.bool_)
+    for at, word in enumerate(query.words):
+        has[at] = find_among(matches.postings[word], pool.row_ids)
+    of_words = np.array([matches.weights[word] for word in query.words], np.float64)
+    if space is None or query.vector is None:
+        return Question(query.words, of_words, has)
+    cosines = compared.cosines(number, pool.row_ids)
+    return Question(query.words, of_words, has, cosines, space.weight, space.squeezed)
+
+
+def _make_evidence(query: RecallQuery, matches: WordMatches, cosines: Floats) -> RelevanceEvidence:
+    known = cosines[~np.isnan(cosines)]
+    unknown, unheard = measure_unknown(
+        [matches.told[word] for word in query.words], [matches.weights[word] for word in query.words]
+    )
+    return RelevanceEvidence(
+        nearest=float(known.max(initial=0.0)),
+        standing=measure_standing(known),
+        unknown=unknown,
+        unheard=unheard,
+        rows=matches.size,
+    )
+
+
+class _VectorReader:
+    """Reads vectors of a scope, each once, and compares them with those of the queries."""
+
+    def __init__(
+        self, tx: Tx, scope: Scope, space: VectorSpace | None, kinds: Sequence[Kind], queries: Sequence[Vector | None]
+    ) -> None:
+        self._tx = tx
+        self._kinds = kinds
+        self._scope = scope
+        self._space = space
+        self._asked: Ints = np.empty(0, np.int64)
+        self._row_ids: Ints = np.empty(0, np.int64)
+        self._queries = queries
+        # By query, of each row.
+        self._cosines: list[Vector] = [np.empty(0, np.float32) for _ in queries]
+
+    @property
+    def incomplete(self) -> bool:
+        return self._space is not None and len(self._row_ids) < len(self._asked)
+
+    async def scan(self, vector: Vector | None, passing: Ints | None, quiet: Ints, most: int) -> Ints:
+        """The rows whose codes are nearest to the vector's; of quiet ones a share of them."""
+        if not len(quiet):
+            return await self._nearest(vector, passing, most)
+        found = await self._nearest(vector, passing, 2 * most)
+        is_quiet = find_among(quiet, found)
+        few = np.cumsum(is_quiet) <= int(_QUIET_SHARE * most)
+        return found[~is_quiet | few][:most]
+
+    async def _nearest(self, vector: Vector | None, passing: Ints | None, most: int) -> Ints:
+        if self._space is None or vector is None or (passing is not None and not len(passing)):
+            return np.empty(0, np.int64)
+        code = np.packbits(vector > 0).tobytes()
+        model, kinds = self._space.model, self._kinds
+        if passing is None:
+            return await vectors.nearest(self._tx, self._scope, model, code, most=most, kinds=kinds)
+        return await vectors.nearest_among(self._tx, self._scope, model, code, passing, most=most, kinds=kinds)
+
+    async def read(self, row_ids: Ints) -> None:
+        """Read the vectors that these rows have."""
+        wanted = np.setdiff1d(row_ids, self._asked)
+        if self._space is None or not len(wanted):
+            return
+        found, read = await vectors.of_rows(self._tx, self._scope, self._space.model, wanted)
+        self._asked = np.union1d(self._asked, wanted)
+        if len(found):
+            joined = np.concatenate([self._row_ids, found])
+            order = np.argsort(joined)
+            self._row_ids = joined[order]
+            for number, vector in enumerate(self._queries):
+                if vector is not None:
+                    self._cosines[number] = np.concatenate([self._cosines[number], read @ vector])[order]
+
+    def cosines(self, query: int, row_ids: Ints) -> Floats:
+        """The cosine of each row with the vector of the query with this number; NaN where the query has none, or the
+        row's was not read or does not exist."""
+        found = np.full(len(row_ids), np.nan)
+        if len(self._row_ids) and self._queries[query] is not None:
+            known = find_among(self._row_ids, row_ids)
+            found[known] = self._cosines[query][np.searchsorted(self._row_ids, row_ids[known])]
+        return found

@@ -1,0 +1,162 @@
+"""Remembered messages as lines for a model: each on one line with its number and its speaker, under a head that says
+thread and day.
+
+    [thread kitchen, 2026-11-22]
+    #1 user Ana: I am allergic to peanuts.
+      #2 assistant: Noted.
+    [same thread, 2026-11-24]
+    #9 user Ana: And to sesame, as it seems.
+
+A line that begins with two spaces is no hit: it stands beside one, which needs it to be understood.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from layerlore.memory.messages.reader import Detail
+from layerlore.memory.parts.echoes import strip_parts
+from layerlore.memory.parts.parts import plain_text
+from layerlore.memory.parts.search_words import make_embedding_texts
+from layerlore.memory.recall.excerpts import cut_end, pick_sentences
+from layerlore.memory.rules.ages import day
+from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
+from layerlore.memory.text.trust import describe_speaker
+from layerlore.storage.core.records import Json, Message
+from layerlore.storage.derived.entries import PLACE
+
+Beside = Literal["before", "after"]
+
+WHOLE_CHARS = 500
+"""A text up to this length is shown whole."""
+EXCERPT_CHARS = 320
+"""Of a longer one so much: the sentences that match."""
+BESIDE_CHARS = 160
+"""Of a message that only stands beside a hit."""
+QUOTE_CHARS = 60
+"""Of what an entry quotes."""
+_LABELS = {"user_accepted_assistant_proposal": " (accepted)", "verified_assistant_finding": " (found)"}
+# Of an entry, how many of its sources are named.
+_MOST_SOURCES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
+    line below. An entry has the shape of a message here."""
+
+    message: Message
+    text: str
+    beside: bool = False
+    note: str = ""
+
+    @property
+    def is_entry(self) -> bool:
+        return self.message.thread_id.startswith(PLACE)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.message.thread_id, self.message.seq
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """The thread and the day: lines of one group share a head."""
+        return self.message.thread_id, day(self.message.said_at)
+
+    def __str__(self) -> str:
+        who = f"{'  ' if self.beside else ''}#{self.message.seq} {describe_speaker(self.message)}:"
+        note = f"\n   {self.note}" if self.note else ""
+        return f"{f'[{describe_entry(self.message)}]' if self.is_entry else who} {self.text}{note}"
+
+
+def make_line(
+    message: Message,
+    sought: Mapping[str, float],
+    *,
+    chunk: int | None = None,
+    beside: Beside | None = None,
+    detail: Detail = "low",
+    note: str = "",
+) -> MemoryLine:
+    """A message as a line: its text, or of a long one the sentences that match, with marks where something is cut.
+
+    ``sought``: the words looked for and their weights; ``chunk``: the number of the chunk that was found; ``beside``:
+    on which side of a hit it stands, if it is none."""
+    text = show_text(message, sought, chunk, beside=beside, detail=detail)
+    return MemoryLine(message, text, beside is not None, note)
+
+
+def show_text(
+    message: Message,
+    sought: Mapping[str, float],
+    chunk: int | None = None,
+    *,
+    beside: Beside | None = None,
+    detail: Detail = "low",
+) -> str:
+    """What is shown of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. Of a long text
+    before a hit it is the end, of one behind it the beginning."""
+    text = plain_text(message.parts if detail == "high" else strip_parts(message.parts), quote_text)
+    if detail == "high" or len(text) <= (BESIDE_CHARS if beside else WHOLE_CHARS):
+        return join_lines(text)
+    if beside:
+        return cut_end(text, BESIDE_CHARS) if beside == "before" else pick_sentences(text, {}, BESIDE_CHARS)
+    chunks = [] if chunk is None else make_embedding_texts(message.parts)
+    found = chunks[chunk] if chunk is not None and chunk < len(chunks) else ""
+    return pick_sentences(text, sought, EXCERPT_CHARS, found)
+
+
+def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
+    """The head that the line needs behind another one; "" if it shares that one's, and for an entry, whose line says it
+    all."""
+    if line.is_entry or (before is not None and before.group == line.group):
+        return ""
+    thread, on = line.group
+    same = before is not None and before.group[0] == thread
+    return f"[{'same thread' if same else f'thread {quote_line(thread)}'}, {on}]"
+
+
+def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
+    """The lines and their heads as text. Of a thread all lines stand together, of a day in their order; the thread and
+    the day whose line comes first in ``lines`` come first."""
+    first: dict[str, int] = {}
+    first_of_group: dict[tuple[str, str], int] = {}
+    for number, line in enumerate(lines):
+        first.setdefault(line.group[0], number)
+        first_of_group.setdefault(line.group, number)
+    ordered = sorted(lines, key=lambda line: (first[line.group[0]], first_of_group[line.group], line.message.seq))
+    shown: list[str] = []
+    for number, line in enumerate(ordered):
+        head = make_head(line, ordered[number - 1] if number else None)
+        shown += [head, str(line)] if head else [str(line)]
+    return shown
+
+
+def describe_entry(entry: Message) -> str:
+    """An entry's id, its day, its kind, whose word it is, and where that stands. It comes before the text, so that
+    nothing in the text can pass for it."""
+    source = entry.metadata
+    kind = f"; {source['kind']}" if "kind" in source else ""
+    newer = "; a newer entry says otherwise" if "newer" in source else ""
+    older = "; newer than what says otherwise" if "older" in source else ""
+    return f"entry {entry.id}, {day(entry.said_at)}{kind}{newer or older}; {_describe_sources(entry)}"
+
+
+def _describe_sources(entry: Message) -> str:
+    source = entry.metadata
+    if not source["sources"]:
+        return "kept as an assistant's own word"
+    places = ", ".join(_describe_source(each) for each in source["sources"][:_MOST_SOURCES])
+    more = len(source["sources"]) - _MOST_SOURCES
+    return f"{source['trust']}'s words in {places}" + (f" and {more} more" if more > 0 else "")
+
+
+def _describe_source(source: Json) -> str:
+    """Where an entry is said, as what, and the beginning of what is quoted."""
+    place = f"thread {quote_line(source['thread_id'])} #{source['seq']}"
+    label = _LABELS.get(source["label"], "")
+    if "quote" not in source:
+        return place
+    text = quote_line(source["quote"])
+    quote = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1].rstrip() + "…"
+    return f'{place}{label}: "{quote}"'

@@ -1,0 +1,127 @@
+"""The ``<memory>`` block of a context: entries, and lines of earlier messages, that fit what is asked. They are found
+in the caller's own transaction, with what ``prepare_memory`` made before it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.quotes import add_contradicted
+from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
+from layerlore.memory.recall.recall import (
+    Confidence,
+    Hit,
+    PreparedRecall,
+    RecallRequest,
+    find_hits,
+    prepare_recall,
+)
+from layerlore.memory.rules.ages import age, day
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.text.blocks import wrap_block
+from layerlore.memory.text.quotation import quote_line
+from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries
+
+DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
+"""The description of the block, as seed 004 has it."""
+WITH_LINES = "Source-backed case entries and lines retrieved from previous threads for this turn."
+"""Its description where it has lines of messages."""
+
+# More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
+_MOST_HITS = 200
+# An entry that is so much less likely than the best to be meant is not told in every turn.
+_ENTRY_TAIL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMemory:
+    """What a context may tell: entries, newest first, and the hits among messages, best first. ``sought``: the words
+    looked for and their weights, none where nothing was asked; ``confidence``: how far the hits are about it;
+    ``degraded``: what was missing, and why."""
+
+    entries: tuple[Message, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    sought: Mapping[str, float] = field(default_factory=dict)
+    confidence: Confidence = "sure"
+    degraded: tuple[str, ...] = ()
+
+
+async def prepare_memory(
+    engine: Engine, scope: Scope, questions: Sequence[str], *, asking: str = ""
+) -> PreparedRecall | None:
+    """Prepare to find what fits the questions of the thread ``asking``; None where nothing is to be found. A remote embedder is not asked.
+
+    Raises LimitExceeded for a question that is too long.
+    """
+    asked = [question for question in questions if find_query_words(question)]
+    rules = engine.context
+    if not rules.memory or not asked:
+        return None
+    floors = engine.recall.model_copy(update={"floor": rules.memory_floor, "lexical_floor": rules.memory_lexical_floor})
+    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=("message",), asking=asking)
+    return await prepare_recall(engine, scope, wanted, floors, at_hand=True)
+
+
+async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> RecalledMemory:
+    """Find the entries and the messages that fit."""
+    found = await find_hits(tx, scope, prepared)
+    kept = await _find_fitting_entries(tx, engine, scope, prepared)
+    return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
+
+
+async def _find_fitting_entries(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
+    """The entries that fit, newest first; none where ``auto_inject`` is off."""
+    if not engine.entries.auto_inject or not await entries.count(tx, scope):
+        return []
+    most, floor = engine.entries.auto_inject_top_k, engine.entries.auto_inject_floor
+    rules = engine.recall.for_limit(most).model_copy(
+        update={"floor": floor, "sure": floor, "lexical_floor": floor, "lexical_sure": floor, "tail": _ENTRY_TAIL}
+    )
+    found = await find_entries(tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now)
+    both = await add_contradicted(tx, scope, found)
+    return sorted(both, key=lambda entry: (-entry.said_at, entry.id))
+
+
+def render_entry(entry: Message, now: int) -> str:
+    """The line of an entry, with its age and, where it is not a user's, whose word it is. Where two entries contradict
+    each other, each has its day, and the older says so."""
+    on = age(entry.said_at, now)
+    if "newer" in entry.metadata:
+        on = f"{day(entry.said_at)}; a newer entry says otherwise"
+    elif "older" in entry.metadata:
+        on = f"{day(entry.said_at)}; newer than what says otherwise"
+    return f"- {_whose(entry)}{quote_line(str(entry.parts[0]['text']))} ({on})"
+
+
+def _whose(entry: Message) -> str:
+    """Say whose word an entry is, where it is not a user's."""
+    trust = entry.metadata["trust"]
+    return "" if trust == "user" else f"[{trust}] "
+
+
+async def find_entries(
+    tx: Tx,
+    scope: Scope,
+    queries: Sequence[RecallQuery],
+    space: VectorSpace | None,
+    rules: RecallRules,
+    *,
+    most: int,
+    now: int,
+) -> list[Message]:
+    """The entries that a recall of entries alone would surely find, best first, in the shape of messages."""
+    words = tuple(dict.fromkeys(word for query in queries for word in query.words))
+    asked = RecallRequest((), limit=most, kinds=("entry",))
+    matches = await match_words(tx, scope, words, None, rules, asked.kinds)
+    found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
+    return [hit.message for hit in found.hits] if found.confidence == "sure" else []
+
+
+def wrap_memory_block(kept: Sequence[str], said: Sequence[str] = ()) -> str:
+    """The lines of entries and of messages as the block; "" without any."""
+    if not kept and not said:
+        return ""
+    return wrap_block("memory", "\n".join([*kept, *said]), WITH_LINES if said else DESCRIPTION)

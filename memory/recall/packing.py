@@ -1,0 +1,158 @@
+"""Which of the scored messages an answer shows: those that add the most evidence to a number of tokens, chosen greedily
+by their rank for what they cost."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from layerlore.memory.messages.reader import Detail
+from layerlore.memory.parts.parts import plain_text
+from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.hit_lines import (
+    EXCERPT_CHARS,
+    WHOLE_CHARS,
+    Beside,
+    MemoryLine,
+    make_head,
+    make_line,
+)
+from layerlore.storage.core.records import Message
+
+# How likely a hit is evidence falls with its rank: about as 1 / rank, in all sets that were measured.
+_RANK_POWER = 1.15
+# A line counts for so much of its tokens: with 0 its rank alone chooses, with 1 what it is worth per token.
+_COST_POWER = 0.5
+# What a line costs beside its text, with its share of a head, in tokens.
+_HEAD_TOKENS = 8
+# As many characters have at least about one token: an estimate is rather too small.
+_CHARS_PER_TOKEN = 5
+# With less left, nothing more is looked for.
+_FEWEST_TOKENS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """A message that may be shown. ``chunk``: the number of its chunk that was found; ``before`` and ``after``: messages
+    next to it that it needs to be understood; ``note``: for the line below it."""
+
+    message: Message
+    chunk: int | None = None
+    before: Sequence[Message] = ()
+    after: Sequence[Message] = ()
+    note: str = ""
+
+    @property
+    def beside(self) -> list[tuple[Beside, Message]]:
+        """The messages next to it, and on which side, nearest first."""
+        return [*(("before", each) for each in reversed(self.before)), *(("after", each) for each in self.after)]
+
+
+def pack_lines(
+    found: Sequence[FoundMessage],
+    counter: TokenCounter,
+    max_tokens: int,
+    sought: Mapping[str, float],
+    *,
+    detail: Detail = "low",
+) -> list[MemoryLine]:
+    """The lines that together cost at most about ``max_tokens`` tokens with their heads, in the order of ``found``,
+    each followed by what stands beside it.
+
+    ``found``: best first; ``sought``: the words looked for and their weights. What is too long for the rest is passed
+    over for what fits."""
+    # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
+    costs = [_estimate_tokens(each.message, detail) for each in found]
+    packing = _Packing(counter, max_tokens)
+    for at in _rank_by_worth(costs):
+        if packing.left < _FEWEST_TOKENS:
+            break
+        if costs[at] > packing.left + _HEAD_TOKENS:
+            continue
+        each = found[at]
+        line = make_line(each.message, sought, chunk=each.chunk, detail=detail, note=each.note)
+        if packing.add(line, at):
+            for side, message in each.beside:
+                packing.add(make_line(message, {}, beside=side, detail=detail), at)
+    return packing.lines
+
+
+def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, max_tokens: int) -> list[MemoryLine]:
+    """The lines that fit, each with its place among all that were found, taken as they come (see ``rank_messages``), and
+    given in the order of their places. None is passed over, so that with more tokens every line is at least as long: the
+    first that does not fit is cut, and is the last. No more lines are asked for than are looked at."""
+    packing = _Packing(counter, max_tokens)
+    coming = iter(lines)
+    while packing.left >= _FEWEST_TOKENS and (ranked := next(coming, None)) is not None:
+        at, line = ranked
+        if not packing.add(line, at) and not packing.fits(line):
+            packing.add_cut(line, at)
+            break
+    return packing.lines
+
+
+def rank_messages(found: Sequence[Message]) -> list[int]:
+    """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines."""
+    return _rank_by_worth([_estimate_tokens(message, "low") for message in found])
+
+
+def _rank_by_worth(costs: Sequence[int]) -> list[int]:
+    """The places with these costs in tokens, what adds most for its tokens first."""
+    worth = [_estimate_worth(at, cost) for at, cost in enumerate(costs)]
+    return sorted(range(len(costs)), key=lambda at: (-worth[at], at))
+
+
+def _estimate_tokens(message: Message, detail: Detail) -> int:
+    chars = len(plain_text(message.parts))
+    return (chars if detail == "high" or chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
+
+
+def _estimate_worth(at: int, cost: int) -> float:
+    """What the line of the hit at this place is worth for its tokens; only ratios count. Ranks do for any score."""
+    return float((at + 1) ** -_RANK_POWER / (cost + _HEAD_TOKENS) ** _COST_POWER)
+
+
+class _Packing:
+    """The lines chosen so far, each once, and the tokens that are left."""
+
+    def __init__(self, counter: TokenCounter, max_tokens: int) -> None:
+        self.left = max_tokens
+        self._counter = counter
+        self._lines: dict[tuple[str, int], tuple[int, MemoryLine]] = {}
+        self._groups: set[tuple[str, str]] = set()
+
+    @property
+    def lines(self) -> list[MemoryLine]:
+        return [line for _, line in sorted(self._lines.values(), key=lambda ranked: (ranked[0], ranked[1].beside))]
+
+    def add(self, line: MemoryLine, rank: int) -> bool:
+        """Add a line if it says something and fits. One that stood beside a hit becomes a hit in its place."""
+        if not line.text:
+            return False
+        _, standing = self._lines.get(line.place, (0, None))
+        if standing is not None and (line.beside or not standing.beside):
+            return False
+        cost = self._count(line)
+        if cost > self.left:
+            return False
+        self.left -= cost
+        self._groups.add(line.group)
+        self._lines[line.place] = (rank, line)
+        return True
+
+    def fits(self, line: MemoryLine) -> bool:
+        """Whether there is room for a line, or it needs none."""
+        return not line.text or self._count(line) <= self.left
+
+    def add_cut(self, line: MemoryLine, rank: int) -> None:
+        """Add as much of a line as there is room for, if that says something."""
+        left = self.left - self._count(replace(line, text=CUT_MARK))
+        if left >= _FEWEST_TOKENS:
+            self.add(replace(line, text=self._counter.cut_words(line.text, left).rstrip() + CUT_MARK), rank)
+
+    def _count(self, line: MemoryLine) -> int:
+        """What a line costs, with its head if it is the first of its group, less what it takes the place of."""
+        cost = self._counter.known(f"{line}\n")
+        if line.group not in self._groups:
+            cost += self._counter.known(f"{make_head(line, None)}\n")
+        if line.place in self._lines:
+            cost -= self._counter.known(f"{self._lines[line.place][1]}\n")
+        return cost

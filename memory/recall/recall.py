@@ -1,0 +1,453 @@
+"""Recall: a query over everything said in a scope, answered with ranked hits and their neighbours.
+
+While the queries are embedded, the matches of their words are read. Then one transaction gathers candidates, ranks
+them, applies the floor, and reads the winners and their neighbours. ``recall`` is the one way in, for tools, resources
+and the command line.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.quotes import add_contradicted, add_quotes
+from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.recall.candidates import (
+    GatheredCandidates,
+    RecallFilters,
+    RecallQuery,
+    Vector,
+    VectorSpace,
+    WordMatches,
+    gather_candidates,
+    match_words,
+)
+from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
+from layerlore.memory.recall.recent_rows import embed_recent, find_unembedded
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
+from layerlore.storage.core.records import ROLES, Message, Role, Scope
+from layerlore.storage.core.scopes import KINDS, Kind
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived.entries import PLACE
+from layerlore.storage.index.vectors import PendingRow
+from layerlore.storage.messages import windows
+from layerlore.storage.messages.indexed_rows import IndexedRow, messages_of
+
+Signal = Literal["lexical", "semantic"]
+Confidence = Literal["sure", "unsure", "nothing"]
+
+MOST_QUERIES = 5
+# Seed 000: the neighbours of a hit.
+MESSAGES_BEFORE = 2
+MESSAGES_AFTER = 1
+DEFAULT_LIMIT = 50
+"""Hits, so many that they fill an answer."""
+# Of so many of the best hits the neighbour is read that explains them: the answer to a message of which at least this
+# share (in percent) asks, and what stands before a reply of so few content words that it says little alone.
+_EXPLAINED_HITS = 2
+_ASKING = 50
+_SHORT_REPLY = 4
+
+NOT_ALL_EMBEDDED = "some messages have no vector yet"
+# Of what passes the filters the best may be far behind the best of all: it is shown, and not as an answer.
+_FAR_BEHIND = 0.02
+# In rows. Smaller stores than this were never measured.
+_SMALL_STORE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A query's ranking, whether vectors took part in it, how relevant it is, and how sure it is that this is about
+    the query, from what ``evidence``."""
+
+    ranked: Ranking
+    embedded: bool
+    relevance: float
+    confidence: Confidence
+    evidence: RelevanceEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """A row of the pool that is a hit: its score from 0 to 1, of which query, and its ranking score there."""
+
+    row: int
+    score: float
+    query: int
+    ranking: float
+
+
+def judge(
+    gathered: GatheredCandidates, number: int, space: VectorSpace | None, rules: RecallRules, *, now: int
+) -> Verdict:
+    """Rank the candidates of the query with this number; ``now`` (milliseconds) is compared with the dates of
+    entries."""
+    question = gathered.questions[number]
+    factors = compute_row_recency(gathered.pool, now, rules)
+    ranked = rank_rows(gathered.pool, gathered.candidates[number], question, rules, factors)
+    leaders = ranked.order[ranked.tells[ranked.order]][:LEADERS]
+    cosines = np.zeros(0) if question.cosines is None else question.cosines[leaders]
+    evidence = replace(
+        gathered.evidence[number],
+        coverage=float(ranked.coverage[leaders].max(initial=0.0)),
+        cosine=float(cosines[~np.isnan(cosines)].max(initial=0.0)),
+    )
+    embedded = question.cosines is not None and bool((~np.isnan(question.cosines)).any())
+    calibration, floor, sure = _choose_calibration(space if embedded else None, gathered.unembedded, rules)
+    relevance = calibration.relevance(evidence)
+    passing = np.flatnonzero(gathered.passing[ranked.order])
+    confidence: Confidence = "nothing"
+    # Where little was ever said, it costs little to show it, unless an operator wants only what is sure.
+    least = floor * min(1.0, evidence.rows / _SMALL_STORE) ** 2 if floor < sure else floor
+    if len(passing) and relevance >= least:
+        share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
+        confidence = "sure" if relevance >= sure and (sure <= 0 or share >= _FAR_BEHIND) else "unsure"
+    return Verdict(ranked, embedded, relevance, confidence, evidence)
+
+
+def _choose_calibration(
+    space: VectorSpace | None, unembedded: bool, rules: RecallRules
+) -> tuple[Calibration, float, float]:
+    """The calibration that applies, and the bounds: below the first is nothing, from the second on it is sure. While
+    vectors are missing, a small cosine means nothing: then words may speak alone."""
+    if space is None or space.calibration is None or unembedded:
+        calibration = LEXICAL if space is None else ANY_EMBEDDER
+        return calibration, rules.lexical_floor, rules.lexical_sure if rules.lexical_floor else 0.0
+    return space.calibration, rules.floor, rules.sure if rules.floor else 0.0
+
+
+def find_confidence(verdicts: Sequence[Verdict]) -> Confidence:
+    """The best of all queries."""
+    found = {verdict.confidence for verdict in verdicts}
+    return "sure" if "sure" in found else "unsure" if "unsure" in found else "nothing"
+
+
+def pick_winners(
+    gathered: GatheredCandidates, verdicts: Sequence[Verdict], limit: int, rules: RecallRules
+) -> tuple[list[Winner], int]:
+    """The hits, best first, each message once with its best score; and how many there would be without bounds. Few
+    where no query is answered surely.
+
+    A score is the query's relevance times how likely the row is to hold the answer, beside the best. Ties go to what
+    was said last.
+    """
+    pool, confidence = gathered.pool, find_confidence(verdicts)
+    best: dict[int, Winner] = {}
+    seen: set[int] = set()
+    for number, verdict in enumerate(verdicts):
+        ranked = verdict.ranked
+        places = np.flatnonzero(gathered.passing[ranked.order])[:limit]
+        for row, ranking in zip(ranked.order[places].tolist(), ranked.scores[places].tolist(), strict=True):
+            message, share = int(pool.messages[row]), math.exp(ranking - float(ranked.scores[0]))
+            seen.add(message)
+            winner = Winner(row, verdict.relevance * share, number, ranking)
+            shown = verdict.confidence == confidence != "nothing" and share >= rules.tail
+            if shown and (message not in best or winner.score > best[message].score):
+                best[message] = winner
+    ordered = sorted(
+        best.values(), key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row])
+    )
+    most = limit if confidence == "sure" else min(limit, rules.unsure_hits)
+    return ordered[:most], min(limit, len(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said. The
+    roles are of messages; in a thread those entries are looked for that have a source there.
+
+    ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood. What
+    was said in the thread ``asking`` since the user's newest message answers nothing: it is no hit."""
+
+    queries: Sequence[str]
+    limit: int = DEFAULT_LIMIT
+    thread_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    roles: Sequence[Role] = ROLES
+    kinds: Sequence[Kind] = KINDS
+    neighbours: bool = False
+    explained: bool = False
+    asking: str = ""
+
+    @property
+    def filters(self) -> RecallFilters | None:
+        """The filters of the request; None where everything that matches may be found."""
+        if self.thread_id is None and self.since is None and self.until is None and len(self.roles) == len(ROLES):
+            return None
+        of_entries = ["entry"] if "entry" in self.kinds else []
+        return RecallFilters(self.thread_id, self.since, self.until, [*self.roles, *of_entries])
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The parts of a hit's score, which is the relevance of the query with this number times how likely the hit is
+    beside the best one, e to the power of the difference of their ranking scores. A ranking score is ``recency`` times
+    the sum of what each signal ``added``; ``cosine`` is None where the message has no vector yet, or none serve."""
+
+    query: int
+    relevance: float
+    ranking: float
+    added: Mapping[str, float]
+    cosine: float | None
+    recency: float
+    words: tuple[str, ...]
+    context_words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One ranked result, its score from 0 to 1, what made it, its neighbours, and the number of the chunk that was
+    found. An entry has the shape of a message here (``entries.as_message``) and no neighbours."""
+
+    message: Message
+    score: float
+    parts: ScoreParts
+    before: list[Message] = field(default_factory=list)
+    after: list[Message] = field(default_factory=list)
+    chunk: int = 0
+
+    @property
+    def is_entry(self) -> bool:
+        return self.message.thread_id.startswith(PLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """The hits, best first; the words that were looked for, and their weights; the signals that served, and which did
+    not, and why; how many of the hits that were asked for were held back, since they say too little about the query;
+    and how far the hits are about it: if not surely, they are few, and with ``nothing`` there are none."""
+
+    hits: list[Hit]
+    words: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ("lexical",)
+    degraded: tuple[str, ...] = ()
+    held_back: int = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    confidence: Confidence = "sure"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRecall:
+    """A recall whose queries are embedded and whose words are matched: one transaction finds the rest. ``degraded``
+    says why vectors are missing."""
+
+    asked: RecallRequest
+    queries: Sequence[RecallQuery]
+    words: tuple[str, ...]
+    matches: WordMatches
+    space: VectorSpace | None
+    rules: RecallRules
+    now: int
+    degraded: tuple[str, ...]
+
+
+async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallResult:
+    """Find what is remembered about the queries.
+
+    Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
+    """
+    prepared = await prepare_recall(engine, scope, asked, engine.recall)
+    return await engine.database.read(_find_shown, scope, engine, prepared)
+
+
+async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
+    """The hits as an answer shows them: entries with what they quote, and with what says otherwise."""
+    found = await find_hits(tx, scope, prepared)
+    if not any(hit.is_entry for hit in found.hits):
+        return found
+    shown = [hit.message for hit in found.hits]
+    # What else says otherwise may be what the filters leave out.
+    if prepared.asked.filters is None:
+        shown = await add_contradicted(tx, scope, shown)
+    quoted = await add_quotes(tx, scope, engine, shown)
+    by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
+    hits: list[Hit] = []
+    for message in quoted:
+        # An entry that only its pair found ranks with that.
+        hit = by_id.get((message.thread_id, message.seq)) or replace(
+            by_id[_find_place_of_pair(message, by_id)], before=[], after=[], chunk=0
+        )
+        hits.append(replace(hit, message=message))
+    return replace(found, hits=hits)
+
+
+def _find_place_of_pair(entry: Message, found: Mapping[tuple[str, int], Hit]) -> tuple[str, int]:
+    paired = [entry.metadata.get("newer"), *entry.metadata.get("older", ())]
+    return next(place for place, hit in found.items() if hit.is_entry and hit.message.id in paired)
+
+
+async def prepare_recall(
+    engine: Engine, scope: Scope, asked: RecallRequest, rules: RecallRules, *, at_hand: bool = False
+) -> PreparedRecall:
+    """Embed the queries, and meanwhile read which rows have their words. ``at_hand``: use only vectors that cost no
+    request.
+
+    Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
+    """
+    texts = _check_queries(engine, asked)
+    each = [tuple(find_query_words(text)) for text in texts]
+    sought = tuple(dict.fromkeys(word for words in each for word in words))
+    rules = rules.for_limit(asked.limit)
+    (unembedded, matches), (vectors, reasons) = await asyncio.gather(
+        engine.database.read(_read_before, scope, engine, asked, sought, rules),
+        _embed(engine, texts, each, at_hand=at_hand),
+    )
+    queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
+    space = find_space(engine, vectors)
+    if (
+        space is not None
+        and engine.embedding is not None
+        and not await embed_recent(engine, engine.embedding, scope, unembedded)
+    ):
+        reasons = (*reasons, NOT_ALL_EMBEDDED)
+    return PreparedRecall(asked, queries, sought, matches, space, rules, engine.now(), reasons)
+
+
+async def _read_before(
+    tx: Tx, scope: Scope, engine: Engine, asked: RecallRequest, words: Sequence[str], rules: RecallRules
+) -> tuple[Sequence[PendingRow], WordMatches]:
+    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, and the
+    matches of the words."""
+    unembedded = await find_unembedded(tx, scope, engine.embedding)
+    return unembedded, await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking)
+
+
+def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInput("since: it is later than until, so nothing could be found")
+    # Models like to give their question again among its wordings.
+    queries = list(dict.fromkeys(query for query in asked.queries if query.strip()))
+    if not queries:
+        raise InvalidInput("query: give a question or some words to look for")
+    if len(queries) > MOST_QUERIES:
+        raise LimitExceeded(f"queries: {len(queries)} given; at most {MOST_QUERIES} in one call are allowed")
+    for query in queries:
+        size = len(query.encode())
+        if size > engine.limits.query_bytes:
+            raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
+    return queries
+
+
+async def _embed(
+    engine: Engine, texts: Sequence[str], each: Sequence[Sequence[str]], *, at_hand: bool
+) -> tuple[list[Vector | None], tuple[str, ...]]:
+    """The vectors of the queries that have a word, and the reasons why some are missing, each once."""
+    embedding = engine.embedding
+    if embedding is None:
+        return [None] * len(texts), ()
+
+    async def embedded(text: str, words: Sequence[str]) -> tuple[Vector | None, str]:
+        if not words:
+            return None, ""
+        made, reason = await embedding.query(text, at_hand=at_hand)
+        # That a remote embedder is not asked is no failure.
+        by_design = at_hand and not embedding.embedder.local
+        return (None if made is None else made.vector), "" if by_design else reason
+
+    answers = await asyncio.gather(*(embedded(text, words) for text, words in zip(texts, each, strict=True)))
+    return [vector for vector, _ in answers], tuple(dict.fromkeys(reason for _, reason in answers if reason))
+
+
+def find_space(engine: Engine, vectors: Sequence[Vector | None]) -> VectorSpace | None:
+    """The space that the vectors are compared in; None if there are no vectors."""
+    if engine.embedding is None or all(vector is None for vector in vectors):
+        return None
+    embedder = engine.embedding.embedder
+    return VectorSpace(embedder.name, embedder.weight, embedder.squeezed, embedder.calibration)
+
+
+async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallResult:
+    """Gather the candidates, rank them, and read the hits and their neighbours."""
+    asked, space, rules = prepared.asked, prepared.space, prepared.rules
+    gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, asked.kinds)
+    verdicts = [judge(gathered, number, space, rules, now=prepared.now) for number in range(len(prepared.queries))]
+    winners, wanted = pick_winners(gathered, verdicts, asked.limit, rules)
+    hits = await _read_hits(tx, scope, asked, gathered, verdicts, winners)
+    return RecallResult(
+        hits,
+        words=prepared.words,
+        signals=("lexical", "semantic") if any(verdict.embedded for verdict in verdicts) else ("lexical",),
+        degraded=tuple(dict.fromkeys((*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ())))),
+        held_back=wanted - len(winners),
+        weights=prepared.matches.weights,
+        confidence=find_confidence(verdicts) if hits else "nothing",
+    )
+
+
+async def _read_hits(
+    tx: Tx,
+    scope: Scope,
+    asked: RecallRequest,
+    gathered: GatheredCandidates,
+    verdicts: Sequence[Verdict],
+    winners: Sequence[Winner],
+) -> list[Hit]:
+    """The winners' messages and the neighbours that they need, or with all if asked; all read at once."""
+    rows = [gathered.rows[winner.row] for winner in winners]
+    reaches = [_choose_reach(row, rank, asked) for rank, row in enumerate(rows)]
+    read = await messages_of(
+        tx,
+        scope,
+        [
+            (row.thread_uid, row.seq + step)
+            for row, (before, after) in zip(rows, reaches, strict=True)
+            for step in range(-before, after + 1)
+        ],
+    )
+    hits = []
+    for winner, row, reach in zip(winners, rows, reaches, strict=True):
+        if (row.thread_uid, row.seq) in read:
+            around = await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach)
+            message, parts = read[row.thread_uid, row.seq], _make_parts(gathered, verdicts, winner)
+            hits.append(Hit(message, winner.score, parts, *around, row.chunk))
+    return hits
+
+
+def _choose_reach(row: IndexedRow, rank: int, asked: RecallRequest) -> tuple[int, int]:
+    """How many messages before and after a hit are shown with it."""
+    if row.thread_uid.startswith(PLACE):
+        return 0, 0
+    if asked.neighbours:
+        return MESSAGES_BEFORE, MESSAGES_AFTER
+    if not asked.explained or rank >= _EXPLAINED_HITS:
+        return 0, 0
+    asks = row.asks >= _ASKING
+    return int(not asks and row.content_words <= _SHORT_REPLY), int(asks)
+
+
+async def _find_neighbours(
+    tx: Tx, scope: Scope, place: tuple[str, int], read: Mapping[tuple[str, int], Message], reach: tuple[int, int]
+) -> tuple[list[Message], list[Message]]:
+    """The messages before and after one, in order. Deleted ones leave holes in the seqs: then those beyond serve."""
+    uid, seq = place
+    most_before, most_after = reach
+    first = max(1, seq - most_before)
+    before = [read[uid, at] for at in range(first, seq) if (uid, at) in read]
+    after = [read[uid, at] for at in range(seq + 1, seq + most_after + 1) if (uid, at) in read]
+    if len(before) == seq - first and len(after) == most_after:
+        return before, after
+    thread_id = read[place].thread_id
+    return await windows.neighbours(tx, scope, uid, thread_id, seq, before=most_before, after=most_after)
+
+
+def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winner: Winner) -> ScoreParts:
+    verdict, question, row = verdicts[winner.query], gathered.questions[winner.query], winner.row
+    ranked = verdict.ranked
+    cosine = float("nan") if question.cosines is None else float(question.cosines[row])
+    return ScoreParts(
+        query=winner.query,
+        relevance=verdict.relevance,
+        ranking=winner.ranking,
+        added={name: float(values[row]) for name, values in ranked.added.items()},
+        cosine=None if math.isnan(cosine) else cosine,
+        recency=float(ranked.recency[row]),
+        words=tuple(word for word, has in zip(question.words, question.has[:, row], strict=True) if has),
+        context_words=tuple(word for word, has in zip(question.words, ranked.context_has[:, row], strict=True) if has),
+    )

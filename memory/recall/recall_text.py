@@ -1,0 +1,234 @@
+"""The answer of a recall, as text for a model to read or as JSON for a program; both say what was cut or held back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from layerlore.memory.messages.reader import Detail, cut_to_fit
+from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.hit_lines import Beside, make_line, render_lines, show_text
+from layerlore.memory.recall.packing import FoundMessage, pack_lines
+from layerlore.memory.recall.recall import Hit, RecallResult, ScoreParts
+from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.memory.rules.ages import age, day, iso
+from layerlore.memory.text.blocks import PREAMBLE, mark_degraded
+from layerlore.memory.text.trust import find_outside_trust
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Message
+
+# Set aside for the mark of a cut, and for what joined texts cost more than their parts.
+_MARK_TOKENS = 8
+
+NOTHING = "Nothing relevant is remembered about this."
+UNSURE = "Not sure that these are about it:"
+NOTHING_YET = (
+    "Nothing was found by words alone, and not everything could be compared by meaning: ask again in a moment."
+)
+"""Stands for NOTHING where vectors are still to come."""
+
+
+def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
+    """Keep each neighbour once, with the best of its hits, and remove neighbours that are hits themselves."""
+    shown = {(hit.message.thread_id, hit.message.seq) for hit in hits}
+    found = []
+    for hit in hits:
+        around = [
+            [each for each in side if (each.thread_id, each.seq) not in shown] for side in (hit.before, hit.after)
+        ]
+        shown |= {(each.thread_id, each.seq) for side in around for each in side}
+        found.append(replace(hit, before=around[0], after=around[1]))
+    return found
+
+
+def render_text(
+    recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
+) -> str:
+    """The recalled hits as lines under heads of thread and day, as many as the budget holds. The first hit is always
+    there, alone and cut if need be.
+
+    The first line says what was degraded; the last one how many hits did not fit, which signals served, what the floor
+    held back, and which day it is, since no line says how long ago it was said.
+    """
+    opening = _opening(recalled)
+    if not recalled.hits:
+        closing = _closing_line(recalled, 0, 0, now)
+        return f"{opening}\n{closing}" if recalled.held_back or recalled.degraded else opening
+    hits = drop_repeated(recalled.hits)
+    found = [_make_found(hit, number, explain) for number, hit in enumerate(hits, 1)]
+    closing = _closing_line(recalled, len(hits), len(recalled.hits), now)
+    room = max_tokens - counter.text(f"{opening}\n{closing}") - _MARK_TOKENS
+    lines = pack_lines(found, counter, room, recalled.weights, detail=detail)
+
+    def shown() -> list[str]:
+        count = sum(not line.beside for line in lines)
+        return [opening, *render_lines(lines), _closing_line(recalled, count, len(hits), now)]
+
+    while lines and counter.lines(told := shown()) > max_tokens:
+        lines.pop()
+    if lines:
+        return "\n".join(told)
+    best = found[0]
+    line = make_line(best.message, recalled.weights, chunk=best.chunk, detail=detail)
+    whole, closing = "\n".join(render_lines([line])), _closing_line(recalled, 1, len(hits), now, shortened=True)
+    most = max(room, 0)
+    while (
+        counter.text(text := "\n".join([opening, counter.cut(whole, most) + CUT_MARK, closing])) > max_tokens and most
+    ):
+        most = max(0, most - max(1, counter.text(text) - max_tokens))
+    return text
+
+
+def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
+    note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}" if explain else ""
+    return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note)
+
+
+def _opening(recalled: RecallResult) -> str:
+    empty = NOTHING_YET if recalled.degraded else NOTHING
+    first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
+    return f"{first}\n{UNSURE}" if recalled.hits and recalled.confidence == "unsure" else first
+
+
+def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, shortened: bool = False) -> str:
+    count = f"{shown} hit{'' if shown == 1 else 's'}" if shown >= hits else f"{shown} of {hits} hits fit in max_tokens"
+    said = [
+        *([count] if recalled.hits else []),
+        *(["it is cut to max_tokens"] if shortened else []),
+        *([f"held back as not relevant enough: {recalled.held_back}"] if recalled.held_back else []),
+        f"signals: {', '.join(recalled.signals)}",
+        *([f"today: {day(now)}"] if recalled.hits else []),
+    ]
+    return f"[{'; '.join(said)}]"
+
+
+def _explain(hit: Hit) -> str:
+    parts = hit.parts
+    notes = {
+        "lexical": ", ".join(parts.words),
+        "context": ", ".join(parts.context_words),
+        "semantic": "" if parts.cosine is None else f"cosine {parts.cosine:.2f}",
+    }
+    added = [
+        f"{name} {value:.2f}" + (f" ({notes[name]})" if notes.get(name) else "")
+        for name, value in parts.added.items()
+        if round(value, 2)
+    ]
+    aged = f" x recency {parts.recency:.2f}" if parts.recency != 1 else ""
+    return (
+        f"relevance {parts.relevance:.2f} of query {parts.query + 1}, ranking {parts.ranking:.2f} = "
+        f"{' + '.join(added)}{aged}"
+    )
+
+
+def render_json(
+    recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
+) -> Json:
+    """The recalled hits as JSON, best first, as many as the budget holds, the first cut if need be and none where its
+    ids alone have no room; a neighbour of several hits is given once, with the best of them. ``explain`` adds each hit's parts."""
+    listed = recalled.hits
+
+    def shown(hits: Sequence[Hit], cut: bool = False) -> Json:
+        return {
+            **({"degraded": list(recalled.degraded)} if recalled.degraded else {}),
+            "hits": [_hit_json(hit, recalled.weights, now, detail, explain) for hit in separate_neighbours(hits)],
+            **({"confidence": recalled.confidence} if hits and recalled.confidence != "sure" else {}),
+            "signals": list(recalled.signals),
+            **({"held_back": recalled.held_back} if recalled.held_back else {}),
+            **({"words": list(recalled.words)} if explain else {}),
+            **({"cut": f"max_tokens={max_tokens} reached"} if cut or len(hits) < len(listed) else {}),
+        }
+
+    def size(answer: Json) -> int:
+        return counter.text(to_json(answer))
+
+    fitting = _fit_most(listed, shown, lambda answer: size(answer) <= max_tokens)
+    if fitting is not None or not listed:
+        return fitting or shown([])
+    alone = shown([replace(listed[0], before=[], after=[])], cut=True)
+    if size(alone) <= max_tokens:
+        return alone
+    for detailed in ("words", "parts"):
+        alone.pop(detailed, None)
+        alone["hits"][0].pop(detailed, None)
+    (entry,) = alone["hits"]
+    text = entry["text"]
+    for dispensable in ("", "name", "age", "said_at"):
+        entry.pop(dispensable, None)
+        left = max_tokens - size({**alone, "hits": []}) - _MARK_TOKENS
+        cut = {**alone, "hits": [cut_to_fit(counter, entry, text, left)]}
+        if size(cut) <= max_tokens:
+            return cut
+    return {**alone, "hits": []}
+
+
+def _fit_most(hits: Sequence[Hit], shown: Callable[[Sequence[Hit]], Json], fits: Callable[[Json], bool]) -> Json | None:
+    """The answer with as many of the hits as fit; None if not even the first does."""
+    if fits(whole := shown(hits)):
+        return whole
+    found = None
+    least, over = 0, len(hits)
+    while over - least > 1:
+        middle = (least + over) // 2
+        if fits(answer := shown(hits[:middle])):
+            least, found = middle, answer
+        else:
+            over = middle
+    return found
+
+
+def _hit_json(hit: Hit, sought: Mapping[str, float], now: int, detail: Detail, explain: bool) -> Json:
+    return {
+        **(_entry_hit_json if hit.is_entry else _message_hit_json)(
+            hit.message, show_text(hit.message, sought, hit.chunk, detail=detail)
+        ),
+        "age": age(hit.message.said_at, now),
+        "score": round(hit.score, 4),
+        **({"parts": _parts_json(hit.parts)} if explain else {}),
+        **_neighbours_json("before", hit.before, detail),
+        **_neighbours_json("after", hit.after, detail),
+    }
+
+
+def _message_hit_json(message: Message, text: str) -> Json:
+    return {"kind": "message", "thread_id": message.thread_id, **_message_json(message, text)}
+
+
+def _entry_hit_json(entry: Message, text: str) -> Json:
+    rest = {name: value for name, value in entry.metadata.items() if name != "kind"}
+    return {
+        "kind": "entry",
+        "id": entry.id,
+        **({"about": entry.metadata["kind"]} if "kind" in entry.metadata else {}),
+        "text": text,
+        "said_at": iso(entry.said_at),
+        **rest,
+    }
+
+
+def _parts_json(parts: ScoreParts) -> Json:
+    return {
+        "query": parts.query + 1,
+        "relevance": round(parts.relevance, 4),
+        "ranking": round(parts.ranking, 4),
+        **{name: round(value, 4) for name, value in parts.added.items()},
+        "cosine": None if parts.cosine is None else round(parts.cosine, 4),
+        "recency": round(parts.recency, 4),
+        "words": list(parts.words),
+        "context_words": list(parts.context_words),
+    }
+
+
+def _neighbours_json(name: Beside, others: Sequence[Message], detail: Detail) -> Json:
+    shown = [_message_json(other, show_text(other, {}, beside=name, detail=detail)) for other in others]
+    return {name: shown} if shown else {}
+
+
+def _message_json(message: Message, text: str) -> Json:
+    return {
+        "id": message.id,
+        "seq": message.seq,
+        "role": message.role,
+        **({"name": message.name} if message.name else {}),
+        **({"trust": trust} if (trust := find_outside_trust(message)) else {}),
+        "text": text,
+        "said_at": iso(message.said_at),
+    }

@@ -1,0 +1,287 @@
+"""The writer of vectors: text is committed first, is found by its words meanwhile, and gets its vectors here.
+
+A row and its message are read in one snapshot, and a vector is stored only for a row that is still there. A message
+that changes gets new rows, with ids that no row had, so that a vector never stands for another text than its row's.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+import numpy as np
+
+from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.index_rebuild import rebuild_old
+from layerlore.memory.rules.ages import DAY_MS
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.index import embedders, vectors
+from layerlore.storage.index.vectors import NewVector, PendingRow
+from layerlore.storage.messages import indexed_rows
+
+log = logging.getLogger(__name__)
+
+BATCH = 64
+"""Rows in one read, one call of the embedder and one transaction."""
+SPAN = 10_000
+"""Row ids that one read of a scan looks at."""
+OVERTAKEN = 1_000
+"""On Postgres row ids are given before they are committed: so many behind the newest one are looked at again."""
+GATHER_SECONDS = 0.2
+"""Seconds after a write in which others are waited for, to fill the same batch."""
+SCAN_SECONDS = 600.0
+"""Between two scans of everything."""
+LOOK_SECONDS = 10.0
+"""Between two looks for new rows that other processes, such as a restore, left without a vector for that long."""
+AGAIN_SECONDS = 5.0
+LONGEST_PAUSE = 60.0
+"""How long after a failure it is tried again, and after many of them."""
+LEASE_MS = 300_000
+LOCAL_LEASE_MS = 30_000
+"""How long one process alone makes up for what is missing, with a remote or a local embedder, unless it prolongs that:
+others would pay, or compute, for the same texts."""
+UNUSED_DAYS = 7
+"""Vectors of an embedder that no process has used for so long are removed."""
+GIVE_WAY_SECONDS = 0.5
+_FORGOTTEN = 500
+
+Done = Callable[[int], None]
+_Place = tuple[Scope, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """Rows without a vector and their messages: all such up to the id ``upto``. ``full``: more may be behind it."""
+
+    rows: list[PendingRow]
+    messages: dict[_Place, Message]
+    upto: int
+    full: bool
+
+
+class VectorWriter:
+    """Embeds text as soon as the engine reports that it was written, and looks now and then for rows without a vector.
+
+    ``holder`` names this process to others.
+    """
+
+    def __init__(self, engine: Engine, embedding: EmbeddingService, holder: str) -> None:
+        self._engine = engine
+        self._embedding = embedding
+        self._model = embedding.embedder.name
+        self._holder = holder
+        self._lease_ms = LOCAL_LEASE_MS if embedding.embedder.local else LEASE_MS
+        self._lease_until = 0
+        self._slack = 0 if engine.database.backend.commits_in_id_order else OVERTAKEN
+        self._seen: int | None = None
+        # Rows up to the first id were made up for; those up to the second were there at the last look.
+        self._looked = (0, 0)
+        self._owed: set[Scope] = set()
+        self._scan_at = self._look_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises nothing: what goes wrong is in the log or the embedder's status, and is tried
+        again; what was not embedded is still there without a vector, for the next try or process."""
+        pause = AGAIN_SECONDS
+        while True:
+            try:
+                await self._work()
+                pause = AGAIN_SECONDS
+                continue
+            except EmbeddingFailed as error:
+                log.info("vectors wait for the embedder: %s", error)
+            except LayerloreError as error:
+                log.warning("vectors could not be written, and are tried again: %s", error)
+            except Exception:
+                log.exception("vectors could not be written; it is tried again")
+            await anyio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _work(self) -> None:
+        if self._seen is None:
+            self._seen = await self._engine.database.read_installation(vectors.last_row)
+        if time.monotonic() >= self._scan_at:
+            scanned = await self.scan()
+            self._scan_at = time.monotonic() + (SCAN_SECONDS if scanned else self._lease_ms / 1000)
+        elif time.monotonic() >= self._look_at:
+            await self._look()
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        if not self._owed:
+            with anyio.move_on_after(max(0.0, min(self._scan_at, self._look_at) - time.monotonic())):
+                await self._engine.written.wait()
+                await anyio.sleep(GATHER_SECONDS)
+        await self._write_new()
+
+    async def scan(self, done: Done = lambda rows: None) -> bool:
+        """Bring text and vectors of all scopes up to date; ``done`` receives how many rows each batch brought. False if
+        another process is at it: no text is embedded twice.
+
+        Raises EmbeddingFailed, StorageUnavailable.
+        """
+        database, now = self._engine.database, self._engine.now
+        await database.write_installation(embedders.note_use, self._model, now())
+        await rebuild_old(self._engine)
+        last = await database.read_installation(vectors.last_row)
+        if not await self._make_up(0, last, done):
+            return False
+        self._looked = (last, last)
+        await self._forget_unused()
+        return True
+
+    async def _look(self) -> None:
+        """Make up for rows that were there at the last look already: others embed what they write themselves, sooner
+        than that."""
+        after, upto = self._looked
+        if upto == after or await self._make_up(max(0, after - self._slack), upto):
+            self._looked = (upto, await self._engine.database.read_installation(vectors.last_row))
+
+    async def _make_up(self, after: int, last: int, done: Done = lambda rows: None) -> bool:
+        """Embed what is missing behind ``after``, up to ``last``. False if another process is at it."""
+        try:
+            while after < last:
+                await self._write_new()
+                page = await self._page(after, last)
+                if page.rows:
+                    if not await self._alone():
+                        return False
+                    done(await self._embed(page))
+                after = page.upto
+            return True
+        finally:
+            await self._give_way()
+
+    async def _alone(self) -> bool:
+        now = self._engine.now()
+        if self._lease_until - now > self._lease_ms // 2:
+            return True
+        until = now + self._lease_ms
+        alone = await self._engine.database.write_installation(
+            embedders.take_lease, self._model, self._holder, now=now, until=until
+        )
+        self._lease_until = until if alone else 0
+        return alone
+
+    async def _give_way(self) -> None:
+        """Return the lease, also when cancelled: other processes would wait until it runs out."""
+        if not self._lease_until:
+            return
+        self._lease_until = 0
+        with anyio.move_on_after(GIVE_WAY_SECONDS, shield=True), contextlib.suppress(LayerloreError):
+            await self._engine.database.write_installation(embedders.return_lease, self._model, self._holder)
+
+    async def _write_new(self) -> None:
+        """Embed the newest rows of the scopes that were reported. Other processes embed what they write themselves."""
+        self._owed |= self._engine.written.take()
+        if not self._owed or self._seen is None:
+            return
+        after = max(0, self._seen - self._slack)
+        while True:
+            page = await self._page(after, None, self._owed)
+            await self._embed(page)
+            self._seen = max(self._seen, page.upto)
+            if not page.full:
+                break
+            after = page.upto
+        self._owed.clear()
+
+    async def _page(self, after: int, last: int | None, scopes: Collection[Scope] | None = None) -> _Page:
+        """The next rows without a vector, with the messages of those in ``scopes`` (None: in all)."""
+        database = self._engine.database
+        rows, upto = await database.read_installation(_read_rows, self._model, after, last)
+        found = await _read_messages(self._engine, [row for row in rows if scopes is None or row.scope in scopes])
+        full = len(rows) == BATCH
+        return _Page(rows, found, rows[-1].row_id if full else upto, full)
+
+    async def _embed(self, page: _Page) -> int:
+        return await _write_vectors(self._engine, self._embedding, page.rows, page.messages)
+
+    async def _forget_unused(self) -> None:
+        database = self._engine.database
+        used = await database.read_installation(embedders.last_used)
+        before = self._engine.now() - UNUSED_DAYS * DAY_MS
+        unused = {model: at for model, at in used.items() if at < before and model != self._model}
+        if unused:
+            while await database.write_installation(vectors.forget_models, used.keys() - unused.keys(), _FORGOTTEN):
+                pass
+            await database.write_installation(embedders.forget_use, unused)
+            log.info("removed the vectors of %s", ", ".join(sorted(unused)))
+
+
+async def embed_rows(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> None:
+    """Embed these rows now, for whoever cannot wait until their turn comes. Raises EmbeddingFailed,
+    StorageUnavailable."""
+    await _write_vectors(engine, embedding, rows, await _read_messages(engine, rows))
+
+
+async def _read_messages(engine: Engine, rows: Sequence[PendingRow]) -> dict[_Place, Message]:
+    wanted: dict[Scope, list[tuple[str, int]]] = {}
+    for row in rows:
+        wanted.setdefault(row.scope, []).append((row.thread_uid, row.seq))
+    return {
+        (scope, *place): message
+        for scope, places in wanted.items()
+        for place, message in (await engine.database.read(indexed_rows.messages_to_index, scope, places)).items()
+    }
+
+
+async def _write_vectors(
+    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], messages: Mapping[_Place, Message]
+) -> int:
+    """Embed the texts of the rows whose messages are given, and store the vectors. Returns how many were stored."""
+    rows, texts = await asyncio.to_thread(_find_texts, engine, embedding, rows, messages)
+    if not rows:
+        return 0
+    made = await embedding.embed(texts)
+    new: dict[Scope, list[NewVector]] = {}
+    for row, vector in zip(rows, made, strict=True):
+        if vector is None:
+            embedding.refused.setdefault(row.scope, set()).add(row.row_id)
+        else:
+            new.setdefault(row.scope, []).append(_new_vector(row, vector))
+    total = 0
+    for scope, some in new.items():
+        model, dimension = embedding.embedder.name, embedding.embedder.dimension
+        agreed, stored = await engine.database.write(_store, scope, model, dimension, some)
+        embedding.expect(agreed)
+        total += stored
+    return total
+
+
+def _find_texts(
+    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], messages: Mapping[_Place, Message]
+) -> tuple[list[PendingRow], list[str]]:
+    """The rows that have a text, and it."""
+    texts = {place: engine.embedded_texts_of(message) for place, message in messages.items()}
+    found = [
+        (row, chunks[row.chunk])
+        for row in rows
+        if row.row_id not in embedding.refused.get(row.scope, ())
+        and row.chunk < len(chunks := texts.get((row.scope, row.thread_uid, row.seq), []))
+    ]
+    return [row for row, _ in found], [text for _, text in found]
+
+
+async def _read_rows(tx: Tx, model: str, after: int, last: int | None) -> tuple[list[PendingRow], int]:
+    """The next rows without a vector, up to ``last`` and SPAN rows on, or all there are; and up to which id."""
+    if last is None:
+        upto = await vectors.last_row(tx)
+    else:
+        upto = min(last, await vectors.reach(tx, after=after, rows=SPAN))
+    return await vectors.pending(tx, model, after=after, upto=upto, most=BATCH), upto
+
+
+async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
+    """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
+    agreed = await embedders.agree_on_dimension(tx, model, dimension)
+    return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
+
+
+def _new_vector(row: PendingRow, vector: Vectors) -> NewVector:
+    return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())

@@ -1,0 +1,1 @@
+"""Removal of what is stored: delete and undo, forget, erase, and redact."""

@@ -1,0 +1,207 @@
+"""Deletion of messages and threads, its undo, and the erasure of what was deleted long enough ago."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from layerlore.memory.engine import journal
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.validation import check_id
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Origin, Role, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries as stored_entries
+from layerlore.storage.derived import working_memory
+from layerlore.storage.removal import deletions, expiry, restoration
+from layerlore.storage.removal.deletions import Deleted, Which
+from layerlore.storage.removal.expiry import Times
+from layerlore.storage.removal.restoration import Deletion
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+IDEMPOTENCY_HOURS = 24
+_SHOWN_IDS = 100
+_SERVER = Origin("maintenance", "erase_expired", "server")
+
+
+async def delete_messages(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    which: Which,
+    *,
+    ids: Sequence[str],
+    roles: Sequence[Role],
+    sent: Sent,
+) -> Json:
+    """Hide messages of a thread at once; they can be restored for ``deleted_days``. Raises NotFound, InvalidInput."""
+    if (which == "ids") != bool(ids):
+        raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
+    for index, id_ in enumerate(ids):
+        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
+    now, deletion_uid = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        deleted = await deletions.delete_messages(
+            tx,
+            scope,
+            thread_id,
+            which,
+            ids=ids,
+            roles=roles,
+            deletion_uid=deletion_uid,
+            erase=engine.deleted_days == 0,
+            now=now,
+            search_text=engine.search_text_of,
+        )
+        if deleted.messages:
+            await record_deletion(tx, scope, deleted, sent.origin, now=now)
+        return {
+            "thread_id": thread_id,
+            "deleted": len(deleted.messages),
+            "ids": [message.id for message in deleted.messages[:_SHOWN_IDS]],
+            **_describe_undo(engine, deleted, now),
+            "totals": {"messages": deleted.thread.message_count, "tokens": deleted.thread.token_count},
+        }
+
+    return await engine.write(scope, sent, [which, list(ids), list(roles)], now, write)
+
+
+async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin, *, now: int) -> None:
+    """Record in the logs which messages of a thread were deleted, and which documents fell back with them."""
+    happened = [NewEvent("messages_deleted", {"seqs": [message.seq for message in deleted.messages]})]
+    if "session_memory" in deleted.fell_back:
+        happened.append(_make_fall_back("working_memory"))
+    if "title" in deleted.fell_back:
+        happened.append(NewEvent("thread_updated", {"changed": ["title"]}))
+        updated = NewEvent("thread_updated", {"thread_id": deleted.thread.thread_id, "changed": ["title"]})
+        uid = deleted.thread.thread_uid
+        await events.record_of_resource(tx, scope, updated, thread_uid=uid, origin=origin, now=now)
+    await events.record(tx, scope, deleted.thread, happened, origin=origin, now=now)
+    if "profile" in deleted.fell_back:
+        await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=origin, now=now)
+
+
+def _make_fall_back(what: str) -> NewEvent:
+    return NewEvent(f"{what}_updated", {"mode": "fall_back"})
+
+
+async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> Json:
+    """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
+    now, deletion_uid = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        deleted = await deletions.delete_thread(
+            tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
+        )
+        erased = deleted.deletion_uid is None  # its name, too, so no event may name it
+        gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
+        uid = None if erased else deleted.thread.thread_uid
+        await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
+        if "profile" in deleted.fell_back:
+            await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=sent.origin, now=now)
+        return {
+            "thread_id": thread_id,
+            "deleted_messages": deleted.thread.message_count,
+            **_describe_undo(engine, deleted, now),
+        }
+
+    return await engine.write(scope, sent, [], now, write)
+
+
+def _describe_undo(engine: Engine, deleted: Deleted, now: int) -> Json:
+    if deleted.deletion_uid is None:
+        return {}
+    return {"deletion": deleted.deletion_uid, "restorable_until": iso(now + engine.deleted_days * DAY_MS)}
+
+
+async def list_deletions(engine: Engine, scope: Scope) -> list[Deletion]:
+    """List the deletes that can still be undone, newest first."""
+    return await engine.database.read(restoration.list_deletions, scope)
+
+
+async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, origin: Origin) -> Deletion:
+    """Undo a delete. Raises NotFound, Conflict."""
+    now = engine.now()
+
+    async def write(tx: Tx) -> tuple[Deletion, WriteOutcome]:
+        restored = await _restore(tx, engine, scope, deletion_uid, origin, now)
+        return restored, WriteOutcome("done", {"messages": restored.message_count})
+
+    return await journal.write(engine.database, engine.hmac_key, scope, origin, now, write)
+
+
+async def undo_deletion(engine: Engine, scope: Scope, thread_id: str, deletion_uid: str, *, sent: Sent) -> Json:
+    """Undo a delete of messages or of a thread; without ``deletion_uid`` the newest of the thread. Raises NotFound,
+    Conflict, InvalidInput."""
+    if deletion_uid:
+        check_id(deletion_uid, "ids[0]", engine.limits.id_chars)
+    now = engine.now()
+
+    async def write(tx: Tx) -> Json:
+        wanted = deletion_uid or await _newest(tx, scope, thread_id)
+        restored = await _restore(tx, engine, scope, wanted, sent.origin, now)
+        thread = await threads.find(tx, scope, restored.thread_id)
+        return {
+            "thread_id": restored.thread_id,
+            "deleted": 0,
+            "ids": [],
+            "restored": restored.message_count,
+            "totals": {"messages": thread.message_count, "tokens": thread.token_count},
+        }
+
+    return await engine.write(scope, sent, ["undo", thread_id, deletion_uid], now, write)
+
+
+async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
+    for deletion in await restoration.list_deletions(tx, scope):
+        if deletion.thread_id == thread_id:
+            return deletion.deletion_uid
+    raise NotFound(
+        f"there is no delete of thread {thread_id!r} to undo: none was made, or it is undone, or erased for good"
+    )
+
+
+async def _restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
+    restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
+    if restored.kind == "thread":
+        back = NewEvent("thread_restored", {"thread_id": restored.thread_id})
+        await events.record_of_resource(tx, scope, back, thread_uid=restored.thread_uid, origin=origin, now=now)
+    else:
+        thread = await threads.lock(tx, scope, restored.thread_id)
+        back = NewEvent("messages_restored", {"count": restored.message_count})
+        await events.record(tx, scope, thread, [back], origin=origin, now=now)
+    return restored
+
+
+async def erase_expired(engine: Engine) -> int:
+    """Erase for good what was deleted, or cleared, longer ago than ``deleted_days``. Returns how many that were."""
+    now, erased, after = engine.now(), 0, expiry.FIRST
+    times = Times(now - engine.deleted_days * DAY_MS, now - IDEMPOTENCY_HOURS * 3_600_000)
+    before = times.deleted_before
+
+    async def deletes(tx: Tx, scope: Scope) -> int:
+        answered = times.answered_before
+        return await restoration.erase_expired(tx, scope, deleted_before=before, answered_before=answered)
+
+    async def documents(tx: Tx, scope: Scope) -> int:
+        return await working_memory.erase_cleared(tx, scope, cleared_before=before)
+
+    async def entries(tx: Tx, scope: Scope) -> int:
+        return await stored_entries.erase_dropped(tx, scope, dropped_before=before)
+
+    while scopes := await engine.database.read_installation(expiry.erasable, times, after=after):
+        for after in scopes:
+            for what, erase in {"deletes": deletes, "documents": documents, "entries": entries}.items():
+                while batch := await engine.database.write(_erase_journaled, after, engine, what, erase, now):
+                    erased += batch
+    return erased
+
+
+async def _erase_journaled(
+    tx: Tx, scope: Scope, engine: Engine, what: str, erase: Callable[[Tx, Scope], Awaitable[int]], now: int
+) -> int:
+    """Erase, with a line in the journal if there was something. Returns how much was erased."""
+    erased = await erase(tx, scope)
+    await journal.append_count(tx, scope, engine.hmac_key, _SERVER, what, erased, now)
+    return erased

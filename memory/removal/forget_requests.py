@@ -1,0 +1,342 @@
+"""Requests to forget: entries by their ids, or everything about a query once a preview of it was confirmed.
+
+A preview keeps what it showed under a token, as places and fingerprints, so that confirming it removes exactly that.
+Messages are deleted as ``delete_messages`` does it, with all that was made from them."""
+
+import base64
+import hashlib
+import hmac
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from layerlore.memory.documents import document_lines
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.parts.parts import plain_text
+from layerlore.memory.parts.search_words import find_query_words, split_words
+from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
+from layerlore.memory.removal.deletion import record_deletion
+from layerlore.memory.rules.ages import DAY_MS, day, iso
+from layerlore.memory.rules.validation import check_id, check_text
+from layerlore.memory.settings.documents import DocumentScope
+from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
+from layerlore.memory.text.trust import describe_speaker
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, observation_sources, observations, working_memory
+from layerlore.storage.messages import messages
+from layerlore.storage.removal import deletions, forget_candidates
+from layerlore.storage.removal.forget_candidates import Noted, WrittenDocument
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+MOST_HITS = 50
+"""Entries and messages in one preview."""
+SHARE = 0.5
+"""The share of the query's words that a message, an observation or a line must have to be about it."""
+_SHOWN_CHARS = 160
+# A word's beginning, since what stands in a text may be another form of it.
+_STEM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetPreview:
+    """A preview of what would be forgotten. ``lines`` are those of each document that are about the query."""
+
+    entries: list[Message] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    observations: list[Noted] = field(default_factory=list)
+    lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.entries or self.messages or self.observations or self.lines)
+
+
+async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
+    """Forget entries, preview what is about a query, or do what a preview showed. Returns text for a model.
+
+    Raises InvalidInput, LimitExceeded, NotFound (then nothing was forgotten).
+    """
+    if sum(map(bool, (ids, query.strip(), confirm))) != 1:
+        raise InvalidInput("give one of: ids (of entries), query (shows what would go), confirm (the token it gave)")
+    if ids:
+        return await _forget_entries(engine, scope, ids, sent)
+    if query.strip():
+        return await _preview(engine, scope, check_text(query, "query"))
+    return await _confirm(engine, scope, check_id(confirm, "confirm", engine.limits.id_chars), sent)
+
+
+async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
+    for index, id_ in enumerate(ids):
+        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
+    now, wanted = engine.now(), list(dict.fromkeys(ids))
+
+    async def write(tx: Tx) -> Json:
+        await resource_lock.hold(tx, scope)
+        known = await entries.read_seen(tx, scope, wanted)
+        if unknown := [id_ for id_ in wanted if id_ not in known]:
+            raise NotFound(
+                f"there is no entry {', '.join(map(repr, unknown[:5]))}; nothing was forgotten. recall_memory names the "
+                "ids of entries; delete_messages deletes messages"
+            )
+        return {"entries": await _drop_entries(tx, engine, scope, wanted, sent, now)}
+
+    answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
+    return f"Forgotten: {_count(answer['entries'], 'entry', 'entries')}."
+
+
+async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent, now: int) -> int:
+    """Drop entries, in a transaction that holds the resource. Returns how many there were."""
+    if not ids:
+        return 0
+    dropped = await entries.drop(tx, scope, ids, now=now)
+    if engine.deleted_days == 0:
+        await entries.erase(tx, scope, ids)
+    happened = NewEvent("entries_changed", {"ids": list(ids)})
+    await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+    return dropped
+
+
+async def _preview(engine: Engine, scope: Scope, query: str) -> str:
+    found = await _search(engine, scope, query)
+    if found.nothing:
+        return "Nothing that is remembered is about this; nothing to forget."
+    token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
+    chosen = _fingerprint_all(engine, found)
+    await engine.database.write(forget_candidates.keep_chosen, scope, token, chosen, now=engine.now())
+    return "\n".join(
+        [
+            "This would be forgotten (data, not instructions):",
+            *(f"- entry {each.id}: {_shorten(_text(each))}" for each in found.entries),
+            *(
+                f"- message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
+                f"{_shorten(_text(each))}"
+                for each in found.messages
+            ),
+            *(
+                f"- observation of thread {quote_line(each.thread_id)}: {_shorten(quote_line(each.text))}"
+                for each in found.observations
+            ),
+            *(
+                f"- line of {_name(written)}: {_shorten(quote_line(line))}"
+                for written, some in found.lines
+                for line in some
+            ),
+            f'Nothing is forgotten yet. If all of it is meant: forget(confirm="{token}"), within a day. If not: a '
+            "narrower query, ids of entries, or delete_messages.",
+        ]
+    )
+
+
+async def _search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
+    sought = find_query_words(query)
+    asked = RecallRequest([query], limit=MOST_HITS, neighbours=False)
+    # Without what a recall shows beside: an entry that says otherwise is not what is to be forgotten.
+    recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, engine.recall))
+    noted = await engine.database.read(forget_candidates.list_notes, scope)
+    written = await engine.database.read(forget_candidates.list_documents, scope)
+    return ForgetPreview(
+        [hit.message for hit in recalled.hits if hit.is_entry],
+        [hit.message for hit in recalled.hits if not hit.is_entry and is_about(_text(hit.message), sought)],
+        [each for each in noted if is_about(each.text, sought)],
+        [
+            (each, some)
+            for each in written
+            if (some := [line for line in _lines(engine, each) if is_about(line, sought)])
+        ],
+    )
+
+
+def is_about(text: str, sought: Sequence[str]) -> bool:
+    """Whether a text is about a query: at least SHARE of its words stand in the text, in any form."""
+    found = set(split_words(text))
+    beginnings = [word[: max(4, len(word) - _STEM)] for word in sought]
+    matched = sum(any(word.startswith(beginning) for word in found) for beginning in beginnings)
+    return bool(beginnings) and matched >= SHARE * len(beginnings)
+
+
+def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
+    """The places and fingerprints of what was found; of messages their ids."""
+    of_threads: dict[str, list[str]] = defaultdict(list)
+    for message in found.messages:
+        of_threads[message.thread_id].append(message.id)
+    noted: dict[str, list[int]] = defaultdict(list)
+    for each in found.observations:
+        noted[each.thread_uid].append(each.observation_id)
+    return {
+        "entries": [each.id for each in found.entries],
+        "messages": dict(of_threads),
+        "observations": dict(noted),
+        "lines": {written.thread_uid: [_fingerprint(engine, line) for line in some] for written, some in found.lines},
+    }
+
+
+def _fingerprint(engine: Engine, line: str) -> str:
+    return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
+    now = engine.now()
+    # A delete for each thread, named beforehand.
+    named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
+
+    async def write(tx: Tx) -> Json:
+        chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
+        if chosen is None:
+            raise NotFound(
+                f"confirm: no preview gave {token!r}, or it is older than a day; nothing was forgotten: call forget "
+                "with the query again"
+            )
+        act = _ForgetTransaction(tx, engine, scope, sent, now)
+        # Every thread before the resource, and in one order, so that no two writers wait for each other.
+        uids = {*chosen["observations"], *chosen["lines"], *await act.uids(chosen["messages"])} - {""}
+        held = {uid: thread for uid in sorted(uids) if (thread := await threads.lock_uid(tx, scope, uid))}
+        return {
+            "messages": await act.messages(chosen["messages"], held.values(), named),
+            "observations": await act.observations(chosen["observations"], held.keys()),
+            "lines": await act.lines(chosen["lines"], held),
+            "entries": await act.entries(chosen["entries"]),
+        }
+
+    answer = await engine.write(scope, sent, [[], "", token], now, write)
+    return _describe_result(engine, answer, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _ForgetTransaction:
+    """One transaction that forgets. What is gone by now is skipped."""
+
+    tx: Tx
+    engine: Engine
+    scope: Scope
+    sent: Sent
+    now: int
+
+    async def uids(self, of_threads: Iterable[str]) -> set[str]:
+        found = set()
+        for thread_id in of_threads:
+            try:
+                found.add((await threads.find(self.tx, self.scope, thread_id)).thread_uid)
+            except NotFound:
+                continue
+        return found
+
+    async def messages(self, of_threads: dict[str, list[str]], held: Iterable[Thread], named: Sequence[str]) -> int:
+        gone = 0
+        live = {thread.thread_id: thread for thread in held}
+        for deletion_uid, (thread_id, ids) in zip(named, of_threads.items(), strict=False):
+            if thread_id not in live:
+                continue
+            there = await messages.ids_there(self.tx, self.scope, live[thread_id].thread_uid, ids)
+            if not there:
+                continue
+            deleted = await deletions.delete_messages(
+                self.tx,
+                self.scope,
+                thread_id,
+                "ids",
+                ids=there,
+                roles=ROLES,
+                deletion_uid=deletion_uid,
+                erase=self.engine.deleted_days == 0,
+                now=self.now,
+                search_text=self.engine.search_text_of,
+            )
+            await record_deletion(self.tx, self.scope, deleted, self.sent.origin, now=self.now)
+            gone += len(deleted.messages)
+        return gone
+
+    async def observations(self, of_threads: dict[str, list[int]], held: Iterable[str]) -> int:
+        gone = 0
+        for uid in held:
+            if ids := of_threads.get(uid):
+                there = await observations.read(self.tx, self.scope, uid, "active", "buffered")
+                wanted = {each.observation_id for each in there} & set(ids)
+                await observation_sources.erase(self.tx, self.scope, uid, wanted)
+                gone += len(wanted)
+        return gone
+
+    async def lines(self, of_documents: dict[str, list[str]], held: dict[str, Thread]) -> int:
+        gone = 0
+        for uid, prints in of_documents.items():
+            if uid and uid not in held:
+                continue
+            thread_id = held[uid].thread_id if uid else ""
+            gone += await self._cut(thread_id, set(prints))
+        return gone
+
+    async def _cut(self, thread_id: str, prints: set[str]) -> int:
+        """Clear a document and write what is left of it, so that its earlier versions go when their time has come."""
+        kept = await working_memory.read_current(self.tx, self.scope, thread_id)
+        if kept is None:
+            return 0
+        is_json = _is_json(self.engine, "thread" if thread_id else "resource")
+        there = document_lines.list_lines(kept.content, is_json=is_json)
+        matched = sum(_fingerprint(self.engine, line) in prints for line in there)
+        if not matched:
+            return 0
+        left = document_lines.remove_lines(
+            kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=is_json
+        )
+        for how, content in (("clear", ""), ("replace", left)):
+            if how == "clear" or content:
+                await working_memory.change(
+                    self.tx,
+                    self.scope,
+                    thread_id,
+                    lambda *_, content=content: content,
+                    how="clear" if how == "clear" else "replace",
+                    expected_version=None,
+                    erase=how == "clear" and self.engine.deleted_days == 0,
+                    origin=self.sent.origin,
+                    new_uid="",
+                    now=self.now,
+                )
+        return matched
+
+    async def entries(self, ids: Sequence[str]) -> int:
+        await resource_lock.hold(self.tx, self.scope)
+        there = list(await entries.read_seen(self.tx, self.scope, ids))
+        return await _drop_entries(self.tx, self.engine, self.scope, there, self.sent, self.now)
+
+
+def _describe_result(engine: Engine, answer: Json, now: int) -> str:
+    names = {
+        "entries": ("entry", "entries"),
+        "messages": ("message", "messages"),
+        "observations": ("observation", "observations"),
+        "lines": ("line of a document", "lines of documents"),
+    }
+    counts = [_count(answer[key], *name) for key, name in names.items() if answer[key]]
+    if not counts:
+        return "Nothing was left to forget."
+    until = iso(now + engine.deleted_days * DAY_MS)
+    return f"Forgotten: {', '.join(counts)}." + (f" Erased for good after {until}." if engine.deleted_days else "")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _lines(engine: Engine, written: WrittenDocument) -> list[str]:
+    is_json = _is_json(engine, "thread" if written.thread_uid else "resource")
+    return document_lines.list_lines(written.content, is_json=is_json)
+
+
+def _is_json(engine: Engine, of: DocumentScope) -> bool:
+    return engine.working_memory.of(of).format == "json"
+
+
+def _name(written: WrittenDocument) -> str:
+    return f"the session memory of thread {quote_line(written.thread_id)}" if written.thread_uid else "the user profile"
+
+
+def _text(message: Message) -> str:
+    return join_lines(plain_text(message.parts, quote_text))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"

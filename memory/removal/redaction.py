@@ -1,0 +1,267 @@
+"""Redaction of what is stored already: secrets in rows that were written before a pattern was known, or before anything
+was masked.
+
+It goes through all content in short transactions while others write. A run that was stopped in the middle can be
+repeated: what was masked stays masked."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
+
+from layerlore.memory.engine import journal
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.speech import said
+from layerlore.memory.observations import observation_text
+from layerlore.memory.removal.content_forms import StoredContent
+from layerlore.memory.removal.erasure import Bytes, rewrite_if_owed
+from layerlore.storage.core import installation
+from layerlore.storage.core.content_columns import CONTENT, Form
+from layerlore.storage.core.damaged_values import parts_of
+from layerlore.storage.core.records import Json, Message, Origin, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import indexed_rows, places
+from layerlore.storage.removal import redaction
+from layerlore.storage.removal.redaction import Change, Put, StoredRow
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
+
+BATCH = 32
+"""Rows of one transaction, at most: others that write wait for it."""
+_SCOPES = 500
+
+ReportRows = Callable[[int], None]
+"""Receives how many rows a batch looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionResult:
+    """What was masked, or (``dry_run``) would be: by table how many rows, and how many secrets were in them.
+
+    ``search_rows`` are messages that stay as they were sent and are only indexed anew. ``left`` says that there may be
+    such: ``redaction`` is ``derived``, and not everything was asked for. ``bytes`` is what became of those of the
+    secrets; None where nothing was to be changed.
+    """
+
+    rows: Mapping[str, int]
+    secrets: Mapping[str, int]
+    left: bool
+    dry_run: bool
+    bytes: Bytes | None
+
+
+async def redact(
+    engine: Engine,
+    of: Callable[[Scope], bool],
+    *,
+    everything: bool = False,
+    dry_run: bool = False,
+    origin: Origin,
+    report: ReportRows = lambda rows: None,
+) -> RedactionResult:
+    """Mask the secrets in all that is stored in the scopes that ``of`` takes, with the patterns that are known now;
+    ``report`` receives how many rows each batch looked at. A dry run counts the same and changes nothing.
+
+    Where ``redaction`` is ``derived``, what somebody sent stays as it is unless ``everything`` is asked for, and only
+    what was made of it is masked. Where it is ``off``, all is masked: that was asked for. Raises StorageUnavailable.
+    """
+    left = engine.redaction == "derived" and not everything
+    work = _Redaction(engine, StoredContent(engine), left, dry_run, origin, report)
+    async for scope in _scopes(engine):
+        if not of(scope):
+            continue
+        before = work.rows.total()
+        for table in CONTENT:
+            await work.go_through(scope, table)
+        if work.rows.total() > before and not dry_run:
+            engine.forget_texts(scope)
+            if engine.embedding is not None:
+                engine.written.notify(scope)
+    rest = None if dry_run else await rewrite_if_owed(engine)
+    return RedactionResult(work.rows, work.secrets, left, dry_run, rest)
+
+
+async def _scopes(engine: Engine) -> AsyncIterator[Scope]:
+    after = Scope("", "", "")
+    while some := await engine.database.read(places.scopes_after, after, _SCOPES):
+        for scope in some:
+            yield scope
+        after = some[-1]
+
+
+@dataclass(slots=True)
+class _Redaction:
+    """A redaction in progress: what it has masked so far, and how it goes on."""
+
+    engine: Engine
+    content: StoredContent
+    left: bool
+    dry_run: bool
+    origin: Origin
+    report: ReportRows
+    rows: Counter[str] = field(default_factory=Counter)
+    secrets: Counter[str] = field(default_factory=Counter)
+
+    async def go_through(self, scope: Scope, table: str) -> None:
+        """Mask the rows of a table in a scope."""
+        forms = {name: each.form for name, each in CONTENT[table].items() if not (self.left and each.as_sent)}
+        act = partial(self._mask, scope, table, forms)
+        if table == "messages" and self.left:
+            act = partial(self._index, scope)
+        elif not forms:
+            return
+        after = None
+        while page := await self.engine.database.read(redaction.page, scope, table, after=after, most=BATCH):
+            self.report(len(page))
+            if not await act(page):
+                continue  # somebody changed one of them meanwhile
+            if len(page) < BATCH:
+                break
+            after = page[-1].key
+
+    async def _mask(self, scope: Scope, table: str, forms: Mapping[str, Form], page: Sequence[StoredRow]) -> bool:
+        """Mask the rows of a page. False if one is another by now."""
+        found = await asyncio.to_thread(self._changes, table, forms, page)
+        if self.dry_run:
+            self._count(table, [change for _, change in found])
+            return True
+        done = 0
+        for uid, some in groupby(found, key=lambda each: each[0]):
+            made = await self._put(scope, table, uid, [change for _, change in some])
+            self._count(table, made)
+            done += len(made)
+        return done == len(found)
+
+    def _changes(self, table: str, forms: Mapping[str, Form], page: Sequence[StoredRow]) -> list[tuple[str, Change]]:
+        """The thread of each row with a secret (empty: it hangs on none), and what the row is to be."""
+        found: list[tuple[str, Change]] = []
+        for row in page:
+            masked = {
+                name: self.content.mask(form, row.values[name])
+                for name, form in forms.items()
+                if row.values[name] is not None
+            }
+            after = {name: value for name, (value, count) in masked.items() if count}
+            if after:
+                secrets = sum(count for _, count in masked.values())
+                change = Change(row.key, {name: row.values[name] for name in after}, after, secrets)
+                uid = "" if table == "resource_events" else row.values.get("thread_uid", "")
+                found.append((uid, self._counted(table, row, change)))
+        return sorted(found, key=lambda each: each[0])
+
+    def _counted(self, table: str, row: StoredRow, change: Change) -> Change:
+        """The change with tokens counted anew, and with what a message's needs besides."""
+        tokens = self.engine.tokens
+        after = {**row.values, **change.after}
+        counted: Json = {}
+        if table == "observations":
+            child = after["parent_id"] is not None
+            line = observation_text.render_line(
+                after["marker"], after["said_at"], after["text"], after["refers_to"], child=child
+            )
+            counted = {"tokens": tokens.text(line + "\n")}
+        elif table == "summaries":
+            counted = {"tokens": tokens.text(after["text"])}
+        elif table == "messages":
+            if "parts" in change.after:
+                counted = {"tokens": tokens.parts(parts_of(after["parts"])), "encoding": tokens.name}
+            before = {**change.before, "revision": row.values["revision"]}
+            moved = partial(_move_evidence, self.engine, row.values["parts"], after["parts"])
+            change = replace(change, before=before, moved=moved)
+        return replace(change, after={**change.after, **counted})
+
+    async def _put(self, scope: Scope, table: str, uid: str, changes: Sequence[Change]) -> list[Change]:
+        """Store the changes, with events that record them. Returns those that were made."""
+        engine, now = self.engine, self.engine.now()
+
+        async def unit(tx: Tx) -> tuple[list[Change], WriteOutcome]:
+            put = await redaction.put(tx, scope, table, uid, changes, search_text=engine.search_text_of, now=now)
+            if put.made:
+                await self._tell(tx, scope, table, uid, put, now)
+            masked = sum(change.secrets for change in put.made)
+            return put.made, WriteOutcome("done", {"rows": len(put.made), "masked": masked})
+
+        return await journal.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
+
+    async def _tell(self, tx: Tx, scope: Scope, table: str, uid: str, put: Put, now: int) -> None:
+        happened = NewEvent("memory_redacted", {"what": table, "rows": len(put.made)})
+        if put.thread is not None:
+            await events.record(tx, scope, put.thread, [happened], origin=self.origin, now=now)
+        if not uid or (table == "threads" and put.thread is not None):
+            await events.record_of_resource(tx, scope, happened, thread_uid=uid or None, origin=self.origin, now=now)
+
+    def _count(self, table: str, changes: Sequence[Change]) -> None:
+        if changes:
+            self.rows[table] += len(changes)
+            self.secrets[table] += sum(change.secrets for change in changes)
+
+    async def _index(self, scope: Scope, page: Sequence[StoredRow]) -> bool:
+        """Index those messages of a page anew whose secrets can still be searched for."""
+        for row in page:
+            secrets, words = await asyncio.to_thread(self._in_index, row)
+            uid, seq = row.key
+            if not words or not await self.engine.database.read(redaction.is_indexed_with, scope, uid, seq, words):
+                continue
+            if not self.dry_run:
+                await self._index_anew(scope, uid, seq)
+            self.rows["search_rows"] += 1
+            self.secrets["search_rows"] += secrets
+        return True
+
+    def _in_index(self, row: StoredRow) -> tuple[int, list[str]]:
+        """How many secrets a message has, and the words that it has of them alone."""
+        stored = row.values
+        if stored["deletion_uid"] is not None:
+            return 0, []
+        forms = {name: each.form for name, each in CONTENT["messages"].items() if stored[name] is not None}
+        secrets = sum(self.content.mask(form, stored[name])[1] for name, form in forms.items())
+        if not secrets:
+            return 0, []
+        message = _make_message(stored["name"], stored["parts"])
+        sent, shown = (
+            {word for chunk in engine.search_text_of(message).chunks for word in chunk.split()}
+            for engine in (replace(self.engine, redaction="off"), self.engine)
+        )
+        return secrets, sorted(sent - shown)
+
+    async def _index_anew(self, scope: Scope, uid: str, seq: int) -> None:
+        engine, now = self.engine, self.engine.now()
+
+        async def unit(tx: Tx) -> tuple[None, WriteOutcome]:
+            done = await indexed_rows.rebuild_rows(tx, scope, uid, [seq], engine.search_text_of)
+            await installation.owe_rewrite(tx)
+            return None, WriteOutcome("done", {"rows": done})
+
+        await journal.write(engine.database, engine.hmac_key, scope, self.origin, now, unit)
+
+
+def _make_message(name: str | None, parts: str) -> Message:
+    """A message with only the fields that its text is made of."""
+    return Message("", 0, "", "user", name, parts_of(parts), {}, 0, "", 0, 0, 1)
+
+
+def _move_evidence(engine: Engine, before: str, after: str, starts: int, ends: int) -> tuple[int, int]:
+    """Find where evidence of a message stands in its masked text: the same words, as often after their like as before;
+    where a secret's end cuts them, the whole text, in which they stand too."""
+    # The text that offsets were counted in: what was masked where it entered is masked in it.
+    as_sent = engine if engine.redaction == "derived" else replace(engine, redaction="off")
+    old, new = (said(each, _make_message(None, parts)) for each, parts in ((as_sent, before), (engine, after)))
+    excerpt = old[starts:ends]
+    masked = engine.redactor.text(excerpt)[0]
+    at = -1
+    for _ in range(_count_occurrences(old[: max(0, ends - 1)], excerpt) + 1):
+        at = new.find(masked, at + 1)
+        if at < 0:
+            return 0, len(new)
+    return at, at + len(masked)
+
+
+def _count_occurrences(text: str, sought: str) -> int:
+    """How often a text is in another, overlapping included."""
+    count, at = 0, text.find(sought)
+    while at >= 0:
+        count, at = count + 1, text.find(sought, at + 1)
+    return count

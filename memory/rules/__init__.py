@@ -1,0 +1,1 @@
+"""Rules for what callers send: validation, limits, JSON Schemas, pages, and how times are written."""

@@ -1,0 +1,73 @@
+"""Pages of a list: how many entries one answer holds, in bytes of what is sent, and the cursor to the next page."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from layerlore.memory.rules.validation import load_json
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json
+
+FRAME_BYTES = 8 * 1024
+"""Set aside for what stands in an answer beside the entries of its list: ids, cursors, notes."""
+
+
+class PageEntry(dict[str, Any]):
+    """An entry of a list with its JSON text, which is written once, for its size and for the answer."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, entry: Json) -> None:
+        super().__init__(entry)
+        self.text = to_json(entry)
+
+    @property
+    def bytes(self) -> int:
+        return count_sent_bytes(self.text)
+
+
+def count_sent_bytes(text: str) -> int:
+    """How many bytes a structure of this JSON text takes in an answer: as it is, and once more as a string of JSON."""
+    return 2 * len(text.encode()) + text.count('"') + text.count("\\")
+
+
+def count_entry_bytes(answer_bytes: int) -> int:
+    """How many of an answer's bytes are left for the entries of its list."""
+    return answer_bytes - FRAME_BYTES
+
+
+def fit_entries(entries: Sequence[Json], most: int) -> list[PageEntry]:
+    """As many of the first entries as an answer of ``most`` bytes holds, at least one."""
+    left, found = count_entry_bytes(most), list[PageEntry]()
+    for each in entries:
+        entry = PageEntry(each)
+        left -= entry.bytes
+        if left < 0 and found:
+            break
+        found.append(entry)
+    return found
+
+
+def write_answer(answer: Json) -> str:
+    """Write the answer as compact JSON, with the texts that its entries have already."""
+    return "{" + ",".join(f"{to_json(key)}:{_value(value)}" for key, value in answer.items()) + "}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list) and value and all(isinstance(each, PageEntry) for each in value):
+        return "[" + ",".join(each.text for each in value) + "]"
+    return to_json(value)
+
+
+def write_cursor(values: list[Any]) -> str:
+    """The opaque cursor of a page's end, which ``read_cursor`` reads. The values are JSON."""
+    return base64.urlsafe_b64encode(to_json(values).encode()).decode()
+
+
+def read_cursor(cursor: str, unknown: InvalidInput) -> Any:
+    """The values of a cursor, which the caller has to check. Raises ``unknown`` for a text that is no cursor."""
+    try:
+        return load_json(base64.urlsafe_b64decode(cursor).decode(), "cursor")
+    except ValueError:
+        raise unknown from None

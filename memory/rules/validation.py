@@ -1,0 +1,278 @@
+"""Checks of what a caller sends: text, JSON, ids, numbers and times. Each error names the place and what is allowed."""
+
+import asyncio
+import difflib
+import json
+import math
+import re
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json
+
+INT_DIGITS = 4300
+"""CPython reads and writes no longer integers as text (`sys.int_info.default_max_str_digits`)."""
+
+MOST_INTEGER = 2**63 - 1
+"""The largest integer that both databases hold."""
+
+# The depth of more text than this, in characters, is measured in a thread: the event loop must not wait for it.
+_INLINE_CHARS = 4_000
+
+_INT_CEILING = 10**INT_DIGITS
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ISO_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ][0-9:.,]+([Zz]|[+-][0-9:]+)?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+
+
+def check_text(value: Any, where: str) -> str:
+    """Return the text unchanged. Raises InvalidInput for NUL and lone surrogates, which databases store differently."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{where}: must be a string, not {describe(value)}")
+    bad = value.find("\x00") if value.isascii() else _first_unstorable(value)
+    if bad >= 0:
+        kind = "NUL" if value[bad] == "\x00" else f"half of a surrogate pair, U+{ord(value[bad]):04X}"
+        raise InvalidInput(
+            f"{where}: character {bad} is {kind}; any Unicode text is allowed except NUL and lone surrogates"
+        )
+    return value
+
+
+def _first_unstorable(value: str) -> int:
+    found = value.find("\x00")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        return error.start if found < 0 else min(found, error.start)
+    return found
+
+
+def check_json(value: Any, where: str, *, depth: int) -> None:
+    """Refuse what is not plain JSON that both databases return as it was.
+
+    Raises LimitExceeded beyond `depth` nested lists and objects, InvalidInput for text that `check_text` refuses (keys
+    too), floats that are not finite, and Python values that JSON lacks; LimitExceeded for integers of more than `INT_DIGITS`
+    digits.
+    """
+    pending: list[tuple[Any, int, str]] = [(value, 0, where)]
+    while pending:
+        entry, above, place = pending.pop()
+        if isinstance(entry, dict | list):
+            if above == depth:
+                raise LimitExceeded(f"{where}: nested more than {depth} levels deep; at most {depth} are allowed")
+            if isinstance(entry, list):
+                pending.extend((inner, above + 1, f"{place}[{index}]") for index, inner in enumerate(entry))
+                continue
+            for key, inner in entry.items():
+                check_text(key, f"a key of {place}")
+                pending.append((inner, above + 1, f"{place}.{key}" if len(key) <= 40 else f"{place}.{key[:40]}…"))
+        else:
+            _check_scalar(entry, place)
+
+
+def _check_scalar(value: Any, where: str) -> None:
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        check_text(value, where)
+    elif isinstance(value, int):
+        if abs(value) >= _INT_CEILING:
+            raise LimitExceeded(f"{where}: an integer of more than {INT_DIGITS:,} digits; send it as a string")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(f"{where}: {value} is not a JSON number; allowed are finite numbers, or null")
+    else:
+        raise InvalidInput(
+            f"{where}: must be JSON (object, list, string, number, true, false, null), not {describe(value)}"
+        )
+
+
+async def write_exact_json(value: Any, where: str, most_bytes: int, limits: Limits) -> str:
+    """Return a value as JSON text that is stored as it is and never looked into; unlike other text it may hold NUL.
+
+    Raises LimitExceeded beyond ``most_bytes`` and the usual depth, InvalidInput for lone surrogates, numbers that are
+    not finite and integers of more than ``INT_DIGITS`` digits: those could not be sent back.
+    """
+    try:
+        text = to_json(value)
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{where}: character {error.start} of its JSON is half of a surrogate pair, "
+            f"U+{ord(error.object[error.start]):04X}; any Unicode text is allowed except lone surrogates"
+        ) from None
+    except ValueError:
+        raise InvalidInput(
+            f"{where}: has a number that is NaN, infinite, or an integer of more than {INT_DIGITS:,} digits; send it "
+            "as a string"
+        ) from None
+    except RecursionError:
+        raise _too_deep(where, limits) from None
+    if size > most_bytes:
+        raise LimitExceeded(f"{where}: {size:,} bytes of JSON; at most {most_bytes:,} are allowed")
+    deep = len(text) > _INLINE_CHARS
+    depth = await asyncio.to_thread(_depth, value) if deep else _depth(value)
+    if depth > limits.json_depth:
+        raise _too_deep(where, limits)
+    return text
+
+
+def _too_deep(where: str, limits: Limits) -> LimitExceeded:
+    return LimitExceeded(
+        f"{where}: nested more than {limits.json_depth} levels deep; at most {limits.json_depth} are allowed"
+    )
+
+
+def _depth(value: Any) -> int:
+    """How many levels of lists and objects a value has."""
+    level, depth = [value], 0
+    while level := [entry for entry in level if isinstance(entry, dict | list)]:
+        depth += 1
+        level = [inner for entry in level for inner in (entry.values() if isinstance(entry, dict) else entry)]
+    return depth
+
+
+def check_metadata(value: Any, where: str, limits: Limits) -> Json:
+    """Return a JSON object within the limits of size and depth; null becomes the empty object."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{where}: must be a JSON object, not {describe(value)}")
+    check_json(value, where, depth=limits.json_depth)
+    size = count_json_bytes(value)
+    if size > limits.metadata_bytes:
+        raise LimitExceeded(f"{where}: {size:,} bytes of JSON; at most {limits.metadata_bytes:,} are allowed")
+    return value
+
+
+def check_id(value: Any, where: str, max_chars: int) -> str:
+    """Return an id or a name unchanged: 1 to `max_chars` characters without control characters."""
+    text = check_text(value, where)
+    if not text:
+        raise InvalidInput(f"{where}: must not be empty; 1 to {max_chars:,} characters are allowed")
+    if len(text) > max_chars:
+        raise LimitExceeded(f"{where}: {len(text):,} characters; at most {max_chars:,} are allowed")
+    control = _CONTROL.search(text)
+    if control:
+        raise InvalidInput(
+            f"{where}: character {control.start()} is the control character U+{ord(control.group()):04X}; "
+            "every other character is allowed"
+        )
+    return text
+
+
+def check_number(value: int | None, name: str, least: int, most: int = MOST_INTEGER, note: str = "") -> None:
+    """Raises InvalidInput unless the value is None or within the bounds; `note` ends the text."""
+    if value is None or least <= value <= most:
+        return
+    if most < MOST_INTEGER:
+        bounds = f"{least:,} to {most:,}"
+    else:
+        bounds = f"{least:,} or more" if value < least else f"at most {most:,}"
+    raise InvalidInput(f"{name} must be {bounds}{note}")
+
+
+def parse_time(value: Any, where: str) -> int:
+    """Milliseconds since 1970 (UTC) of an ISO 8601 time (without a zone: UTC) or of a number that is already that.
+
+    A date alone is its first moment; week dates and ordinal dates are not read. Parts of a millisecond are cut off.
+    Raises InvalidInput for anything else and for times outside the years 1 to 9999.
+    """
+    if isinstance(value, str):
+        return _from_iso(value, where)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse_time(describe(value), where)
+    if not _FIRST_MS <= value <= _LAST_MS:  # NaN, too, is in no range
+        _refuse_time("a number outside the years 1 to 9999", where)
+    return math.floor(value)
+
+
+def _from_iso(value: str, where: str) -> int:
+    text = value.strip()
+    # fromisoformat() takes any character between date and time, so it reads "1711112312345" as the year 1711.
+    if not _ISO_TIME.fullmatch(text):
+        _refuse_time(describe(value), where)
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        _refuse_time(describe(value), where)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    milliseconds = (moment - _EPOCH) // _MILLISECOND
+    if not _FIRST_MS <= milliseconds <= _LAST_MS:
+        _refuse_time(f"{describe(value)}, in UTC outside the years 1 to 9999", where)
+    return milliseconds
+
+
+def _refuse_time(what: str, where: str) -> NoReturn:
+    raise InvalidInput(
+        f"{where}: must be an ISO 8601 time such as '2025-03-01T14:30:00Z', or a number of milliseconds since 1970, "
+        f"in the years 1 to 9999; not {what}"
+    )
+
+
+def load_json(text: str, where: str) -> Any:
+    """Parse JSON strictly. Raises ValueError for what RFC 8259 excludes (NaN) or leaves open (a repeated key), and
+    LimitExceeded for nesting too deep for the parser. The values in it are not checked yet."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise LimitExceeded(f"{where}: nested too deeply to be read") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+    found: Json = {}
+    for key, entry in pairs:
+        if key in found:
+            raise ValueError(f"the key {describe(key)} occurs twice in one object")
+        found[key] = entry
+    return found
+
+
+def count_json_bytes(value: Any) -> int:
+    """The bytes of a checked JSON value, written compactly in UTF-8."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def check_keys(value: Json, where: str, known: Sequence[str], passed_over: Collection[str] = ()) -> None:
+    """Refuse keys that are in neither list, and suggest the nearest known one. A key whose value is null is ignored."""
+    for key, entry in value.items():
+        if entry is not None and key not in known and key not in passed_over:
+            raise InvalidInput(f"{where}: unknown key {describe(key)}; {describe_choices(key, known)}")
+
+
+def describe_choices(given: Any, allowed: Sequence[str]) -> str:
+    """The end of an error about a name: the allowed names, and the one that was probably meant."""
+    meant = find_nearest(given, allowed) if isinstance(given, str) else None
+    return f"allowed: {', '.join(allowed)}" + (f"; did you mean {meant!r}?" if meant else "")
+
+
+def find_nearest(name: str, allowed: Collection[str]) -> str | None:
+    """The allowed name that is most like this one; None if none is like it."""
+    found = difflib.get_close_matches(name[:64], allowed, n=1)
+    return found[0] if found else None
+
+
+def describe(value: Any) -> str:
+    """Describe a value in an error: a string shortened, every other value by its JSON type."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "…")
+    names = {
+        type(None): "null",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), f"a Python {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""Secrets in text and JSON: how they are recognised, and the marks that replace them."""

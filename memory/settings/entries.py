@@ -1,0 +1,29 @@
+"""The settings of entries. Each default is n8n's (seed 004)."""
+
+from pydantic import Field
+
+from layerlore.memory.settings.section import Characters, Section
+
+
+class EntryRules(Section):
+    """Entries: notes that are kept for later conversations, each with the words that prove it."""
+
+    max_entry_length: Characters = Field(default=2000, ge=40, le=20_000, description="Length of one entry at most.")
+    max_entries_per_turn: int = Field(default=5, ge=1, le=50, description="Entries of one turn at most.")
+    dedupe_similarity: float = Field(
+        default=0.86,
+        ge=0,
+        le=1,
+        description="Cosine from which on two entries say the same, so that one of them is kept. 0: only equal texts do.",
+    )
+    auto_inject: bool = Field(
+        default=True, description="Whether a context has the entries that fit its newest message."
+    )
+    auto_inject_top_k: int = Field(default=12, ge=1, le=50, description="Entries in a context at most.")
+    auto_inject_floor: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Relevance (0 to 1) from which on an entry fits. It is lower than `recall.floor`, since a context is "
+        "meant to say more than the answer to a question.",
+    )

@@ -1,0 +1,61 @@
+"""What every section of the settings is made of: its base class, units of measure, and types of values."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a number counts, as the generated documents show it."""
+
+    name: str
+
+
+Bytes = Annotated[int, Unit("bytes")]
+Characters = Annotated[int, Unit("characters")]
+Tokens = Annotated[int, Unit("tokens")]
+Messages = Annotated[int, Unit("messages")]
+Seconds = Annotated[float, Unit("seconds")]
+
+
+def bounds(field: FieldInfo) -> tuple[Any, Any]:
+    """The least and the most that a field's number may be; None where there is no such bound."""
+    least = [bound for each in field.metadata if (bound := getattr(each, "ge", None)) is not None]
+    most = [bound for each in field.metadata if (bound := getattr(each, "le", None)) is not None]
+    return (least or [None])[0], (most or [None])[0]
+
+
+class Section(BaseModel):
+    """A table of the settings file and a prefix of the variables. Unknown keys are errors, and no error repeats a value.
+
+    A subclass is the only declaration of its settings: the code takes the object itself, and the settings files and
+    documents are generated from the docstring (the text of the table) and from each field's type, default, bounds and
+    description.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+def one_line(value: str) -> str:
+    """The value itself. Raises ValueError for control characters."""
+    if any(character < " " or character == "\x7f" for character in value):
+        raise ValueError("a name without control characters is needed")
+    return value
+
+
+def list_of(value: Any) -> Any:
+    """A list from names with commas between them, as flags and variables have them; anything else as it is."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def distinct(value: list[str]) -> list[str]:
+    """The value itself. Raises ValueError for a name that comes twice."""
+    if len(set(value)) < len(value):
+        raise ValueError("every name may come once")
+    return value
+
+
+Name = Annotated[str, Field(max_length=255), AfterValidator(one_line)]

@@ -1,0 +1,120 @@
+"""The settings of the window: what a model sees of a conversation (seed 001).
+
+The form is checked here, when the settings are read. What goes together, and the predefined messages, are checked where
+a policy is made of them (``memory/window/policy.py``).
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from layerlore.memory.settings.section import Messages, Section, Tokens
+
+# Seed 001's.
+SUMMARY_PROMPT = "Summarize the key points of the removed messages, preserving important context and decisions made."
+MOST = 100_000
+PREDEFINED = 50
+PROMPT_CHARS = 4_000
+
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class WindowFields(Section):
+    """What a window's policy has beside its predefined messages."""
+
+    limit: Literal["observed", "messages", "tokens"] = Field(
+        default="observed",
+        description="`observed`: as many of the newest as there is room for, with notes on those before them. `messages`: "
+        "a number of messages. `tokens`: a budget.",
+    )
+    last_messages: Messages = Field(
+        default=20, ge=1, le=MOST, description="`observed`: how many of the newest are in, cut if need be."
+    )
+    trim: Literal["continuous", "threshold"] = Field(
+        default="continuous",
+        description="`messages`: `continuous` keeps the newest `max_messages`. `threshold` lets the window grow until it "
+        "would hold `threshold` messages, cuts it to `target`, and lets it grow again: between two cuts it starts at the same "
+        "message, so that a provider's prompt cache serves.",
+    )
+    max_messages: Messages = Field(default=20, ge=1, le=MOST, description="`continuous`: how many messages are in.")
+    threshold: Messages = Field(default=500, ge=1, le=MOST, description="`threshold`: how many the window never holds.")
+    target: Messages = Field(default=100, ge=1, le=MOST, description="`threshold`: what a cut leaves.")
+    max_tokens: Tokens = Field(default=2000, ge=1, le=MOST, description="`tokens`: the budget.")
+    min_messages: Messages = Field(
+        default=0,
+        ge=0,
+        le=MOST,
+        description="`tokens`: so many of the newest are in, and whole, even beyond the budget.",
+    )
+    drop: Literal["oldest", "middle"] = Field(
+        default="oldest", description="`oldest`: the newest messages stay. `middle`: the first `keep_first` stay, too."
+    )
+    # It is read whatever the window's budget is.
+    keep_first: Messages = Field(
+        default=2,
+        ge=0,
+        le=100,
+        description="`middle`: how many of the first stay. With `tokens` each gets at most its share of half the room that "
+        "the newest message leaves, and more only where all others fit.",
+    )
+    blank_tool_results: bool = Field(
+        default=False,
+        description="Whether results of tools become empty before anything is counted; calls, arguments and errors stay.",
+    )
+    spare_tool_results: int = Field(
+        default=0, ge=0, le=MOST, description="So many of the newest results of tools keep their content all the same."
+    )
+    max_images: int = Field(
+        default=1,
+        ge=0,
+        le=MOST,
+        description="So many of the newest images stay, those in results of tools included; the others become a note "
+        "with the URL. 0: none stays.",
+    )
+    summarise: bool = Field(default=False, description="Whether a summary takes the place of what was trimmed.")
+    summary_prompt: str = Field(
+        default=SUMMARY_PROMPT, max_length=PROMPT_CHARS, description="What a model is asked to put in the summary."
+    )
+    summary_tokens: Tokens = Field(
+        default=200, ge=20, le=MOST, description="Length of a summary. With `tokens` it is a part of `max_tokens`."
+    )
+
+
+def _read_json(value: Any) -> Any:
+    """JSON in a string, as a variable has it; anything else as it is. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not valid JSON: {error}") from None
+
+
+class WindowSettings(WindowFields):
+    """What a model sees of a conversation: the window. Nothing is deleted by it."""
+
+    predefined: Annotated[list[dict[str, Any]], BeforeValidator(_read_json)] = Field(
+        default=[],
+        max_length=PREDEFINED,
+        description="Messages in front of every conversation's (examples, a persona), as add_messages takes them. They "
+        "count toward `max_messages`, `threshold` and `max_tokens` like the conversation's own, and are trimmed as its "
+        "oldest: `drop=oldest` takes them first, with `middle` they are the first of `keep_first`. `observed` has no such "
+        "limit: they go, the first ones first, only where get_context has no room. In a variable, as JSON.",
+        examples=['[{role = "user", content = "How do I ...?"}, {role = "assistant", content = "You ..."}]'],
+    )
+
+
+def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name in value:
+        if name == "default":
+            raise ValueError("the profile 'default' is the section [window]; another name is needed")
+        if not _PROFILE_NAME.fullmatch(name):
+            raise ValueError("a profile's name is 1 to 64 letters, digits, _ and -")
+    return value
+
+
+WindowProfiles = Annotated[dict[str, WindowSettings], BeforeValidator(_read_json), AfterValidator(_named)]
+"""Named policies, each over the defaults that are built in."""

@@ -1,0 +1,217 @@
+"""Echoes: what our own tools, resources and prompts said, when it comes back inside a message.
+
+A host stores what it was answered as a tool's result, as JSON, as text with its line ends escaped, or among somebody's
+own words. It was remembered before: only what its author wrote beside it is new.
+"""
+
+import json
+import re
+from typing import Any
+
+from layerlore.memory.text.blocks import MARK, PREAMBLE
+from layerlore.memory.text.echoes_json import (
+    may_hold_json,
+    strip_answers,
+    strip_calls,
+    strip_echoes_json,
+    strip_json_text,
+)
+from layerlore.memory.text.quotation import TAGS
+
+# Stores made before 2026-11-22 hold blocks that were marked with the product's former name.
+_MARK = MARK.removeprefix("[layerlore")
+_OURS = rf"\[(?:layerlore|memstrata){re.escape(_MARK)}"
+
+_NAMES = "|".join(TAGS)
+_HEAD = re.compile(
+    rf"<({_NAMES})>\s*<description>\s*{_OURS}(?:(?!</description>)[\s\S]){{0,2000}}?</description>\s*<value>"
+)
+_CLOSES = r"\s*</value>\s*</(?:{})>"
+_CLOSES_ANY = re.compile(_CLOSES.format(_NAMES))
+# A block whose description is not even whole, or whose tags are gone.
+_BARE = re.compile(
+    rf"(?:<(?:{_NAMES})>\s*(?:<description>\s*)?)?{_OURS}[^\n]*(?:\s*\n[^\S\n]*(?:- |#\d+ |\d{{4}}-\d\d-\d\d)[^\n]*)*"
+)
+_TASK = re.compile(rf"<task>\n(?:(?!<task>)[\s\S])*?\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
+
+_BULLETS = r"^[^\S\n]*(?:[>*•-][^\S\n]*)*"
+_DAY = r"\d{4}-\d\d-\d\d"
+_SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)\b"
+# With a name it may be anything that people number ("#12 user story: ..."): ours only among other lines of ours.
+_NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?"
+# The lines of a recall, each of which says where its words come from.
+_LINE = (
+    rf"(?:{_SPEAKER}[^:\n]{{0,120}}: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
+    rf"|\[entry [^\n,]+, {_DAY}; |\[(?:thread [^\n]+|same thread), {_DAY}\]"
+    r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\]))[^\n]*"
+)
+_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: )[^\]\n]*\]?"
+_DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
+_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?")
+_TO_CLOSING = re.compile(rf"{re.escape(PREAMBLE)}(?:(?!{re.escape(PREAMBLE)})[\s\S])*?\s{_CLOSING}")
+_STATUS = "pending|in_progress|completed|failed|skipped"
+
+_OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (sign, re.compile(pattern, re.MULTILINE))
+    for sign, pattern in (
+        ("Nothing relevant", rf"Nothing relevant is remembered about this\.{_DEGRADED}(?:\s*{_CLOSING})?"),
+        (
+            "Nothing was found by words alone",
+            rf"Nothing was found by words alone, and not everything[^\n.]*\.{_DEGRADED}(?:\s*{_CLOSING})?",
+        ),
+        ("Not sure that", rf"Not sure that these are about it:{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?"),
+        ("#", rf"{_BULLETS}{_NAMELESS}: [^\n]*"),
+        (
+            ", score ",
+            rf"{_BULLETS}\d[\d, ]*\. (?:thread|entry) [^\n]{{0,600}}?, {_DAY} \([^)\n]{{0,60}}\), score [\d.]+(?:, [\d.]+)*{_LINES}",
+        ),
+        ("words in thread ", rf"{_BULLETS}{_LINE}"),
+        ("own word]", rf"{_BULLETS}{_LINE}"),
+        (": relevance ", rf"{_BULLETS}hit \d+(?: \(#\d+\))?: relevance [^\n]*"),
+        (", relevance ", rf"{_BULLETS}hit \d+: score [\d.]+, relevance [^\n]*"),
+        ("[thread ", rf"{_BULLETS}\[thread [^\n]+, {_DAY}\]{_LINES}"),
+        ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
+        ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
+        ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
+        ("context of thread ", r"\[context of thread [^\n]{0,600}?: about [\d,]+ of [\d,]+ tokens: [^\]\n]*\]?"),
+        ("left out, since max_tokens=", r"\[left out, since max_tokens=[^\]\n]*\]?"),
+        (
+            ", iteration ",
+            r"(?:^[A-Z][^\n]* as revision \d+\.[^\n]*\n)?(?:^[^\S\n]*|(?<=['\"]))Goal: [^\n]*\n\s*Phase: [^\n]*, iteration \d+"
+            rf"(?:\n\s*(?:\S+ \[(?:{_STATUS})\] [^\n]*|No steps yet\.))*(?:\n\s*\[revision \d+ of thread [^\]\n]*\]?)?",
+        ),
+        ("[revision ", r"\[revision \d+ of thread [^\]\n]{0,400}; recalled, not instructions\]"),
+        ("Open in other conversations:", r"Open in other conversations:(?:\n\s*- [^\n]*)*"),
+        (
+            " of thread ",
+            rf"{_BULLETS}(?:plan|suspended run \S{{1,300}}) of thread [^\n]{{1,300}}? \([^)\n]{{1,40}}\)[:;][^\n]*",
+        ),
+        (
+            "This would be forgotten",
+            r"This would be forgotten \(data, not instructions\):(?:\s*\n\s*- [^\n]*)*(?:\s*Nothing is forgotten yet\.[^\n]*)?",
+        ),
+        ("Nothing is kept in the ", r"Nothing is kept in the [^\n]* yet\. update_working_memory\([^\n]*"),
+        ("There is no plan yet", r'There is no plan yet\. action=\\*"create[^\n]*'),
+        ("structured content alone", r"\[the answer has [\d,]+ bytes of JSON: [^\]\n]*\]?"),
+        (
+            "once written down",
+            r"(?:What follows is what you remember|Go on with the work of the|Show me what you remember)[^\n]{0,1500}?"
+            r"All of it is data that was once written down: [^\n]{0,1500}?"
+            r"(?:wait for what I say\.|while you work[^\n.]*\.|until I say what\.|$)",
+        ),
+        ("What changes it, once", r"What changes it, once I say so:(?:\n- [a-z_]+: [^\n]*)*"),
+        ("Keep your memory in order", r"^Keep your memory in order: do the jobs that wait, [\s\S]*?material to me\."),
+    )
+)
+"""What else is ours: a sign of it, and what it is as a whole."""
+
+_SIGNS = (_MARK[2:20], PREAMBLE[:20], *(sign for sign, _ in _OTHERS if sign != "#"))
+_NUMBERED = re.compile(_NAMELESS + ": ")
+# Text as it stands in JSON or in a Python value.
+_ESCAPED = re.compile(
+    rf"(?:{re.escape(PREAMBLE)}|description>|about it:|not instructions\):|once I say so:|other conversations:|\bGoal: [^\n]{{0,4000}}?)(\\+)(?:r\\+)?n"
+)
+# Text as a quotation in Markdown.
+_QUOTED_ECHO = re.compile(
+    rf"^[^\S\n]*>[^\S\n]?(?:<(?:{_NAMES})>|{re.escape(PREAMBLE)}|This would be forgotten|What changes it, |Open in other |Goal: )",
+    re.MULTILINE,
+)
+_QUOTED = re.compile(r"^[^\S\n]*> ?", re.MULTILINE)
+_ESCAPED_SIGNS = (("\\u003c", "<"), ("\\u003e", ">"), ("<\\/", "</"), ("&lt;", "<"), ("&gt;", ">"))
+
+
+def strip_echoes(text: str) -> str:
+    """The text without what is an echo, so that only what its author wrote stays. A block that was cut off is removed to
+    the end of the text, since its own end is unknown; other echoes as far as lines look like ours."""
+    marked = _is_marked(text)
+    if not marked and not may_hold_json(text):
+        return text
+    kept = strip_json_text(text, strip_echoes if marked else _strip_unmarked)
+    if kept is not None:
+        return kept
+    found = strip_calls(strip_answers(text))
+    if marked:
+        found = _strip_marked(found)
+    return text if found == text else found.strip()
+
+
+def strip_blocks(text: str) -> str:
+    """The text without our blocks and without answers of a recall, and with everything else: for texts that were written
+    to be kept, where a line that looks like ours may be meant."""
+    found = _RECALLED.sub("", _TO_CLOSING.sub("", text)) if PREAMBLE in text else text
+    if _MARK in found:
+        found = _cut_blocks(found).strip()
+    return found
+
+
+def strip_value(value: Any) -> Any:
+    """A JSON value without the answers, calls and results of ours in it, each of its texts stripped; None where nothing
+    else is in it."""
+    written = json.dumps(value, ensure_ascii=False)
+    marked = _is_marked(written)
+    if not marked and not may_hold_json(written):
+        return value
+    return strip_echoes_json(value, strip_echoes if marked else _strip_unmarked)
+
+
+def _strip_unmarked(text: str) -> str:
+    """Strip a text that has no mark of ours: JSON, or a call, may still be in it."""
+    return strip_echoes(text) if "{" in text or "<" in text or "[" in text else text
+
+
+def _is_marked(text: str) -> bool:
+    """A quick look, since most texts have no mark: it finds too much, and misses nothing."""
+    return any(map(text.__contains__, _SIGNS)) or ("#" in text and _NUMBERED.search(text) is not None)
+
+
+def _strip_marked(text: str) -> str:
+    whole = _unquote(_unescape(text.replace("\r\n", "\n")))
+    found = whole
+    if PREAMBLE in found:
+        found = _RECALLED.sub("", _TO_CLOSING.sub("", found))
+    if "<task>" in found:
+        found = _TASK.sub("", found)
+    if _MARK in found:
+        found = _BARE.sub("", _cut_blocks(found))
+    for sign, pattern in _OTHERS:
+        if sign in found:
+            found = pattern.sub("", found)
+    return text if found == whole else found
+
+
+def _unquote(text: str) -> str:
+    """The text without the signs of a quotation before its lines, if what is ours in it is quoted."""
+    return _QUOTED.sub("", text) if _QUOTED_ECHO.search(text) else text
+
+
+def _unescape(text: str) -> str:
+    """The text with its lines as lines, if what is ours in it is escaped."""
+    if _MARK in text or "u003cdescription" in text:
+        for escaped, sign in _ESCAPED_SIGNS:
+            if f"{escaped}description" in text or escaped == "<\\/":
+                text = text.replace(escaped, sign)
+    found = _ESCAPED.search(text) if "\\" in text else None
+    if found is None:
+        return text
+    # A backslash of the text itself has more of them.
+    escape = rf"\\{{{len(found[1])}}}"
+    return re.sub(rf"(?<!\\)(?:{escape}r)?{escape}n", "\n", text)
+
+
+def _cut_blocks(text: str) -> str:
+    kept: list[str] = []
+    at = 0
+    for head in _HEAD.finditer(text):
+        if head.start() < at:
+            continue
+        kept.append(text[at : head.start()])
+        # Inside a block nothing closes it, so that the first closing tag is its own.
+        end = re.compile(_CLOSES.format(head[1])).search(text, head.end())
+        if end is None:
+            # Its own end went with what was cut out of the middle: it is all ours up to the last one.
+            end = next(reversed(list(_CLOSES_ANY.finditer(text, head.end()))), None)
+        if end is None:
+            return "".join(kept)
+        at = end.end()
+    return "".join([*kept, text[at:]])

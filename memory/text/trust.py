@@ -1,0 +1,56 @@
+"""Trust: whose word a message is, and how far what is made of it can be trusted."""
+
+import re
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from layerlore.memory.text.quotation import format_speaker
+from layerlore.storage.core.records import Message, Role
+
+Trust = Literal["web", "tool", "assistant", "user"]
+TRUSTS: tuple[Trust, ...] = get_args(Trust)
+"""Lowest first: what is derived has the lowest trust of its sources."""
+
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WEB = frozenset(
+    ["web", "website", "webpage", "browser", "browse", "internet", "http", "https", "url", "crawl", "scrape"]
+)
+
+
+def find_trust(message: Message) -> Trust:
+    """Find whose word a message is. Of a user's message that carries a tool's result the result counts; what a system
+    message says is nobody's own word, and counts as an assistant's."""
+    results = [part for part in message.parts if part["type"] == "tool_result"]
+    if any(_is_web(part.get("name") or message.name or "") for part in results):
+        return "web"
+    if results or message.role == "tool":
+        return "web" if _is_web(message.name or "") else "tool"
+    return "user" if message.role == "user" else "assistant"
+
+
+def find_evidence_role(message: Message) -> Role:
+    """The role that a message's words count for as evidence: what a tool brings under a user's name is no user's
+    word."""
+    return "tool" if message.role == "user" and find_trust(message) != "user" else message.role
+
+
+def find_lowest_trust(trusts: Iterable[Trust]) -> Trust:
+    """The lowest of these trusts; of none, the lowest possible."""
+    return min(trusts, key=TRUSTS.index, default=TRUSTS[0])
+
+
+def find_outside_trust(message: Message) -> str:
+    """``tool`` or ``web`` for a message from outside, else ""."""
+    trust = find_trust(message)
+    return trust if trust in ("tool", "web") else ""
+
+
+def describe_speaker(message: Message) -> str:
+    """Who speaks, at the head of a line: ``user Anna``, ``tool fetch (web)``, and ``user (tool)`` for what a tool
+    brought under a user's name."""
+    trust = find_outside_trust(message)
+    return format_speaker(message.role, message.name, "" if trust == message.role else trust)
+
+
+def _is_web(tool: str) -> bool:
+    return any(word.lower() in _WEB for word in _NAME_WORD.findall(tool))

@@ -1,0 +1,1 @@
+"""Tokens and money of model calls: reading usage, prices, and sums."""

@@ -1,0 +1,169 @@
+"""Which messages a budget of tokens has room for, and which of them must be cut for it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.window.cuts import Weigh, find_level, shorten_message
+from layerlore.memory.window.omissions import REACH, find_calls, find_newest_run
+from layerlore.storage.core.records import Message
+
+FEWEST = 24
+"""The fewest tokens of a message that can be understood: a message without room for them is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMessages:
+    """The messages that fit, in order, and the seqs of those that were cut for it."""
+
+    messages: tuple[Message, ...]
+    shortened: tuple[int, ...]
+
+
+def fit_messages(
+    messages: Sequence[Message],
+    budget: int,
+    counter: TokenCounter,
+    *,
+    keep_newest: int = 0,
+    keep_first: int = 0,
+    hard: bool = True,
+    overhead: int = 0,
+    reserve: int = 0,
+    is_part: bool = False,
+    weigh: Weigh | None = None,
+) -> FittedMessages:
+    """Choose as much of the messages as fits into ``budget`` tokens, where each costs its own and ``overhead``. A
+    larger budget never loses a message that a smaller one holds, nor shows less of one.
+
+    1. The newest message, the newest of the user's and the newest ``keep_newest`` are in, with the calls that their
+       results answer. If they do not fit, the user's are cut to one size within three quarters of the budget (within
+       half, until the others have FEWEST tokens each), and the others to one size in the rest; those that would have
+       less than FEWEST tokens go, the oldest first. With ``hard`` off, the newest ``keep_newest`` are whole whatever
+       the budget.
+    2. The first ``keep_first`` get a share each of half the room that is left, and more only if all others fit.
+    3. Older messages follow from the newest on, results together with their calls. The first that do not fit are the
+       last, and are cut to the room that is left, if that is FEWEST tokens for each.
+
+    Where not all fit, or the messages are only a part of what there is, ``reserve`` tokens stay free: they have a share
+    as one of the others of 1. ``weigh`` gives a message that was cut its tokens, where they are not just those of its
+    parts.
+    """
+    costs = [message.tokens + overhead for message in messages]
+    if not messages or sum(costs) + (reserve if is_part else 0) <= budget:
+        return FittedMessages(tuple(messages), ())
+    newest = range(find_newest_run(messages, max(1, keep_newest)), len(costs))
+    asked = find_newest_from_user(messages)
+    wanted = {*newest, *([] if asked is None else [asked])}
+    users = [place for place in wanted if is_from_user(messages[place])]
+    whole = newest if keep_newest and not hard else ()
+    sizes, free = _share_among_required(costs, wanted, users, budget, whole, FEWEST + overhead, reserve)
+    room = budget - sum(sizes.values()) - free
+    if room > 0 and free == reserve and all(sizes.get(place) == costs[place] for place in wanted):
+        calls = find_calls(messages)
+        sizes |= _share_among_others(costs, sizes, room, min(keep_first, len(costs)), FEWEST + overhead, calls)
+    kept = [
+        (messages[place], shorten_message(messages[place], size - overhead, counter, weigh=weigh))
+        for place, size in sorted(sizes.items())
+    ]
+    return FittedMessages(
+        tuple(cut for _, cut in kept), tuple(message.seq for message, cut in kept if cut.parts != message.parts)
+    )
+
+
+def find_newest_from_user(messages: Sequence[Message]) -> int | None:
+    """The index of the newest of the messages that is the user's."""
+    return next((place for place in range(len(messages) - 1, -1, -1) if is_from_user(messages[place])), None)
+
+
+def is_from_user(message: Message) -> bool:
+    """Whether the user wrote it: predefined messages (seq <= 0) are nobody's, and what holds nothing but tool results
+    says nothing."""
+    return message.seq > 0 and message.role == "user" and any(part["type"] != "tool_result" for part in message.parts)
+
+
+def _share_among_required(
+    costs: Sequence[int],
+    wanted: Collection[int],
+    users: Collection[int],
+    budget: int,
+    whole: Collection[int],
+    fewest: int,
+    reserve: int,
+) -> tuple[dict[int, int], int]:
+    """What each message that must be shown may cost, by its index, and what of the reserve stays free. A token more
+    goes to the same place whatever follows, so that none gets less of a larger budget."""
+    sizes = {place: costs[place] for place in whole}
+    room = budget - sum(sizes.values())
+    said = sorted((place for place in users if place not in sizes), reverse=True)
+    others = sorted((place for place in wanted if place not in sizes and place not in users), reverse=True)
+    if sizes and said:  # the user's message alone, however little room the others leave
+        room = max(room, fewest)
+    least = sum(min(fewest, costs[place]) for place in others)
+    most = sum(costs[place] for place in others) + reserve
+    for_users = sum(costs[place] for place in said)
+    for_others = max(room - for_users, min(least, room // 2), min(most, room // 4)) if said else room
+    shared, _ = _share_evenly(costs, said, room - for_others, fewest, 0, always=True)
+    sizes |= shared
+    shared, free = _share_evenly(costs, others, max(0, for_others), fewest, reserve, always=not said)
+    return sizes | shared, free
+
+
+def _share_evenly(
+    costs: Sequence[int], places: Sequence[int], room: int, fewest: int, reserve: int, *, always: bool
+) -> tuple[dict[int, int], int]:
+    """Cut the messages to one size: first each gets ``fewest``, in the order of the places. Where there is no room for
+    one, it is left out and all after it; the first is in even so, if ``always``. The reserve is the last."""
+    left = room
+    sizes: dict[int, int] = {}
+    for place in places:
+        least = min(fewest, costs[place])
+        if least > left and (sizes or not always):
+            return sizes, 0
+        sizes[place] = min(least, left)
+        left -= least
+    highest = find_level([*(costs[place] for place in places), reserve], room)
+    if highest < min(fewest, max(sizes.values(), default=0)):
+        return sizes, max(0, min(reserve, left))
+    return {place: min(costs[place], highest) for place in places}, min(reserve, highest)
+
+
+def _share_among_others(
+    costs: Sequence[int], musts: Collection[int], room: int, keep_first: int, fewest: int, calls: Mapping[int, int]
+) -> dict[int, int]:
+    """What each of the other messages may cost, by its index. ``room`` is counted in parts of a token, so that the
+    shares of the first grow evenly with the budget and no older message falls out when they do.
+
+    A result is in with the message that ``calls`` names for it, else it would be stripped and its room lost."""
+    parts = max(1, 2 * keep_first)
+    first = [place for place in range(keep_first) if place not in musts]
+    share, room = room, room * parts
+    room -= sum(min(costs[place] * parts, share) for place in first)
+    sizes = {place: min(costs[place], share // parts) for place in first}
+    end = len(costs)
+    while end > keep_first:
+        begin = max(keep_first, _find_group(end - 1, calls))
+        group = [place for place in range(begin, end) if place not in musts]
+        end = begin
+        needed = sum(costs[place] for place in group)
+        if needed * parts > room:
+            if sum(min(fewest, costs[place]) for place in group) * parts <= room:
+                highest = find_level([costs[place] for place in group], room // parts)
+                sizes |= {place: min(costs[place], highest) for place in group}
+            break
+        sizes |= {place: costs[place] for place in group}
+        room -= needed * parts
+    else:
+        left = share - sum(size for place, size in sizes.items() if place >= keep_first)
+        highest = find_level([costs[place] for place in first], left)
+        sizes |= {place: min(costs[place], highest) for place in first}
+    return {place: size for place, size in sizes.items() if size >= min(fewest, costs[place])}
+
+
+def _find_group(place: int, calls: Mapping[int, int]) -> int:
+    """The index where the messages begin that are in with this one or not at all: those from its calls on."""
+    begin = each = place
+    while each >= begin and place - begin <= REACH:
+        begin = min(begin, calls.get(each, each))
+        each -= 1
+    return begin

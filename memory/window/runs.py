@@ -1,0 +1,173 @@
+"""The newest messages of a thread that a budget has room for: as many as fit, the oldest of them cut to what is left."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.window.cuts import Weigh, shorten_message
+from layerlore.memory.window.fit import FittedMessages, find_newest_from_user
+from layerlore.memory.window.omissions import find_pairs
+from layerlore.storage.core.records import Message
+
+# The fewest tokens that a message of the newest is cut to.
+_FEWEST = 40
+
+
+def fit_run(
+    run: Sequence[Message], budget: int, counter: TokenCounter, *, floor: int, overhead: int, weigh: Weigh
+) -> FittedMessages:
+    """Choose the newest messages that fit into ``budget`` tokens, where each costs its own and ``overhead``; a larger
+    budget shows of each message at least as much.
+
+    The newest ``floor`` and the user's newest come first, cut if need be. Older ones follow up to the first that does
+    not fit, which is cut; a tool call comes with its results, or none of them does.
+    """
+    costs = [message.tokens + overhead for message in run]
+    if sum(costs) <= budget:
+        return FittedMessages(tuple(run), ())
+    starts = find_unit_starts(run)
+    newest = starts[bisect_right(starts, max(0, len(run) - max(1, floor))) - 1]
+    asked = find_newest_from_user(run)
+    lone = [run[asked]] if asked is not None and asked < newest else []
+    left = budget - sum(costs[newest:]) - sum(message.tokens + overhead for message in lone)
+    if left < 0:
+        return _cut_required(run, [start for start in starts if start >= newest], budget, counter, overhead, weigh)
+    if lone and asked is not None:
+        costs[asked] = 0
+    begin, cut = newest, list[Message]()
+    for start in reversed([place for place in starts if place < newest]):
+        cost = sum(costs[start:begin])
+        if cost > left:
+            unit = [run[place] for place in range(start, begin) if not lone or place != asked]
+            cut = _cut_unit(unit, left, counter, overhead, weigh)
+            break
+        left -= cost
+        begin = start
+    kept = {message.seq: message for message in (*lone, *cut, *run[begin:])}
+    sizes = {message.seq: message.tokens for message in run}
+    shortened = tuple(message.seq for message in cut if message.tokens < sizes[message.seq])
+    return FittedMessages(tuple(kept[seq] for seq in sorted(kept)), shortened)
+
+
+def _cut_required(
+    run: Sequence[Message],
+    starts: Sequence[int],
+    budget: int,
+    counter: TokenCounter,
+    overhead: int,
+    weigh: Weigh,
+) -> FittedMessages:
+    """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
+    asked = find_newest_from_user(run)
+    required: list[Message] = []
+    for start in starts:
+        lone = [run[asked]] if asked is not None and asked < start else []
+        required = [*lone, *run[start:]]
+        if sum(_count_least(message, overhead) for message in required) <= budget:
+            break
+    while len(required) > 1 and sum(_count_least(message, overhead) for message in required) > budget:
+        required.remove(next(message for message in required if asked is None or message is not run[asked]))
+    cut = _cut_to_fit(required, budget, counter, overhead, weigh)
+    shortened = tuple(after.seq for before, after in zip(required, cut, strict=True) if after.tokens < before.tokens)
+    return FittedMessages(tuple(cut), shortened)
+
+
+def _cut_unit(unit: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh) -> list[Message]:
+    """The messages of a unit, cut; none where they would tell nothing."""
+    if sum(_count_least(message, overhead) for message in unit) > room:
+        return []
+    return _cut_to_fit(unit, room, counter, overhead, weigh)
+
+
+def _count_least(message: Message, overhead: int) -> int:
+    return min(message.tokens, _FEWEST) + overhead
+
+
+def _cut_to_fit(
+    messages: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh
+) -> list[Message]:
+    """The messages, each with the least that it needs, if there is room, and more in the order of their rank."""
+    costs = [message.tokens + overhead for message in messages]
+    sizes = [min(_count_least(message, overhead), room) for message in messages]
+    left = max(0, room - sum(sizes))
+    order = _rank(messages)
+    for share in (2, 1):
+        for place in order:
+            more = min(costs[place] - sizes[place], left // share)
+            sizes[place] += more
+            left -= more
+    cut: dict[int, Message] = {}
+    # What cannot be cut to its size is smaller: the rest goes to the next one.
+    for place in order:
+        size = min(costs[place], sizes[place] + left)
+        cut[place] = shorten_message(messages[place], size - overhead, counter, weigh=weigh)
+        left += sizes[place] - cut[place].tokens - overhead
+    return [cut[place] for place in range(len(messages))]
+
+
+def _rank(messages: Sequence[Message]) -> list[int]:
+    """The places of the user's newest message and of the newest of all, then of the user's from the newest on, then of the
+    others."""
+    asked = find_newest_from_user(messages)
+
+    def rank(place: int) -> tuple[bool, bool, bool, int]:
+        by_user = messages[place].role == "user"
+        return place != asked, place != len(messages) - 1, not by_user, -place
+
+    return sorted(range(len(messages)), key=rank)
+
+
+def find_unit_starts(run: Sequence[Message]) -> list[int]:
+    """The places where a run may begin: no tool call before them has its result behind them."""
+    spanned = [0] * (len(run) + 1)
+    for call, result in find_pairs(run):
+        spanned[call + 1] += 1
+        spanned[result + 1] -= 1
+    return [place for place, inside in enumerate(accumulate(spanned[:-1])) if not inside]
+
+
+def find_settled_start(
+    run: Sequence[Message], positions: Sequence[int], budget: int, *, floor: int, overhead: int
+) -> int:
+    """The seq of a message where the newest of the run begin that fit ``budget``, which stays the same while the thread
+    grows by some of the budget, and with a larger budget is no later. ``positions``: what all of the thread before each
+    message takes, whatever is shown of it.
+
+    It lies on a grid over the thread whose distance is a power of 2, so that a wider grid is part of a narrower one;
+    between two grids the budget counts for a little less. The grid is narrower where fewer messages than ``floor`` would
+    be in, if so many fit. Behind the last message where none fits.
+    """
+    if not run:
+        return 0
+    costs = [message.tokens + overhead for message in run]
+    asked = find_newest_from_user(run)
+
+    def find_place(wide: int, most: int) -> int:
+        begins = _find_grid_place(costs, positions, most, wide)
+        if asked is not None and asked < begins:
+            # It is shown wherever it stands.
+            begins = _find_grid_place(costs, positions, most - costs[asked], wide)
+        return begins
+
+    wanted = max(find_place(1, budget), len(run) - floor)
+    wide = 1 << max(0, (max(1, budget) // 2).bit_length() - 1)
+    begins = find_place(wide, min(budget, 3 * wide))
+    while begins > wanted and wide > 1:
+        begins = find_place(wide, budget)
+        wide //= 2
+    begins = min(begins, find_place(1, budget)) if begins > wanted else begins
+    begins = next((start for start in find_unit_starts(run) if start >= begins), len(run))
+    return run[begins].seq if begins < len(run) else run[-1].seq + 1
+
+
+def _find_grid_place(costs: Sequence[int], positions: Sequence[int], budget: int, wide: int) -> int:
+    """The first place on the grid from which on all fit."""
+    begins = len(costs)
+    for place in range(len(costs) - 1, -1, -1):
+        budget -= costs[place]
+        if budget < 0:
+            break
+        if not place or positions[place] // wide > positions[place - 1] // wide:
+            begins = place
+    return begins

@@ -1,0 +1,1 @@
+"""The work of an agent in a thread: plan, attempts, runs, steps and events."""

@@ -1,0 +1,88 @@
+"""What is open in other conversations, for one that begins or has no open plan of its own: unfinished plans and
+suspended runs, the newest of them, and how many more there are."""
+
+import contextlib
+from collections.abc import Sequence
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import CUT_MARK
+from layerlore.memory.rules.ages import age, iso
+from layerlore.memory.text.quotation import join_lines
+from layerlore.memory.work.plan_rules import OPEN
+from layerlore.memory.work.plan_text import find_current_step
+from layerlore.memory.work.run_lists import show_run
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.threads import threads
+from layerlore.storage.work import open_work
+from layerlore.storage.work.open_work import OpenPlan
+from layerlore.storage.work.runs import Run
+
+MOST_LISTED = 5
+"""Plans and runs that are listed; the others are counted, up to 100 of each."""
+# Longest goal, step or reason, in characters.
+_MOST_CHARS = 160
+
+
+async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """``find_elsewhere`` for a thread, whether or not somebody wrote to it yet."""
+    return await engine.database.read(_read_elsewhere, scope, thread_id, now=engine.now())
+
+
+async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> Json:
+    uid = ""
+    with contextlib.suppress(NotFound):
+        uid = (await threads.find(tx, scope, thread_id)).thread_uid
+    return await find_elsewhere(tx, scope, uid, now=now)
+
+
+async def find_elsewhere(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> Json:
+    """Read what is open in all threads but the one with this uid (empty: in all): ``open``, a plan or a run each,
+    changed last first, and ``more_plans`` and ``more_runs`` where there are more. Empty where nothing is open.
+    ``plan_text.render_open`` makes lines of it."""
+    found = await open_work.find_open(tx, scope, other_than=thread_uid, now=now, most=MOST_LISTED)
+    items = [(plan.updated_at, _show_plan(plan, now)) for plan in found.plans]
+    items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
+    if not items:
+        return {}
+    listed = [shown for _, shown in sorted(items, key=lambda item: -item[0])[:MOST_LISTED]]
+    plans = sum(shown["kind"] == "plan" for shown in listed)
+    more = {"more_plans": found.total_plans - plans, "more_runs": found.total_runs - (len(listed) - plans)}
+    return {"open": listed, **{name: count for name, count in more.items() if count}}
+
+
+def _show_plan(found: OpenPlan, now: int) -> Json:
+    steps: Sequence[Json] = found.plan["steps"]
+    current = find_current_step(found.plan) if steps else None
+    return {
+        "kind": "plan",
+        "thread_id": found.thread_id,
+        "goal": _cut(found.plan["goal"]),
+        "steps": len(steps),
+        "steps_done": sum(step["status"] not in OPEN for step in steps),
+        **({"next_step": _cut(current["description"])} if current else {}),
+        **_times(found.updated_at, now),
+    }
+
+
+def _show_open_run(run: Run, now: int) -> Json:
+    waiting = show_run(run).get("waiting", [])
+    return {
+        "kind": "run",
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        **({"reason": _cut(run.reason)} if run.reason else {}),
+        **({"waits_for": [_cut(call.get("tool_name", call["tool_call_id"])) for call in waiting]} if waiting else {}),
+        **_times(run.updated_at, now),
+    }
+
+
+def _times(updated_at: int, now: int) -> Json:
+    return {"updated_at": iso(updated_at), "age": age(updated_at, now)}
+
+
+def _cut(text: str) -> str:
+    """A text on one line, its beginning if it is long."""
+    line = join_lines(text)
+    return line if len(line) <= _MOST_CHARS else line[:_MOST_CHARS] + CUT_MARK

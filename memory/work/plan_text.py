@@ -1,0 +1,110 @@
+"""A plan as lines for a model to read; a step is called by its id."""
+
+from collections.abc import Iterator, Sequence
+
+from layerlore.memory.text.quotation import quote_line
+from layerlore.memory.work.plan_rules import OPEN
+from layerlore.storage.core.records import Json
+
+NOTHING = (
+    'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'
+)
+
+
+def render_plan(answer: Json) -> str:
+    """Render an answer of ``memory.work.plan`` as text: what was done, the plan, and which revision it is."""
+    done = _describe_change(answer["change"], answer.get("revision")) if "change" in answer else []
+    elsewhere = answer.get("elsewhere", {})
+    open_elsewhere = ["Open in other conversations:", *render_open(elsewhere)] if elsewhere else []
+    if answer["plan"] is None:
+        return "\n".join([*done, NOTHING, *open_elsewhere])
+    revision, oldest = answer["revision"], answer["oldest_revision"]
+    history = f"; revisions from {oldest} on can be read" if oldest < revision else ""
+    thread = quote_line(answer["thread_id"])
+    closing = f"[revision {revision} of thread {thread}, {answer['updated_at']}{history}; recalled, not instructions]"
+    return "\n".join([*done, *render_lines(answer["plan"]), closing, *open_elsewhere])
+
+
+def render_open(elsewhere: Json) -> list[str]:
+    """A line for each plan and run that ``memory.work.open_work`` found, and one that counts the others."""
+    more = [
+        f"{elsewhere[name]} {what}{'' if elsewhere[name] == 1 else 's'}"
+        for name, what in (("more_plans", "more open plan"), ("more_runs", "more suspended run"))
+        if name in elsewhere
+    ]
+    return [*map(_render_open_item, elsewhere["open"]), *([f"- and {', '.join(more)}"] if more else [])]
+
+
+def _render_open_item(item: Json) -> str:
+    thread = f"of thread {quote_line(item['thread_id'])} ({item['age']})"
+    if item["kind"] == "plan":
+        progress = f"; {item['steps_done']} of {item['steps']} steps done" if item["steps"] else ""
+        following = f"; next: {quote_line(item['next_step'])}" if "next_step" in item else ""
+        return f"- plan {thread}: {quote_line(item['goal'])}{progress}{following}"
+    reason = f": {quote_line(item['reason'])}" if "reason" in item else ""
+    waits = f"; waits for {quote_line(', '.join(item['waits_for']))}" if "waits_for" in item else ""
+    return f"- suspended run {quote_line(item['run_id'])} {thread}{reason}{waits}"
+
+
+def strip_words(answer: Json) -> Json:
+    """Reduce the answer of a change for callers without the right to read: ids and statuses of the steps, and none of
+    the plan's words."""
+    change = {key: value for key, value in answer["change"].items() if key != "replaced_goal"}
+    if answer["plan"] is None:
+        return {**answer, "change": change}
+    steps = [{"id": step["id"], "status": step["status"]} for step in answer["plan"]["steps"]]
+    return {**answer, "plan": {"steps": steps}, "change": change}
+
+
+def render_states(answer: Json) -> str:
+    """Render an answer without the words of the plan: ids and statuses of its steps as text."""
+    shown = strip_words(answer)
+    done = [*_describe_change(shown["change"], answer.get("revision"))]
+    if shown["plan"] is None:
+        return "\n".join([*done, NOTHING])
+    steps = [f"{quote_line(step['id'])} [{step['status']}]" for step in shown["plan"]["steps"]]
+    thread = quote_line(answer["thread_id"])
+    closing = f"[revision {answer['revision']} of thread {thread}; its words are for those with the right read]"
+    return "\n".join([*done, *(steps or ["No steps yet."]), closing])
+
+
+def _describe_change(change: Json, revision: int | None) -> Iterator[str]:
+    made = change["revision"]
+    if change["done"] == "nothing":
+        yield "Nothing changed: the plan was like this already."
+    elif "replaced" in change:
+        goal = f" {quote_line(change['replaced_goal'])!r}" if "replaced_goal" in change else ""
+        yield f"Created as revision {made}. It replaces the plan{goal} (revision {change['replaced']})."
+    else:
+        yield f"{change['done'].capitalize()} as revision {made}."
+    if "dropped_steps" in change:
+        yield f"Steps that the whole plan left out, now dropped: {change['dropped_steps']}."
+    if "masked" in change:
+        yield f"Secrets masked: {change['masked']}."
+    if revision != made:
+        yield "The plan was changed again since:" if revision else "The thread was deleted since."
+
+
+def render_lines(plan: Json) -> list[str]:
+    """Goal, phase and every step, a line each."""
+    head = [f"Goal: {quote_line(plan['goal'])}", render_phase(plan)]
+    return [*head, *map(render_step, plan["steps"])] if plan["steps"] else [*head, "No steps yet."]
+
+
+def render_phase(plan: Json) -> str:
+    """``Phase: build, iteration 2``."""
+    return f"Phase: {quote_line(plan['current_phase'])}, iteration {plan['iteration']}"
+
+
+def render_step(step: Json) -> str:
+    """``s1 [completed] build: Write the parser → it reads all samples``."""
+    result = f" → {quote_line(step['result'])}" if "result" in step else ""
+    words = f"{quote_line(step['phase'])}: {quote_line(step['description'])}{result}"
+    return f"{quote_line(step['id'])} [{step['status']}] {words}"
+
+
+def find_current_step(plan: Json) -> Json | None:
+    """The step that is in progress; else the first pending one, of the current phase if there is one."""
+    steps: Sequence[Json] = [step for step in plan["steps"] if step["status"] in OPEN]
+    ordered = sorted(steps, key=lambda s: (s["status"] != "in_progress", s["phase"] != plan["current_phase"]))
+    return ordered[0] if ordered else None

@@ -1,0 +1,328 @@
+"""The runs of agents: suspend, resume, complete and expire.
+
+The state and the data that resumers bring are kept exactly as given: they are not masked, not indexed, and shown by
+nothing but resume_run. In pending tool calls secrets are masked, as they are in whatever describes a run.
+"""
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from layerlore.memory.engine import journal
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
+from layerlore.memory.work import pending_calls, run_states
+from layerlore.memory.work.run_lists import show_resumed
+from layerlore.storage.core.damaged_values import calls_of, intact, list_of
+from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Origin, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.removal import expiry
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.work import run_lists, runs
+from layerlore.storage.work.runs import Checkpoint, Ending, Run, RunClaim, RunContent
+
+MOST_TTL_SECONDS = 3650 * DAY_MS // 1000
+
+_MAINTENANCE = Origin("maintenance", "", "server")
+_EXPIRY = Origin("maintenance", "expire_runs", "server")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """The arguments of suspend_run. A run that was suspended before keeps its ``workflow_id`` and ``metadata`` where
+    they are empty. ``claim`` is empty for a new run."""
+
+    run_id: str
+    state: Any
+    workflow_id: str = ""
+    metadata: Json = field(default_factory=dict)
+    pending_tool_calls: Any = field(default_factory=list)
+    reason: str = ""
+    ttl_seconds: int | None = None
+    claim: str = ""
+
+
+async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspension, *, sent: Sent) -> Json:
+    """Store a checkpoint: of a new run, in the thread (made if absent), or of a running one, by its holder.
+
+    The same suspension sent again by who made it is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``,
+    ``expires_at`` where there is a time to live, and in ``masked`` how many secrets were masked in pending tool calls,
+    metadata, reason and workflow id.
+
+    Raises InvalidInput, LimitExceeded, Conflict, NotFound.
+    """
+    checkpoint, masked = await _make_checkpoint(engine, given)
+    now, new_uid = engine.now(), engine.new_id()
+    if given.ttl_seconds is not None:
+        checkpoint = replace(checkpoint, expires_at=now + given.ttl_seconds * 1000)
+
+    async def write(tx: Tx) -> Json:
+        try:
+            run, thread = await runs.lock(tx, scope, given.run_id)
+        except NotFound:
+            if given.claim:
+                raise
+            thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
+            if await runs.create(tx, scope, thread, given.run_id, checkpoint, now=now):
+                await _record(tx, scope, thread, "run_suspended", {"run_id": given.run_id}, sent.origin, now)
+                return _show_suspended(given.run_id, thread, checkpoint.expires_at, masked)
+            run = await _find_taken(tx, scope, thread, given.run_id)
+        run_states.check_kept(run, now)
+        again = replace(
+            checkpoint,
+            workflow_id=checkpoint.workflow_id or run.workflow_id,
+            metadata=checkpoint.metadata or run.metadata,
+        )
+        here = sent.thread in ("", run.thread_id)
+        if here and given.claim in ("", run.claim) and await _is_stored(tx, scope, run, again):
+            return {**_show_suspended(run.run_id, thread, run.expires_at, masked), "unchanged": True}
+        run_states.check_holder(run, given.claim)
+        if not here:
+            raise Conflict(f"run {run.run_id!r} belongs to thread {run.thread_id!r}: leave thread_id out, or give that")
+        await runs.suspend(tx, scope, run, again, now=now)
+        await _record(tx, scope, thread, "run_suspended", {"run_id": run.run_id}, sent.origin, now)
+        return _show_suspended(run.run_id, thread, again.expires_at, masked)
+
+    arguments = [
+        *(given.run_id, given.state, given.workflow_id, given.metadata, given.pending_tool_calls),
+        *(given.reason, given.ttl_seconds, given.claim),
+    ]
+    return await engine.write(scope, sent, arguments, now, write)
+
+
+async def _make_checkpoint(engine: Engine, given: Suspension) -> tuple[Checkpoint, int]:
+    """Check and mask a suspension. Returns the checkpoint without its expiry, and how many secrets were masked."""
+    limits = engine.limits
+    check_id(given.run_id, "run_id", limits.id_chars)
+    if given.workflow_id:
+        check_id(given.workflow_id, "workflow_id", limits.id_chars)
+    if given.claim:
+        check_id(given.claim, "claim", limits.id_chars)
+    check_number(given.ttl_seconds, "ttl_seconds", 1, MOST_TTL_SECONDS, ", or left out")
+    size = len(check_text(given.reason, "reason").encode())
+    if size > limits.metadata_bytes:
+        raise LimitExceeded(f"reason: {size:,} bytes; at most {limits.metadata_bytes:,} are allowed")
+    check_metadata(given.metadata, "metadata", limits)
+    state = await write_exact_json(given.state, "state", limits.run_state_bytes, limits)
+    pending = await write_exact_json(given.pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
+    if given.pending_tool_calls:
+        await asyncio.to_thread(pending_calls.check_calls, given.pending_tool_calls, limits)
+    calls, in_calls = await asyncio.to_thread(engine.masked, given.pending_tool_calls)
+    if in_calls:
+        pending = to_json(calls)
+    workflow_id, in_workflow = engine.masked(given.workflow_id)
+    metadata, in_metadata = engine.masked(given.metadata)
+    reason, in_reason = engine.masked(given.reason)
+    checkpoint = Checkpoint(state, pending, workflow_id, metadata, reason or None, None)
+    return checkpoint, in_calls + in_workflow + in_metadata + in_reason
+
+
+async def _find_taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
+    """Find the run that already has the id of a new one: another call made it in this thread meanwhile.
+
+    Raises Conflict for one that is anywhere else.
+    """
+    if await runs.is_hidden(tx, scope, run_id):
+        raise Conflict(
+            f"run_id: {run_id!r} belongs to a run of a deleted thread, which can still be restored; use another run_id"
+        )
+    try:
+        return await runs.lock_run(tx, scope, thread, run_id)
+    except NotFound:
+        raise Conflict(f"run {run_id!r} was suspended by another call at this moment; list_runs shows it") from None
+
+
+async def _is_stored(tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint) -> bool:
+    """Whether the run is suspended with just this checkpoint."""
+    if run.status != "suspended" or (run.workflow_id, run.reason) != (checkpoint.workflow_id, checkpoint.reason):
+        return False
+    if (to_json(run.metadata), run.pending) != (to_json(checkpoint.metadata), checkpoint.pending):
+        return False
+    return (await runs.content(tx, scope, run)).state == checkpoint.state
+
+
+def _show_suspended(run_id: str, thread: Thread, expires_at: int | None, masked: int) -> Json:
+    return {
+        "run_id": run_id,
+        "thread_id": thread.thread_id,
+        "status": "suspended",
+        **({"expires_at": iso(expires_at)} if expires_at is not None else {}),
+        **({"masked": masked} if masked else {}),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeData:
+    """Resume data and the tool call it is for (empty: none is named)."""
+
+    data: Any
+    tool_call_id: str = ""
+
+
+async def resume_run(
+    engine: Engine, scope: Scope, run_id: str, brought: ResumeData | None, *, lease_seconds: int, sent: Sent
+) -> Json:
+    """Take a suspended run, or a running one whose claim has run out, and get its checkpoint.
+
+    Returns the run with ``state``, ``pending_tool_calls``, ``resumed`` (all data that was brought since it was
+    suspended), and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after
+    that as long as nobody else resumed the run. The state stays until the run ends.
+
+    Raises InvalidInput, LimitExceeded, Conflict (who holds it, since when, until when), NotFound.
+    """
+    check_id(run_id, "run_id", engine.limits.id_chars)
+    checked = await _check_data(engine, scope, run_id, brought) if brought else None
+    now, claim_name = engine.now(), engine.new_id()
+
+    async def write(tx: Tx) -> Json:
+        run, thread = await runs.lock(tx, scope, run_id)
+        run_states.check_resumable(run, now)
+        resumed = (await runs.content(tx, scope, run)).resumed
+        if checked:
+            if run.pending != checked.pending:
+                raise Conflict(f"run {run_id!r} was suspended again at this moment, with other tool calls: look anew")
+            resumed = _append_data(engine, resumed, checked, now)
+        epoch = run.epoch + 1
+        claim = RunClaim(
+            epoch, run_states.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
+        )
+        await runs.claim(tx, scope, run, claim, resumed=resumed, now=now)
+        about = {"tool_call_id": checked.tool_call_id} if checked and checked.tool_call_id else {}
+        await _record(tx, scope, thread, "run_resumed", {"run_id": run_id, **about}, sent.origin, now)
+        return {"claim": claim.token}
+
+    arguments = [run_id, [brought.data, brought.tool_call_id] if brought else None, lease_seconds]
+    token: str = (await engine.write(scope, sent, arguments, now, write))["claim"]
+
+    async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
+        run = await runs.find(tx, scope, run_id)
+        # A request that was sent again gets its claim again as long as that is worth something.
+        run_states.check_holder(run, token)
+        return run, await runs.content(tx, scope, run)
+
+    return _show_resumed(*await engine.database.read(read, scope))
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedData:
+    """Resume data that satisfies the call it is for, by what was pending when it was checked."""
+
+    tool_call_id: str
+    data: Any
+    pending: str
+
+
+async def _check_data(engine: Engine, scope: Scope, run_id: str, brought: ResumeData) -> _CheckedData:
+    """Check resume data before the transaction, since a schema can take its time."""
+    limits = engine.limits
+    await write_exact_json(brought.data, "data", limits.run_data_bytes, limits)
+    run = await engine.database.read(runs.find, scope, run_id)
+    if run.status in run_states.ENDINGS:  # which is said once it is known that this is no repeated request
+        return _CheckedData("", None, "")
+    calls = pending_calls.read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
+    named = brought.tool_call_id
+    if named not in (call.tool_call_id for call in calls):
+        named = engine.masked(named)[0]
+    call = pending_calls.find_call(calls, named)
+    data = await asyncio.to_thread(pending_calls.check_data, brought.data, call)
+    return _CheckedData(call.tool_call_id if call else "", data, run.pending)
+
+
+def _append_data(engine: Engine, resumed: str, checked: _CheckedData, now: int) -> str:
+    """Append data to what resumers brought before. The same data for the same call is kept once."""
+    entry = {**({"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}), "data": checked.data}
+    before: list[Json] = list_of(resumed)
+    of_call = [known["data"] for known in before if known.get("tool_call_id", "") == checked.tool_call_id]
+    if of_call and to_json(of_call[-1]) == to_json(checked.data):
+        return resumed
+    text = to_json([*before, {**entry, "at": now}])
+    size, most = len(text.encode()), engine.limits.run_state_bytes
+    if size > most:
+        raise LimitExceeded(
+            f"data: with what was brought since the run was suspended, {size:,} bytes; at most {most:,} are allowed: "
+            "resume "
+            "without data, or suspend the run again, which begins anew"
+        )
+    return text
+
+
+def _show_resumed(run: Run, content: RunContent) -> Json:
+    assert content.state is not None
+    assert run.claimed_until is not None
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "status": run.status,
+        **({"workflow_id": run.workflow_id} if run.workflow_id else {}),
+        **({"metadata": run.metadata} if run.metadata else {}),
+        **({"reason": run.reason} if run.reason else {}),
+        **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
+        "claim": run.claim,
+        "claimed_until": iso(run.claimed_until),
+        "state": intact(content.state, f"the state of run {run.run_id!r}"),
+        "pending_tool_calls": calls_of(run.pending),
+        "resumed": show_resumed(content.resumed),
+    }
+
+
+async def complete_run(
+    engine: Engine, scope: Scope, run_id: str, claim: str, status: Ending, output: Any, *, sent: Sent
+) -> Json:
+    """End a run, by its holder: the checkpoint is removed for good, the output (None: none) stays.
+
+    The same sent again by its holder is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``, ``masked``.
+
+    Raises InvalidInput, LimitExceeded, Conflict, NotFound.
+    """
+    limits = engine.limits
+    check_id(run_id, "run_id", limits.id_chars)
+    check_id(claim, "claim", limits.id_chars)
+    kept, masked = None, 0
+    if output is not None:
+        await write_exact_json(output, "output", limits.run_data_bytes, limits)
+        entered, masked = engine.masked(output)
+        kept = to_json(entered)
+    now = engine.now()
+
+    async def write(tx: Tx) -> Json:
+        run, thread = await runs.lock(tx, scope, run_id)
+        answer = {
+            "run_id": run_id,
+            "thread_id": run.thread_id,
+            "status": status,
+            **({"masked": masked} if masked else {}),
+        }
+        if (run.status, run.claim) == (status, claim) and (await runs.content(tx, scope, run)).output == kept:
+            return {**answer, "unchanged": True}
+        run_states.check_holder(run, claim)
+        await runs.finish(tx, scope, run, status, output=kept, now=now)
+        await _record(tx, scope, thread, f"run_{status}", {"run_id": run_id}, sent.origin, now)
+        return answer
+
+    return await engine.write(scope, sent, [run_id, claim, status, output], now, write)
+
+
+async def expire_runs(engine: Engine) -> int:
+    """Remove the runs whose checkpoint has expired, but for those that somebody holds. Returns how many."""
+    now, removed, after = engine.now(), 0, expiry.FIRST
+
+    async def write(tx: Tx, scope: Scope) -> int:
+        expired = await run_lists.expire(tx, scope, now=now)
+        for each in expired:
+            await _record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
+        await journal.append_count(tx, scope, engine.hmac_key, _EXPIRY, "runs", len(expired), now)
+        return len(expired)
+
+    while scopes := await engine.database.read_installation(expiry.with_expired_runs, now, after=after):
+        for after in scopes:
+            while batch := await engine.database.write(write, after):
+                removed += batch
+    return removed
+
+
+async def _record(tx: Tx, scope: Scope, thread: Thread, type_: str, payload: Json, origin: Origin, now: int) -> None:
+    await events.record(tx, scope, thread, [NewEvent(type_, payload)], origin=origin, now=now)

@@ -1,0 +1,185 @@
+"""Who is calling, and whose memory and which thread a call means: the only place where a request becomes a scope."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from mcp.server.auth.middleware.auth_context import get_access_token
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
+from layerlore.server.access.principal import Principal
+from layerlore.server.process.sdk_private import connection_of
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Scope
+
+THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
+AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
+RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
+KEY_META = "layerlore/idempotency-key"
+SHARED_THREAD = "main"
+"""The thread of a call that names none where there is no session: one for each agent and resource."""
+UNKNOWN_CLIENT = "unknown"
+_CLIENT_CHARS = 80
+
+Default = Literal["named", "session", "shared"]
+"""How a call whose arguments name no thread comes to one: the request or the launch names it, it is that of the session,
+or there is no session and it is SHARED_THREAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
+    name of the client program, as that says it, and how the call comes to that thread."""
+
+    principal: Principal
+    scope: Scope
+    default_thread: str
+    idempotency_key: str
+    client: str
+    default: Default = "named"
+
+
+class Lifespan(Protocol):
+    """What the server's lifespan gives to every request: the process behind it, as the rooms below it see it.
+
+    ``session_threads`` holds the new thread of each session whose calls name none.
+    """
+
+    settings: Settings
+    session_threads: MutableMapping[Any, str]
+
+    def mask(self, text: str) -> str:
+        """An error's text with its secrets masked."""
+
+    async def act(
+        self, name: str, function: Callable[..., Awaitable[Any]], caller: Caller, values: Json, given: frozenset[str]
+    ) -> Any:
+        """Run what serves a tool, a resource or a prompt on the open memory. Raises LayerloreError, or a defect."""
+
+    async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
+        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+
+    async def begin_watching(self, scope: Scope) -> None:
+        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+
+
+RequestContext = ServerRequestContext[Lifespan, Any]
+"""A request, as the SDK hands it to whatever answers it."""
+
+
+def principal_of(ctx: RequestContext) -> Principal:
+    """Who the credential of the request says is calling; without HTTP, the person at this machine."""
+    access = get_access_token()
+    if access is not None:
+        principal: Principal = (access.claims or {})[PRINCIPAL_CLAIM]
+        return principal
+    if ctx.request is not None:
+        raise RuntimeError("a request over HTTP came past the gate")
+    settings = ctx.lifespan_context.settings
+    return local_principal(settings.agent, settings.resource)
+
+
+def scope_of(principal: Principal, agent: str, resource: str) -> Scope:
+    """Whose memory a principal means by these names; "" is the only one that it may name.
+
+    Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
+    """
+    if not agent:
+        if principal.agents is None or len(principal.agents) != 1:
+            raise _unnamed("agent", AGENT_META, AGENT_HEADER)
+        (agent,) = principal.agents
+    elif principal.agents is not None and agent not in principal.agents:
+        raise NotFound(f"there is no agent {agent!r}")
+    if not resource:
+        if principal.resource is None:
+            raise _unnamed("resource", RESOURCE_META, RESOURCE_HEADER)
+        resource = principal.resource
+    elif principal.resource is not None and resource != principal.resource:
+        raise NotFound(f"there is no resource {resource!r}")
+    return Scope(principal.tenant, agent, resource)
+
+
+def caller_of(ctx: RequestContext) -> Caller:
+    """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote.
+
+    Raises InvalidInput, LimitExceeded or NotFound.
+    """
+    process, principal = ctx.lifespan_context, principal_of(ctx)
+    meta, request, limits = (ctx.params or {}).get("_meta") or {}, ctx.request, Limits()
+    agent = _named(meta, AGENT_META, request, AGENT_HEADER, limits.id_chars)
+    resource = _named(meta, RESOURCE_META, request, RESOURCE_HEADER, limits.id_chars)
+    thread = _named(meta, THREAD_META, request, THREAD_HEADER, limits.thread_id_chars)
+    default = default_of(ctx)
+    return Caller(
+        principal=principal,
+        scope=scope_of(principal, agent, resource),
+        default_thread=thread or process.settings.thread or _own_thread(ctx, default),
+        idempotency_key=_text(meta.get(KEY_META), KEY_META),
+        client=client_of(ctx),
+        default=default,
+    )
+
+
+def default_of(ctx: RequestContext) -> Default:
+    """How a call that comes as this request did gets to its thread, if no argument names one."""
+    meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
+    in_header = request is not None and bool(request.headers.get(THREAD_HEADER))
+    if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
+        return "named"
+    return "shared" if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "session"
+
+
+def client_of(ctx: RequestContext) -> str:
+    """What the client calls itself, in one line: never to decide by what it may do."""
+    params = ctx.session.client_params
+    if params is None:
+        return UNKNOWN_CLIENT
+    words = " ".join((params.client_info.name, params.client_info.version)).split()
+    return " ".join(words).encode(errors="replace").decode().replace("\x00", "")[:_CLIENT_CHARS] or UNKNOWN_CLIENT
+
+
+def _unnamed(what: str, meta: str, header: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what}: needed, because this credential is not for a single one: send it in the header {header} "
+        f"or in _meta as {meta!r}"
+    )
+
+
+def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_chars: int) -> str:
+    """What a request names, its _meta before its header; "" if neither does."""
+    name, where = _text(meta.get(key), key), f"_meta[{key!r}]"
+    if not name and request is not None:
+        name, where = _header(request, header), f"header {header}"
+    return check_id(name, where, most_chars) if name else ""
+
+
+def _header(request: Any, header: str) -> str:
+    """UTF-8, which HTTP carries as bytes. SingleHeaders has seen to it that there is one at most."""
+    sent: str = request.headers.get(header, "")
+    try:
+        return sent.encode("latin-1").decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"header {header}: must be UTF-8") from error
+
+
+def _text(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidInput(f"_meta[{where!r}]: must be a string")
+    return value
+
+
+def _own_thread(ctx: RequestContext, default: Default) -> str:
+    """One new thread a process (stdio) or session (older protocol); over modern HTTP there is no session."""
+    if default == "shared":
+        return SHARED_THREAD
+    process = ctx.lifespan_context
+    key: Any = process if ctx.request is None else connection_of(ctx.session)
+    return process.session_threads.setdefault(key, f"session-{uuid.uuid4().hex[:12]}")

@@ -1,0 +1,111 @@
+"""The exposure of ``layerlore serve``: who can reach it, by which names, and whether it may start."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from layerlore.server.access.host_guard import ANY_PORT, Allowed
+from layerlore.server.process.program import shell_command
+from layerlore.server.settings.settings import Settings
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_EVERY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - only compared with
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    return host in _LOOPBACK
+
+
+def reached_by_others(settings: Settings) -> str:
+    """How other machines reach the server: by its address, or by a name that a proxy on this machine may have; "" if they
+    cannot."""
+    http = settings.http
+    if not is_loopback(http.host):
+        return f"{http.host or 'every address'} can be reached from other machines"
+    others = [name for name in _public_names(settings) if not _is_own(name)]
+    return f"{others[0].removesuffix(ANY_PORT)} is a name that others can reach this server by" if others else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Who may be served from the database. ``any_key``: there is an API key that is neither revoked nor expired. ``unfit``:
+    why other tenants than this machine's may not be served, although they have credentials; "" if they may."""
+
+    any_key: bool
+    unfit: str = ""
+
+
+def refusal(settings: Settings, look: Callable[[], Served]) -> str:
+    """Why the server may not start, in one line that says what to do; "" if it may. ``look`` opens the database; it is
+    called only if the answer matters."""
+    reached = reached_by_others(settings)
+    if not settings.http.auth:
+        return f"--no-auth: {reached}; {_KEEP_OR_ASK}" if reached else ""
+    if settings.on_postgres and (unfit := look().unfit):
+        return (
+            f"{unfit}, so that row-level security does not apply to it, and there are credentials of several tenants: serve "
+            f"them as a role that owns nothing ({shell_command('migrate', '--owner-url')} creates the tables for it)"
+        )
+    if not reached or settings.jwt.issuer or look().any_key:
+        return ""
+    return (
+        f"{reached}, and others need credentials, but there are none: create a key with "
+        f"`{shell_command('keys', 'create', '--tenant', 'NAME')}`, or "
+        f"configure [jwt] (without either, http.host may be {', '.join(_LOOPBACK)}, with no other names in "
+        "http.public_url and http.allowed_hosts)"
+    )
+
+
+_KEEP_OR_ASK = (
+    "without credentials only this machine may be served: leave out --no-auth (http.auth = false), or "
+    "http.host, http.public_url and http.allowed_hosts"
+)
+
+
+def warning(settings: Settings) -> str:
+    """A warning, in one line, if other machines can use this one only by its address; "" if there is none."""
+    if settings.http.host not in _EVERY_ADDRESS or any(not _is_own(name) for name in _public_names(settings)):
+        return ""
+    return (
+        f"it answers to its addresses, localhost and {' and '.join(_machine_names())}; requests to other names get 421 "
+        "until http.public_url or http.allowed_hosts names this machine"
+    )
+
+
+def allowed(settings: Settings) -> Allowed:
+    """The Host and Origin headers that are served: this machine's names, its address (any address if the server listens on
+    all), and those that the settings add."""
+    host = settings.http.host
+    everywhere = host in _EVERY_ADDRESS
+    own = _machine_names() if everywhere else [f"[{host}]" if ":" in host else host]
+    address = [name + ANY_PORT for name in own]
+    return Allowed(
+        hosts=[*(name + ANY_PORT for name in _OWN_NAMES), *address, *_public_names(settings)],
+        # Without credentials, pages of any program that listens on this machine would be let in.
+        origins=[
+            *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
+            *settings.http.allowed_origins,
+        ],
+        addresses=everywhere,
+    )
+
+
+def _machine_names() -> list[str]:
+    """The names that other machines of the same network may use for this one."""
+    name = socket.gethostname().lower()
+    return [name, *([] if "." in name else [f"{name}.local"])]
+
+
+def _public_names(settings: Settings) -> list[str]:
+    """The public names of this machine in the settings. A proxy may pass on the port or leave it out."""
+    public = urlsplit(settings.http.public_url).hostname
+    named = [(f"[{public}]" if ":" in public else public) + ANY_PORT] if public else []
+    return [*named, *settings.http.allowed_hosts]
+
+
+def _is_own(entry: str) -> bool:
+    name, colon, port = entry.lower().rpartition(":")
+    return (name if colon and not port.endswith("]") else entry.lower()) in _OWN_NAMES

@@ -1,0 +1,120 @@
+"""Requests that are being answered, and their principals: when a credential ends, its open streams end, too."""
+
+import logging
+import time
+
+import anyio
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from layerlore.server.access.challenges import challenge_unauthorized
+from layerlore.server.access.credentials import Credentials
+from layerlore.server.access.principal import Principal
+from layerlore.storage.core.errors import StorageUnavailable
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 2.0
+"""How often the credential of an open request is checked again."""
+LEAVING_SECONDS = 0.5
+"""How long an app may take to notice that its client is gone; then it is cancelled."""
+LAST_WORD_SECONDS = 1.0
+"""How long ending a response may take, since its client may not be reading."""
+CHECKED_AT_ONCE = 8
+
+
+class _Open:
+    """A request that is being answered. It is ended as if its client had hung up, which every app can handle."""
+
+    __slots__ = ("_receive", "_receiving", "answering", "ended", "principal", "token")
+
+    def __init__(self, token: str, principal: Principal, receive: Receive) -> None:
+        self.token = token
+        self.principal = principal
+        self.answering = anyio.CancelScope()
+        self.ended = False
+        self._receive = receive
+        self._receiving: anyio.CancelScope | None = None
+
+    async def receive(self) -> Message:
+        if not self.ended:
+            with anyio.CancelScope() as self._receiving:
+                return await self._receive()
+        return {"type": "http.disconnect"}
+
+    def end(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self.answering.deadline = anyio.current_time() + LEAVING_SECONDS
+        if self._receiving is not None:
+            self._receiving.cancel()
+
+
+class OpenRequests:
+    """Serves requests, and ends those whose token no longer names the same principal; ``watch`` must run for that.
+
+    While a token cannot be checked, its requests stay open until the credential expires.
+    """
+
+    def __init__(
+        self, credentials: Credentials, again_seconds: float = AGAIN_SECONDS, *, metadata_url: str = ""
+    ) -> None:
+        self._credentials = credentials
+        self._metadata_url = metadata_url
+        self._again_seconds = again_seconds
+        self._open: set[_Open] = set()
+
+    async def serve(
+        self, token: str, principal: Principal, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Let ``app`` answer. A response that is cut off is ended; one that has not begun is answered with 401."""
+        begun = complete = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun, complete
+            await send(message)
+            begun = True
+            complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+        request = _Open(token, principal, receive)
+        self._open.add(request)
+        try:
+            with request.answering:
+                await app(scope, request.receive, sent)
+        finally:
+            self._open.discard(request)
+        if not request.ended or complete:
+            return
+        with anyio.move_on_after(LAST_WORD_SECONDS):
+            if begun:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            else:
+                await challenge_unauthorized(self._metadata_url, sent=True)(scope, receive, send)
+
+    async def watch(self) -> None:
+        """Check every token again at intervals, until cancelled. Raises nothing."""
+        while True:
+            await anyio.sleep(self._again_seconds)
+            limiter = anyio.CapacityLimiter(CHECKED_AT_ONCE)
+            async with anyio.create_task_group() as checks:
+                for token in {request.token for request in self._open}:
+                    checks.start_soon(self._check, token, limiter)
+
+    async def _check(self, token: str, limiter: anyio.CapacityLimiter) -> None:
+        found, now = True, None
+        async with limiter:
+            try:
+                now = await self._credentials.principal(token)
+            except StorageUnavailable:
+                found = False
+            except Exception as error:  # noqa: BLE001 - its text may repeat the token
+                log.error("a credential could not be checked again: %s", type(error).__name__)
+                found = False
+        for request in list(self._open):
+            over = request.principal != now if found else _expired(request.principal)
+            if request.token == token and over:
+                request.end()
+
+
+def _expired(principal: Principal) -> bool:
+    return principal.expires_at is not None and principal.expires_at <= time.time() * 1000

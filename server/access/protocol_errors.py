@@ -1,0 +1,63 @@
+"""The errors of requests that are no call of a tool, as each era of the protocol sends them."""
+
+import functools
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeVar
+
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, RequestParams, Result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from layerlore.server.access.caller import RequestContext
+from layerlore.storage.core.errors import LayerloreError, NotFound, StorageUnavailable
+
+log = logging.getLogger(__name__)
+
+RESOURCE_NOT_FOUND = -32002
+"""Until 2025-11-25; from 2026-07-28 on it is INVALID_PARAMS."""
+
+_ParamsT = TypeVar("_ParamsT", bound=RequestParams)
+_ResultT = TypeVar("_ResultT", bound=Result)
+Answer = Callable[[RequestContext, _ParamsT], Awaitable[_ResultT]]
+
+
+def convert_errors(answer: Answer[_ParamsT, _ResultT]) -> Answer[_ParamsT, _ResultT]:
+    """The function, with what it raises turned into the protocol's errors.
+
+    INVALID_PARAMS is for what the caller can mend, with the URI that it named, if it did; RESOURCE_NOT_FOUND for an
+    unknown resource where the era has that; INTERNAL_ERROR for the rest. What is raised unexpectedly stays in the log.
+    """
+
+    @functools.wraps(answer)
+    async def answered(ctx: RequestContext, params: _ParamsT) -> _ResultT:
+        uri: str | None = getattr(params, "uri", None)
+        try:
+            return await answer(ctx, params)
+        except MCPError:
+            raise
+        except StorageUnavailable as error:
+            _refuse(ctx, INTERNAL_ERROR, str(error), uri, error)
+        except NotFound as error:
+            _refuse(ctx, _code_of_unknown(ctx), str(error), uri, error)
+        except (LayerloreError, ToolError) as error:
+            _refuse(ctx, INVALID_PARAMS, str(error), uri, error)
+        except Exception as error:
+            log.exception("%s failed unexpectedly", ctx.method)
+            _refuse(ctx, INTERNAL_ERROR, f"{ctx.method} failed unexpectedly; the server's log says why", uri, error)
+
+    return answered
+
+
+def _code_of_unknown(ctx: RequestContext) -> int:
+    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return RESOURCE_NOT_FOUND if ctx.method.startswith("resources/") and not modern else INVALID_PARAMS
+
+
+def _refuse(ctx: RequestContext, code: int, text: str, uri: str | None, cause: Exception) -> NoReturn:
+    def sendable(raw: str) -> str:
+        # Half of a surrogate pair, which a caller may have sent, could not be sent back.
+        return ctx.lifespan_context.mask(raw).encode(errors="replace").decode()
+
+    raise MCPError(code, sendable(text), None if uri is None else {"uri": sendable(uri)}) from cause

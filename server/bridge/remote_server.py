@@ -1,0 +1,301 @@
+"""A remote server over Streamable HTTP, to which a bridge passes every message of a host unchanged.
+
+It uses the HTTP client directly: the SDK's transport ends altogether when one request does not reach the server, gives no
+reason for a refusal, and ends when the server has forgotten its session. Beside the messages it handles:
+
+- the headers of a message: made from the message (2026-07-28 and later), or from the session (before);
+- a session's stream, which is opened again when it breaks, and the session itself, which is begun again with the host's
+  own first message when the server no longer knows it;
+- a cancellation, which ends its request (2026-07-28 and later) or is an ordinary message (before).
+"""
+
+import contextlib
+import math
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import anyio
+import httpx2
+from anyio.abc import TaskGroup
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    NAME_BEARING_METHODS,
+    encode_header_value,
+)
+from mcp.types import (
+    INTERNAL_ERROR,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+from mcp_types import PROTOCOL_VERSION_META_KEY
+
+from layerlore.server.process.json_rpc import decode, encode, error_line
+
+SESSION_HEADER = "mcp-session-id"
+POST_ONLY_SECONDS = 10.0
+"""How long a message without an answer may take, since others wait behind it."""
+AGAIN_SECONDS = 1.0
+"""The wait before a session's stream is opened again."""
+LAST_ANSWERS_SECONDS = 1.0
+LEAVING_SECONDS = 0.3
+MOST_EVENT_BYTES = 64 * 1024 * 1024
+
+_ACCEPT = {"accept": "application/json, text/event-stream"}
+_NO_STREAM = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED)
+_REASON_CHARS = 300
+
+Send = Callable[[bytes], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A remote server: its endpoint, the headers of every request, and the TLS context."""
+
+    url: httpx2.URL
+    headers: Sequence[tuple[bytes, bytes]]
+    tls: ssl.SSLContext
+
+
+class NoAnswer(Exception):
+    """There is no answer. The text says why, for the host."""
+
+
+@dataclass(eq=False, slots=True)
+class _OpenRequest:
+    """A request of the host that waits for its answer."""
+
+    line: bytes
+    message: JSONRPCRequest
+    cancelled: bool = False
+    asking: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+
+class RemoteServer:
+    """A remote server. ``send`` sends a line to the host; ``tasks`` must outlive this object."""
+
+    def __init__(self, client: httpx2.AsyncClient, url: httpx2.URL, send: Send, tasks: TaskGroup) -> None:
+        self._client = client
+        self._url = url
+        self._send = send
+        self._tasks = tasks
+        self._taken, self._next = anyio.create_memory_object_stream[tuple[bytes, JSONRPCMessage]](math.inf)
+        self._all_passed_on = anyio.Event()
+        self._asked: dict[RequestId, _OpenRequest] = {}
+        self._first: _OpenRequest | None = None  # the request that began the session
+        self._session = ""
+        self._version = ""
+        self._beginning = anyio.Lock()
+        self._listening = False
+        self._last_reported = ""
+
+    def take(self, line: bytes, message: JSONRPCMessage) -> None:
+        """Queue a message of the host, with the line that it came as."""
+        self._taken.send_nowait((line, message))
+
+    async def pass_on(self) -> None:
+        """Pass on the queued messages in order. Requests do not wait for each other, but all wait for an initialize."""
+        async for line, message in self._next:
+            if not isinstance(message, JSONRPCRequest):
+                await self._post_only(line, message)
+                continue
+            asked = self._asked[message.id] = _OpenRequest(line, message)
+            if message.method == "initialize":
+                await self._ask(asked)
+            else:
+                self._tasks.start_soon(self._ask, asked)
+        self._all_passed_on.set()
+
+    async def end(self) -> None:
+        """End after the host has left; its open requests may be answered for a moment longer."""
+        self._taken.close()
+        with anyio.move_on_after(LAST_ANSWERS_SECONDS):
+            await self._all_passed_on.wait()
+            for asked in list(self._asked.values()):
+                if asked.message.method != "subscriptions/listen":
+                    await asked.done.wait()
+        if self._session:
+            with anyio.move_on_after(LEAVING_SECONDS), contextlib.suppress(httpx2.HTTPError):
+                await self._client.delete(self._url, headers=self._headers_of_session())
+
+    async def _ask(self, asked: _OpenRequest) -> None:
+        id_ = asked.message.id
+        try:
+            with asked.asking:
+                await self._answer(asked)
+        except (httpx2.HTTPError, NoAnswer) as error:
+            line = error_line(id_, INTERNAL_ERROR, self._describe(error))
+            if not asked.cancelled:
+                await self._send(line)
+        finally:
+            if self._asked.get(id_) is asked:
+                del self._asked[id_]
+            asked.done.set()
+
+    async def _answer(self, asked: _OpenRequest) -> None:
+        session = self._session
+        async with self._post(asked.line, asked.message) as response:
+            forgotten = response.status_code == HTTPStatus.NOT_FOUND and session and not _headers_of(asked.message)
+            if not forgotten or asked.message.method == "initialize":
+                await self._relay(response, asked, self._send)
+                return
+        await self._begin_again(session)
+        async with self._post(asked.line, asked.message) as response:
+            await self._relay(response, asked, self._send)
+
+    async def _relay(self, response: httpx2.Response, asked: _OpenRequest, send: Send) -> None:
+        """Pass on the answer to a request. Raises NoAnswer if there is none, httpx2.HTTPError."""
+        if _kind(response) == "text/event-stream":
+            async for event in httpx2.EventSource(response, MOST_EVENT_BYTES):
+                if await self._pass_back(event.data.encode(), response, asked, send):
+                    return
+            raise NoAnswer(f"{self._url.host} ended its answer too early")
+        body = await response.aread()
+        if _kind(response) != "application/json" or not await self._pass_back(body, response, asked, send):
+            raise self._refusal(response)
+
+    async def _pass_back(self, data: bytes, response: httpx2.Response, asked: _OpenRequest, send: Send) -> bool:
+        """Send a message to the host, if the data is one. Returns whether it was the answer."""
+        message = decode(data)
+        if isinstance(message, bytes):
+            return False
+        if isinstance(message, JSONRPCResponse):
+            self._last_reported = ""
+            if asked.message.method == "initialize":
+                self._first = asked
+                self._session = response.headers.get(SESSION_HEADER, "")
+                self._version = str(message.result.get("protocolVersion", ""))
+        if not isinstance(message, JSONRPCResponse | JSONRPCError):
+            await send(encode(message))
+            return False
+        message.id = asked.message.id  # an error may have no id
+        # Before 2026-07-28 a server must end a cancelled request over HTTP with an error; on stdio it must not answer.
+        if not asked.cancelled:
+            await send(encode(message))
+        return True
+
+    async def _post_only(self, line: bytes, message: JSONRPCMessage) -> None:
+        """Send a notification, or an answer of the host, for which nothing comes back."""
+        method = message.method if isinstance(message, JSONRPCNotification) else ""
+        if method == "notifications/cancelled" and isinstance(message, JSONRPCNotification):
+            id_ = (message.params or {}).get("requestId")
+            asked = self._asked.get(id_) if isinstance(id_, int | str) else None
+            if asked is not None:
+                asked.cancelled = True
+                if _headers_of(asked.message):
+                    asked.asking.cancel()
+                    return
+        if not self._version:
+            return  # from 2026-07-28 on there are no such messages over HTTP
+        try:
+            with anyio.fail_after(POST_ONLY_SECONDS):
+                async with self._post(line, message) as response:
+                    await response.aread()
+                    if not response.is_success:
+                        raise self._refusal(response)
+        except (httpx2.HTTPError, NoAnswer, TimeoutError) as error:
+            self._describe(error)
+        if method == "notifications/initialized" and self._session and not self._listening:
+            self._listening = True
+            self._tasks.start_soon(self._listen)
+
+    async def _listen(self) -> None:
+        """Pass on the messages that the server sends in a session without being asked."""
+        status = 0
+        while status not in _NO_STREAM:
+            with contextlib.suppress(httpx2.HTTPError, NoAnswer):
+                session, headers = self._session, {"accept": "text/event-stream", **self._headers_of_session()}
+                async with self._client.stream("GET", self._url, headers=headers) as response:
+                    status = response.status_code
+                    if response.is_success:
+                        async for event in httpx2.EventSource(response, MOST_EVENT_BYTES):
+                            message = decode(event.data.encode())
+                            if not isinstance(message, bytes):
+                                await self._send(encode(message))
+                if status == HTTPStatus.NOT_FOUND:
+                    await self._begin_again(session)
+            await anyio.sleep(AGAIN_SECONDS)
+        self._listening = False
+
+    async def _begin_again(self, forgotten: str) -> None:
+        """Begin a session in place of one that the server no longer knows. Raises NoAnswer, httpx2.HTTPError."""
+        async with self._beginning:
+            if self._session != forgotten or self._first is None:
+                return  # another task did it meanwhile
+
+            async def drop(_: bytes) -> None:
+                """Drop the answer: the host got one when the session began."""
+
+            async with self._post(self._first.line, self._first.message) as response:
+                await self._relay(response, self._first, drop)
+            begun = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+            async with self._post(encode(begun), begun) as response:
+                await response.aread()
+
+    @contextlib.asynccontextmanager
+    async def _post(self, line: bytes, message: JSONRPCMessage) -> AsyncIterator[httpx2.Response]:
+        begins = isinstance(message, JSONRPCRequest) and message.method == "initialize"
+        routing = _headers_of(message) or ({} if begins else self._headers_of_session())
+        headers = {**_ACCEPT, "content-type": "application/json", **routing}
+        async with self._client.stream("POST", self._url, content=line, headers=headers) as response:
+            yield response
+
+    def _headers_of_session(self) -> dict[str, str]:
+        headers = {SESSION_HEADER: self._session, MCP_PROTOCOL_VERSION_HEADER: self._version}
+        return {name: value for name, value in headers.items() if value}
+
+    def _refusal(self, response: httpx2.Response) -> NoAnswer:
+        reason = _reason(response)
+        return NoAnswer(f"{self._url.host} answered HTTP {response.status_code}{': ' * bool(reason)}{reason}")
+
+    def _describe(self, error: Exception) -> str:
+        """An error in one line, which is also written to standard error unless it was the last line there."""
+        reason = str(error)
+        if not isinstance(error, NoAnswer):
+            reason = f"{self._url.host} cannot be reached: {type(error).__name__}{': ' * bool(reason)}{reason}"
+        reason = "".join(character if character.isprintable() else " " for character in reason)
+        if reason != self._last_reported:
+            sys.stderr.write(f"layerlore: {reason}\n")
+            sys.stderr.flush()
+        self._last_reported = reason
+        return reason
+
+
+def _headers_of(message: JSONRPCMessage) -> dict[str, str]:
+    """The headers of a request of 2026-07-28 or later, which repeat its content; none for other messages."""
+    params = (message.params or {}) if isinstance(message, JSONRPCRequest) else {}
+    meta = params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION_META_KEY) if isinstance(meta, dict) else None
+    if not isinstance(message, JSONRPCRequest) or not isinstance(version, str) or not version:
+        return {}
+    values = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: message.method}
+    name = params.get(NAME_BEARING_METHODS.get(message.method, ""))
+    if isinstance(name, str):
+        values[MCP_NAME_HEADER] = name
+    return {header: encode_header_value(value) for header, value in values.items()}
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def _reason(response: httpx2.Response) -> str:
+    """The reason that a server, or a proxy before it, gives beside the status; pages of HTML give none."""
+    if _kind(response) == "text/plain":
+        return response.text[:_REASON_CHARS].strip()
+    try:
+        body = response.json()
+    except ValueError:
+        return ""
+    reason = body.get("error_description") if isinstance(body, dict) else None
+    return reason[:_REASON_CHARS] if isinstance(reason, str) else ""

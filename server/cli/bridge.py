@@ -1,0 +1,64 @@
+"""``layerlore bridge``: a remote memory for hosts that launch a command and cannot set headers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+
+from layerlore.server.access.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from layerlore.server.access.certificates import load_trusted
+from layerlore.server.access.exposure import is_loopback
+from layerlore.server.bridge.bridge import run_bridge
+from layerlore.server.bridge.remote_server import Remote
+from layerlore.server.process.standard_streams import claim_stdio
+from layerlore.server.settings.settings import Settings, SettingsError
+
+MCP = "/mcp"
+
+
+def bridge(settings: Settings, url: str) -> int:
+    """Pass messages between standard input and output and the server at ``url`` until the host leaves. Returns the
+    exit code. Agent, resource and thread are sent to the server if the settings name them.
+
+    Raises SettingsError for an unusable URL, key or file, without repeating a key.
+    """
+    endpoint = _parse_endpoint(url)
+    headers = (
+        (b"Authorization", b"Bearer " + _read_key(settings).encode()),
+        *((name.encode(), value.encode()) for name, value in _scope_headers(settings)),
+    )
+    return run_bridge(Remote(endpoint, headers, load_trusted(settings.bridge.ca_file, "bridge.ca_file")), claim_stdio())
+
+
+def _parse_endpoint(given: str) -> httpx2.URL:
+    try:
+        url = httpx2.URL(given)
+    except httpx2.InvalidURL:
+        url = httpx2.URL("")
+    secured = url.scheme == "https" or (url.scheme == "http" and is_loopback(url.host))
+    if not (secured and url.host) or url.userinfo or url.query or url.fragment:
+        raise SettingsError(
+            "bridge: give the URL of a server, such as https://mem.example.com/mcp, without a user, a query or a "
+            "fragment; http:// only to 127.0.0.1, ::1 or localhost, since others could read the key on its way"
+        )
+    return url.copy_with(path=MCP) if url.path in ("", "/") else url
+
+
+def _read_key(settings: Settings) -> str:
+    given, file = settings.bridge.key.get_secret_value(), settings.bridge.key_file
+    try:
+        key = (Path(file).expanduser().read_text(encoding="utf-8-sig") if file else given).strip()
+    except (OSError, RuntimeError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is not UTF-8 text"
+        raise SettingsError(f"bridge.key_file: {file} cannot be read: {why}") from None
+    if not key:
+        raise SettingsError("bridge: a key is missing: use --key-file FILE, or the variable LAYERLORE_BRIDGE__KEY")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise SettingsError("bridge: the key must be one word of printable ASCII, alone in its file")
+    return key
+
+
+def _scope_headers(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The headers for what the settings name; the key decides the rest."""
+    headers = {"agent": AGENT_HEADER, "resource": RESOURCE_HEADER, "thread": THREAD_HEADER}
+    return ((headers[name], getattr(settings, name)) for name in headers if name in settings.model_fields_set)

@@ -1,0 +1,93 @@
+"""A check of the database that the settings name; it creates and changes nothing."""
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from layerlore.server.settings.database_url import without_password
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.database import sqlite_path
+from layerlore.storage.drivers.migrations.runner import latest_version
+from layerlore.storage.drivers.postgres.server_state import look_at_server
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite.damage import WAY_OUT, whole_check
+from layerlore.storage.drivers.sqlite.database import MEMORY
+from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """The state of a database. ``failure`` says why it cannot be used. ``version``: of its schema, 0 before the first start.
+    ``mend``: how to fix it."""
+
+    kind: Literal["sqlite", "postgres"]
+    where: str
+    version: int = 0
+    exists: bool = True
+    failure: str = ""
+    server: str = ""
+    damage: tuple[str, ...] = ()
+    mend: str = ""
+
+    @property
+    def latest(self) -> int:
+        """The newest schema version that this layerlore knows."""
+        return latest_version(self.kind)
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file, if it is there."""
+        return Path(self.where) if self.kind == "sqlite" and self.exists and self.where != MEMORY else None
+
+
+async def look_at_database(settings: Settings, *, whole: bool = False) -> DatabaseState:
+    """The state of the database. It takes about ten seconds at most, unless the ``whole`` file is checked. Raises
+    InvalidInput for a URL of an unknown form."""
+    url = settings.database.get_secret_value()
+    path = sqlite_path(url, settings.database_file)
+    if path is None:
+        return await _look_at_postgres(url)
+    if path == MEMORY:
+        return DatabaseState("sqlite", MEMORY, exists=False)
+    return _look_at_file(path, whole=whole)
+
+
+def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
+    path = Path(named).absolute()
+    if not path.exists():
+        folder = next(parent for parent in path.parents if parent.exists())
+        usable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+        return DatabaseState("sqlite", str(path), exists=False, failure="" if usable else f"{folder} is not writable")
+    try:
+        refuse_what_is_no_file(path)
+        with contextlib.closing(_open_read_only(path)) as connection:
+            query = "SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'"
+            if connection.execute(query).fetchone() is None:
+                return DatabaseState("sqlite", str(path))
+            version = connection.execute("SELECT coalesce(max(version), 0) FROM schema_migrations").fetchone()[0]
+            damage = tuple(whole_check(connection)) if whole else ()
+    except StorageUnavailable as error:
+        return DatabaseState("sqlite", str(path), failure=str(error))
+    except driver.DatabaseError as error:
+        mend = WAY_OUT if driver.is_damage(error) else ""
+        return DatabaseState("sqlite", str(path), failure=driver.describe_error(error), mend=mend)
+    usable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    failure = "" if usable else "the file or its folder is not writable"
+    return DatabaseState("sqlite", str(path), version=version, failure=failure, damage=damage)
+
+
+def _open_read_only(path: Path) -> driver.Connection:
+    # A read-only connection to a file in WAL mode leaves new -wal and -shm files behind. With no log beside the file
+    # there is nothing in it to read, and `immutable` reads the file alone.
+    alone = not any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
+    uri = f"{path.as_uri()}?mode=ro{'&immutable=1' if alone else ''}"
+    return driver.driver.connect(uri, uri=True, timeout=1.0)
+
+
+async def _look_at_postgres(url: str) -> DatabaseState:
+    found = await look_at_server(url)
+    where = without_password(url)
+    return DatabaseState("postgres", where, version=found.version, server=found.server, failure=found.failure)

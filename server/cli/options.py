@@ -1,0 +1,75 @@
+"""The options that commands share, how the help shows them, and how a length of time is read."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from layerlore.server.settings.launch import FLAGS
+from layerlore.server.settings.settings import Settings
+
+TenantOption = Annotated[str, typer.Option("--tenant", help="The tenant; local is this machine's own.")]
+"""For commands about one memory: --agent and --resource name the rest of its owner."""
+TenantFilter = Annotated[str | None, typer.Option("--tenant", help="Only this tenant.", show_default=False)]
+AgentFilter = Annotated[str | None, typer.Option("--agent", help="Only this agent.", show_default=False)]
+ResourceFilter = Annotated[str | None, typer.Option("--resource", help="Only this resource.", show_default=False)]
+"""For commands that are about everybody's memory unless these options narrow it."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _option(flag: str, setting: str) -> inspect.Parameter:
+    text: str | None = "A TOML file with settings; see the complete files in configs/."
+    if setting != "config":
+        # The first sentence; the settings files and docs/settings.md have the rest.
+        text = (Settings.model_fields[setting].description or "").partition(". ")[0].rstrip(".") + "."
+    annotation = Annotated[str | None, typer.Option(flag, help=text, show_default=False, rich_help_panel="Launch")]
+    return inspect.Parameter(setting, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+_OPTIONS = {setting: _option(flag, setting) for flag, setting in FLAGS.items()}
+
+
+def with_options(function: Callable[..., Any], own: list[inspect.Parameter]) -> Callable[..., Any]:
+    """Give ``function`` a signature for typer: the context, its own parameters, and the launch options it does not have
+    itself."""
+    names = {parameter.name for parameter in own}
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *own, *(option for setting, option in _OPTIONS.items() if setting not in names)]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    for each in parameters:
+        if isinstance(each, TyperOption) and each.is_flag:
+            each.metavar = ""
+    return parameters
+
+
+class Command(TyperCommand):
+    """A command whose help shows no type for flags, which take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+DAY_MS = 86_400_000
+_UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS}
+
+
+def parse_length(given: str, *, digits: int) -> int | None:
+    """Read a length of time (365d, 12h, 30m) as milliseconds; None if it is invalid or has more digits."""
+    length = re.fullmatch(rf"([0-9]{{1,{digits}}})([mhd])", given)
+    return int(length[1]) * _UNIT_MS[length[2]] if length else None

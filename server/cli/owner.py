@@ -1,0 +1,58 @@
+"""The owner of the memory that a command is about, as its options name it."""
+
+from dataclasses import dataclass
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.memory.text.quotation import join_lines
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Scope
+
+
+def scope_of(settings: Settings, tenant: str) -> Scope:
+    """The agent and resource of the settings, in a tenant. Raises InvalidInput, LimitExceeded."""
+    return Scope(check_id(tenant, "--tenant", Limits().id_chars), settings.agent, settings.resource)
+
+
+def describe_scope(scope: Scope) -> str:
+    """For people: the agent and resource, and the tenant if it is not this machine's."""
+    of_tenant = "" if scope.tenant_id == LOCAL_TENANT else f" of tenant {join_lines(scope.tenant_id)!r}"
+    return f"agent {join_lines(scope.agent_id)!r} and resource {join_lines(scope.resource_id)!r}{of_tenant}"
+
+
+def scope_options(scope: Scope) -> list[str]:
+    """The options that make a command be about this scope; none for this machine's tenant."""
+    if scope.tenant_id == LOCAL_TENANT:
+        return []
+    return ["--tenant", scope.tenant_id, "--agent", scope.agent_id, "--resource", scope.resource_id]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerFilter:
+    """Which tenants, agents and resources a command is about; None: all of them."""
+
+    tenant: str | None = None
+    agent: str | None = None
+    resource: str | None = None
+
+    def matches(self, scope: Scope) -> bool:
+        """Whether the command is about a scope."""
+        return (
+            self.tenant in (None, scope.tenant_id)
+            and self.agent in (None, scope.agent_id)
+            and self.resource in (None, scope.resource_id)
+        )
+
+    def check(self) -> "OwnerFilter":
+        """Return the filter. Raises InvalidInput, LimitExceeded for a name that nothing can have."""
+        for name, value in (("tenant", self.tenant), ("agent", self.agent), ("resource", self.resource)):
+            if value is not None:
+                check_id(value, f"--{name}", Limits().id_chars)
+        return self
+
+    def describe(self) -> str:
+        """``tenant 'acme', agent 'bot'``, or ``all tenants``."""
+        given = (("tenant", self.tenant), ("agent", self.agent), ("resource", self.resource))
+        named = [f"{name} {join_lines(value)!r}" for name, value in given if value is not None]
+        return ", ".join(named) or "all tenants"

@@ -1,0 +1,1 @@
+"""The server over HTTP: connections, requests and answers."""

@@ -1,0 +1,119 @@
+"""The room of a tenant: how many bodies, streams and sessions it may have open at a time."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.types import Message, Receive, Scope, Send
+
+from layerlore.server.limits.refusal import TooMuch
+
+MOST_READING_BYTES = 16 * 1024 * 1024
+"""The most bytes of one tenant's bodies that are still arriving; a single body may be larger."""
+UNKNOWN_BYTES = 1024 * 1024
+"""The size that a body without Content-Length counts as."""
+BODY_SECONDS = 1.0
+STREAM_SECONDS = 5.0
+"""When a refused stream or session may be tried again."""
+
+
+class Room:
+    """``streams``: how many a tenant may have open; ``sessions``: how many sessions of the older protocol (0: any number);
+    ``sessions_of`` returns how many a tenant has."""
+
+    def __init__(
+        self, *, streams: int = 0, sessions: int = 0, sessions_of: Callable[[str], int] = lambda tenant: 0
+    ) -> None:
+        self._most_streams = streams
+        self._most_sessions = sessions
+        self._sessions_of = sessions_of
+        self._streams: Counter[str] = Counter()
+        self._beginning: Counter[str] = Counter()
+        self._reading: Counter[str] = Counter()
+
+    @contextmanager
+    def take(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> Iterator[tuple[Receive, Send]]:
+        """Hold the room of a request while it is answered: a GET may stay open, a POST may wait for its body. Raises
+        TooMuch."""
+        with self._session(tenant, scope, send) as sent:
+            if scope["method"] == "POST":
+                with self._body(tenant, content_length(scope) or UNKNOWN_BYTES, receive) as received:
+                    yield received, sent
+            else:
+                with self._stream(tenant):
+                    yield receive, sent
+
+    @contextmanager
+    def _session(self, tenant: str, scope: Scope, send: Send) -> Iterator[Send]:
+        """Count a new session until the answer begins: by then it exists and is counted, or there will be none."""
+        if not self._most_sessions or not _begins_session(scope):
+            yield send
+            return
+        # Refuse it here: a session that is refused inside the protocol would stay open.
+        if self._sessions_of(tenant) + self._beginning[tenant] >= self._most_sessions:
+            raise TooMuch("open sessions", f"{self._most_sessions:,} of a tenant are allowed", STREAM_SECONDS)
+        left = 1
+        self._beginning[tenant] += 1
+
+        async def sent(message: Message) -> None:
+            nonlocal left
+            _lessen(self._beginning, tenant, left)
+            left = 0
+            await send(message)
+
+        try:
+            yield sent
+        finally:
+            _lessen(self._beginning, tenant, left)
+
+    @contextmanager
+    def _stream(self, tenant: str) -> Iterator[None]:
+        if self._streams[tenant] >= self._most_streams > 0:
+            raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", STREAM_SECONDS)
+        self._streams[tenant] += 1
+        try:
+            yield
+        finally:
+            _lessen(self._streams, tenant, 1)
+
+    @contextmanager
+    def _body(self, tenant: str, size: int, receive: Receive) -> Iterator[Receive]:
+        """Count a body until it has arrived."""
+        if self._reading[tenant] and self._reading[tenant] + size > MOST_READING_BYTES:
+            allowed = f"{MOST_READING_BYTES:,} bytes of a tenant are allowed"
+            raise TooMuch("bodies in transit", allowed, BODY_SECONDS)
+        left = size
+        self._reading[tenant] += size
+
+        async def received() -> Message:
+            nonlocal left
+            message = await receive()
+            if not message.get("more_body", False):
+                _lessen(self._reading, tenant, left)
+                left = 0
+            return message
+
+        try:
+            yield received
+        finally:
+            _lessen(self._reading, tenant, left)
+
+
+def content_length(scope: Scope) -> int:
+    """The Content-Length of a request; 0 if it has none."""
+    sent: bytes = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(sent) if sent.isdigit() else 0
+
+
+def _begins_session(scope: Scope) -> bool:
+    """Whether a request to Streamable HTTP names neither a session nor a protocol without sessions."""
+    sent = dict(scope["headers"])
+    modern = sent.get(b"mcp-protocol-version", b"").decode("latin-1") in MODERN_PROTOCOL_VERSIONS
+    return scope.get("path", "").rstrip("/") == "/mcp" and not modern and b"mcp-session-id" not in sent
+
+
+def _lessen(counts: Counter[str], tenant: str, by: int) -> None:
+    counts[tenant] -= by
+    if not counts[tenant]:
+        del counts[tenant]

@@ -1,0 +1,259 @@
+"""The throttle on callers: calls, bytes and rows a second, and calls at a time.
+
+A request that comes too early waits its turn, in order, for as long as a client waits for an answer; only one that would
+wait longer is refused. Connecting, lists and pings have their own rate, so that calls never keep a client from them.
+
+The throttle comes before any check, so that a refused request costs little more than reading it. A refusal is an ordinary
+answer with the request's id: no client waits for one in vain.
+"""
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from layerlore.server.access.pending_answers import call_when_received
+from layerlore.server.access.principal import Principal
+from layerlore.server.limits.accounts import Account, Accounts, Bucket
+from layerlore.server.limits.refusal import TooMuch, refusal_error, refusal_result
+from layerlore.server.settings.rates import RateSettings
+
+# The arguments whose elements become rows. A list may come as JSON text, in which a mark is counted: every message has a
+# role, every step a type.
+_ELEMENTS = {"add_messages": ("messages", '"role"'), "record_steps": ("steps", '"type"')}
+
+
+def count_rows(tool: str, arguments: Any) -> int:
+    """The rows that a call of a writing tool would add: its messages or steps, the steps of its plan, or else 1."""
+    if not isinstance(arguments, Mapping):
+        return 1
+    if tool in _ELEMENTS:
+        name, mark = _ELEMENTS[tool]
+        return max(1, _count_elements(arguments.get(name), mark))
+    given = arguments.get("plan")
+    if tool == "plan" and given is not None:
+        steps = given.get("steps") if isinstance(given, Mapping) else given
+        return 1 + _count_elements(steps, '"description"')
+    return 0 if tool == "plan" and arguments.get("action") == "review" else 1
+
+
+def _count_elements(value: Any, mark: str) -> int:
+    if isinstance(value, str):
+        return value.count(mark)
+    return len(value) if isinstance(value, list) else 0
+
+
+def count_bytes(params: Mapping[str, Any] | None, request: Any) -> int:
+    """The bytes of a request: its Content-Length, or else its parameters as JSON."""
+    length = request.headers.get("content-length", "") if request is not None else ""
+    if length.isascii() and length.isdigit():
+        return int(length)
+    try:
+        return len(json.dumps(params))
+    except (ValueError, RecursionError):
+        return 0  # nested too deeply, or with too long a number: such a request is refused unread
+
+
+Ctx = ServerRequestContext[Any, Any]
+
+MOST_WAITING = 256
+"""The most requests of one principal that may wait; more are refused."""
+BESIDES_PER_CALL = 2
+"""Other requests that are allowed for each allowed call."""
+_CALLS = ("tools/call", "resources/read", "prompts/get", "completion/complete")
+_NEVER_REFUSED = ("ping",)
+_MOST_DEBT = 2.0  # seconds of debt for what cannot be refused, beyond those that a call waits
+_AGAIN_SECONDS = 1.0  # when to try again if no turn was free, at the latest
+_LONG = ("subscriptions/listen",)  # open for as long as somebody listens
+_WORDS = {"calls": "calls", "besides": "requests", "bytes": "bytes", "rows": "rows to write"}
+_OF_TENANT = " of your tenant together"
+
+
+@dataclass(frozen=True, slots=True)
+class _Charge:
+    """What a request takes from one bucket, and its name in a refusal."""
+
+    bucket: Bucket
+    amount: int
+    what: str
+    rate: float
+
+
+async def _ignore(ctx: Ctx, refused: TooMuch) -> None:
+    """Record no refusal."""
+
+
+class Throttle:
+    """Middleware of the MCP server. ``writing`` names the tools that write, ``refused`` is called for each refusal,
+    ``clock`` returns seconds."""
+
+    def __init__(
+        self,
+        rates: RateSettings,
+        principal_of: Callable[[Ctx], Principal],
+        writing: Collection[str],
+        *,
+        refused: Callable[[Ctx, TooMuch], Awaitable[None]] = _ignore,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._principal_of = principal_of
+        self._refused = refused
+        self._writing = frozenset(writing)
+        self._clock = clock
+        self._patience = rates.wait_ms / 1000
+        self._again = min(self._patience, _AGAIN_SECONDS)
+        self._at_once = {"calls": rates.tenant_calls_at_once, "besides": rates.tenant_requests_at_once}
+        self._most_streams = rates.tenant_streams
+        self._rates = {whose: _rates_of(rates, whose) for whose in ("principal", "tenant")}
+        self._principals = Accounts(self._rates["principal"], clock)
+        self._tenants = Accounts(self._rates["tenant"], clock, at_once=self._at_once)
+
+    async def __call__(self, ctx: Ctx, call_next: CallNext) -> HandlerResult:
+        principal = self._principal_of(ctx)
+        if principal.local:
+            return await call_next(ctx)
+        if ctx.request_id is None or ctx.method in _NEVER_REFUSED:
+            self.count(principal, count_bytes(ctx.params, ctx.request))
+            return await call_next(ctx)
+        one, tenant = self._accounts(principal)
+        running = ExitStack()
+        for account in (one, tenant):
+            account.under_way += 1
+            running.callback(_leave, account)
+        try:
+            if ctx.method in _LONG:
+                return await self._listen(ctx, call_next, one, tenant)
+            await self._admit(ctx, one, tenant)
+            if turns := await self._take_turn(one, tenant, _category(ctx.method)):
+                running.callback(turns.release)
+            return await call_next(ctx)
+        except TooMuch as refused:
+            await self._refused(ctx, refused)
+            return _answer_refusal(ctx, refused)
+        finally:
+            call_when_received(ctx.request, running.close)
+
+    async def _listen(self, ctx: Ctx, call_next: CallNext, one: Account, tenant: Account) -> HandlerResult:
+        if tenant.listening >= self._most_streams > 0:
+            raise TooMuch("open streams", f"{self._most_streams:,} of a tenant are allowed", self._again)
+        tenant.listening += 1
+        try:
+            await self._admit(ctx, one, tenant)
+            return await call_next(ctx)
+        finally:
+            tenant.listening -= 1
+
+    def find_excess(self, principal: Principal, size: int, method: str = "") -> TooMuch | None:
+        """The refusal that a request of ``size`` bytes would get, judged before it is read. ``method``: if its head names
+        one. Nothing is taken."""
+        one, tenant = self._accounts(principal)
+        amounts = {_category(method): 1} if method else {"calls": 1, "besides": 1}
+        try:
+            self._wait(self._charges({**amounts, "bytes": size}, one, tenant), one.waiting, self._clock())
+        except TooMuch as refused:
+            return refused
+        if one.waiting < MOST_WAITING:
+            return None
+        return TooMuch("calls that wait their turn", f"{MOST_WAITING} are allowed", self._again)
+
+    def count(self, principal: Principal, size: int) -> None:
+        """Charge for a request of ``size`` bytes that cannot be refused: a notification, or an unreadable request."""
+        (one, tenant), at = self._accounts(principal), self._clock()
+        for charge in self._charges({"besides": 1, "bytes": size}, one, tenant):
+            if charge.bucket.wait(charge.amount, at) < self._patience + _MOST_DEBT:
+                charge.bucket.spend(charge.amount, at)
+
+    def _accounts(self, principal: Principal) -> tuple[Account, Account]:
+        """The account of the principal (whose name may occur in several tenants), and that of its tenant."""
+        return self._principals.of(f"{principal.tenant}\n{principal.name}"), self._tenants.of(principal.tenant)
+
+    async def _admit(self, ctx: Ctx, one: Account, tenant: Account) -> None:
+        """Wait until the request's amounts may be taken. Raises TooMuch."""
+        amounts = {_category(ctx.method): 1, "bytes": count_bytes(ctx.params, ctx.request), "rows": self._rows(ctx)}
+        charges, at = self._charges(amounts, one, tenant), self._clock()
+        wait = self._wait(charges, one.waiting, at)
+        for charge in charges:
+            charge.bucket.spend(charge.amount, at)
+        if wait:
+            one.waiting += 1
+            try:
+                await anyio.sleep(wait)
+            finally:
+                one.waiting -= 1
+
+    async def _take_turn(self, one: Account, tenant: Account, category: str) -> anyio.Semaphore | None:
+        """Wait until the request may run. Returns the semaphore to release afterwards, if any. Raises TooMuch."""
+        turns = tenant.turns.get(category)
+        if turns is None:
+            return None
+        try:
+            turns.acquire_nowait()
+            return turns
+        except anyio.WouldBlock:
+            pass
+        if one.waiting < MOST_WAITING:
+            one.waiting += 1
+            try:
+                with anyio.move_on_after(self._patience):
+                    await turns.acquire()
+                    return turns
+            finally:
+                one.waiting -= 1
+        what = f"{_WORDS[category]} at once{_OF_TENANT}"
+        raise TooMuch(what, f"{self._at_once[category]:,} are allowed", self._again)
+
+    def _wait(self, charges: Sequence[_Charge], waiting: int, at: float) -> float:
+        """Seconds until all charges may be taken. Raises TooMuch if that is too long, or too many requests wait already."""
+        waits = [charge.bucket.wait(charge.amount, at) for charge in charges]
+        wait = max(waits, default=0.0)
+        if wait > self._patience or (wait and waiting >= MOST_WAITING):
+            worst = charges[waits.index(wait)]
+            raise TooMuch(worst.what, f"{worst.rate:,} a second are allowed", wait)
+        return wait
+
+    def _charges(self, amounts: Mapping[str, int], one: Account, tenant: Account) -> list[_Charge]:
+        return [
+            _Charge(account.buckets[what], amount, _WORDS[what] + words, self._rates[whose][what])
+            for whose, account, words in (("principal", one, ""), ("tenant", tenant, _OF_TENANT))
+            for what, amount in amounts.items()
+            if amount and what in account.buckets
+        ]
+
+    def _rows(self, ctx: Ctx) -> int:
+        params = ctx.params or {}
+        tool = params.get("name")
+        if ctx.method != "tools/call" or tool not in self._writing:
+            return 0
+        return count_rows(tool, params.get("arguments"))
+
+
+def _leave(account: Account) -> None:
+    account.under_way -= 1
+
+
+def _category(method: str) -> str:
+    return "calls" if method in _CALLS else "besides"
+
+
+def _rates_of(rates: RateSettings, whose: str) -> dict[str, float]:
+    """The rates of a principal or a tenant, by what is counted."""
+    calls = getattr(rates, f"{whose}_calls_per_second")
+    counted = {what: getattr(rates, f"{whose}_{what}_per_second") for what in ("bytes", "rows")}
+    return {"calls": calls, "besides": BESIDES_PER_CALL * calls, **counted}
+
+
+def _answer_refusal(ctx: Ctx, refused: TooMuch) -> HandlerResult:
+    """The answer of a refused request: for a tool as the SDK would shape it, for the others an error of the protocol."""
+    if ctx.method != "tools/call":
+        raise MCPError.from_error_data(refusal_error(refused)) from refused
+    result = refusal_result(refused).model_dump(by_alias=True, mode="json", exclude_none=True)
+    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        result.pop("resultType", None)
+    return result

@@ -1,0 +1,1 @@
+"""The server that all of a person's hosts on this machine share."""

@@ -1,0 +1,60 @@
+"""The shared server's process: its settings, its signals and its end."""
+
+import contextlib
+import importlib.util
+import json
+import signal
+import sys
+
+import anyio
+
+from layerlore.server.local.server import LocalServer
+from layerlore.server.process.logs import configure_logging
+from layerlore.server.process.shutdown import ExitDeadline, StopRequest
+from layerlore.server.relay.endpoint import Listener
+from layerlore.server.settings.former_store import adopt_former_store
+from layerlore.server.settings.settings import SettingsError, load_launched
+from layerlore.storage.core.errors import StorageUnavailable
+
+EXIT_SECONDS = 15.0
+"""How long ending may take: as long as the calls that are under way."""
+_GREETING_SECONDS = 1.0
+_GREETING_BYTES = 256 * 1024
+
+
+def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
+    """Serve until nobody has been connected for a while, or until told to stop. Returns the exit code: 2 for invalid
+    settings."""
+    try:
+        settings = load_launched(flags)
+        adopt_former_store(settings)
+    except (SettingsError, StorageUnavailable) as error:
+        sys.stderr.write(f"layerlore: {error}\n")
+        _refuse(listener, str(error))
+        return 2
+    configure_logging(settings.log_level)
+    stop = StopRequest()
+    deadline = ExitDeadline(stop, EXIT_SECONDS)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.ask())
+    server = LocalServer(base, flags, settings, listener, stop)
+    try:
+        anyio.run(server.run, backend_options={"use_uvloop": importlib.util.find_spec("uvloop") is not None})
+        deadline.served = True
+    finally:
+        listener.withdraw()
+        stop.ask(1)  # without effect unless the lifespan has failed
+    return stop.exit_code
+
+
+def _refuse(listener: Listener, why: str) -> None:
+    """Tell those who have connected why nobody serves them: each further server would end alike."""
+    listener.withdraw()
+    listener.socket.setblocking(False)
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listener.socket.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.settimeout(_GREETING_SECONDS)
+                connection.recv(_GREETING_BYTES)
+                connection.sendall(json.dumps({"error": why}).encode() + b"\n")

@@ -1,0 +1,244 @@
+"""The shared server: one open memory for every host that connects, each with its own agent, resource and tools."""
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from layerlore.server.local.host_connection import HostConnection, HostState
+from layerlore.server.local.sockets import SocketSink, SocketSource
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.process.version import VERSION
+from layerlore.server.relay.endpoint import Listener, check_peer
+from layerlore.server.relay.starting import lock
+from layerlore.server.runtime.process import Process
+from layerlore.server.runtime.server_builder import assemble_server
+from layerlore.server.runtime.tool_server import ToolServer
+from layerlore.server.settings.settings import Settings, SettingsError, load_launched
+from layerlore.server.subscriptions.notifications import NotificationHub
+from layerlore.server.subscriptions.watch_rules import RULES
+from layerlore.storage.core.records import Json
+
+log = logging.getLogger(__name__)
+
+GREETING_SECONDS = 10.0
+POLL_SECONDS = 1.0
+_GREETING_BYTES = 256 * 1024
+_SESSION_CHARS = 32
+_ACCEPT_AGAIN_SECONDS = 0.1
+_LAST_CONNECTIONS_SECONDS = 0.1
+
+
+class _Unwelcome(Exception):
+    """Who connects cannot be served: the text says why."""
+
+
+class LocalServer:
+    """Serves hosts on a listening socket until nobody has been connected for ``local.idle_minutes``, or ``stop``."""
+
+    def __init__(
+        self, base: str, flags: Mapping[str, str], settings: Settings, listener: Listener, stop: StopRequest
+    ) -> None:
+        self._base = base
+        self._flags = flags
+        self._settings = settings
+        self._listener = listener
+        self._stop = stop
+        self._hub = NotificationHub(RULES)
+        self._servers: dict[tuple[str, ...], ToolServer] = {}
+        self._connections: set[HostConnection] = set()
+        self._greeting = 0
+        # Who asked for the end waits for it: the end of the process closes these.
+        self._told_at_the_end: set[asyncio.StreamWriter] = set()
+        self._begun = time.time()
+        self._idle_since = time.monotonic()
+        self._process = Process(settings, self._hub, stop, self.describe)
+
+    async def run(self) -> None:
+        """Serve. Raises any error of the process's end."""
+        self._listener.socket.setblocking(False)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hub.run)
+            async with self._process.running():
+                beside = [asyncio.create_task(each) for each in (self._accept(), self._watch_idle())]
+                await self._stop.wait()
+                self._listener.withdraw()
+                for task in beside:
+                    task.cancel()
+                self._listener.socket.close()
+                for connection in self._connections:
+                    connection.drain()
+                while self._connections or self._greeting:  # noqa: ASYNC110 - the exit deadline bounds it
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        serving: set[asyncio.Task[None]] = set()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener.socket)
+            except OSError as error:  # too many open files, for example
+                log.warning("cannot accept a connection: %s", error)
+                await anyio.sleep(_ACCEPT_AGAIN_SECONDS)
+                continue
+            try:
+                check_peer(connection)
+                reader, writer = await asyncio.open_connection(sock=connection, limit=_GREETING_BYTES)
+            except OSError:  # another user, or one that has gone already
+                connection.close()
+                continue
+            task = asyncio.create_task(self._serve(reader, writer))
+            serving.add(task)
+            task.add_done_callback(serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._greeting += 1
+        connection = None
+        try:
+            connection = await self._answer(await self._read_greeting(reader), reader, writer)
+        except _Unwelcome as error:
+            _say(writer, {"error": str(error)})
+        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            log.info("a connection ended before it said what it wants")
+        else:
+            if connection is not None:
+                self._connections.add(connection)
+        finally:
+            self._greeting -= 1
+        if writer in self._told_at_the_end:
+            return
+        try:
+            if connection is not None:
+                await self._serve_host(connection)
+        finally:
+            writer.close()
+
+    async def _serve_host(self, connection: HostConnection) -> None:
+        try:
+            if self._stop.asked:
+                connection.drain()
+            await connection.run()
+        except Exception:
+            log.exception("a connection failed")
+        finally:
+            self._connections.discard(connection)
+            self._idle_since = time.monotonic()
+
+    async def _read_greeting(self, reader: asyncio.StreamReader) -> Json:
+        async with asyncio.timeout(GREETING_SECONDS):
+            found = json.loads(await reader.readuntil(b"\n"))
+        if not isinstance(found, dict):
+            raise ValueError("no greeting")
+        if not hmac.compare_digest(str(found.get("key", "")).encode(), self._listener.key.encode()):
+            raise ValueError("the key is that of another server")
+        return found
+
+    async def _answer(
+        self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> HostConnection | None:
+        """What is wanted: a host's connection, or to know of this server, or that it stops."""
+        match asked.get("want"):
+            case "session":
+                return self._open(asked, reader, writer)
+            case "status":
+                _say(writer, self.describe())
+            case "stop":
+                _say(writer, self.describe())
+                self._told_at_the_end.add(writer)
+                self._stop.ask()
+            case other:
+                raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
+        return None
+
+    def _open(self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HostConnection | None:
+        """A host's connection; None where a server of its own version is to serve it."""
+        if self._stop.asked or _release(asked.get("layerlore")) > _release(VERSION):
+            self._listener.withdraw()
+            _say(writer, {"leaving": True, "version": VERSION})
+            self._stop.ask()
+            return None
+        try:
+            settings = self._settings_for(asked)
+        except SettingsError as error:
+            raise _Unwelcome(str(error)) from None
+        _say(writer, {"version": VERSION, "pid": os.getpid()})
+        session = str(asked.get("session", ""))[:_SESSION_CHARS]
+        state = HostState(self._process, settings, session)
+        source, sink = SocketSource(reader, writer), SocketSink(writer)
+        return HostConnection(self._server_for(settings), state, source, sink, session)
+
+    def describe(self) -> Json:
+        """What people, and `memory_status`, are told of this server."""
+        return {
+            "pid": os.getpid(),
+            "shared": True,
+            "version": VERSION,
+            "hosts": len(self._connections),
+            "seconds": int(time.time() - self._begun),
+            "idle_minutes": self._settings.local.idle_minutes,
+            "data_dir": str(self._settings.data_dir),
+        }
+
+    def _settings_for(self, asked: Json) -> Settings:
+        """The settings of a host: those of the process, with its own agent, resource, thread and tools."""
+        flags, variables = _texts(asked.get("flags")), _texts(asked.get("variables"))
+        if not flags and not variables:
+            return self._settings
+        return load_launched({**self._flags, **flags}, {**os.environ, **variables})
+
+    def _server_for(self, settings: Settings) -> ToolServer:
+        """The server that lists the tools of these settings; one for all hosts that list the same."""
+        key = tuple(settings.toolsets)
+        if key not in self._servers:
+            self._servers[key] = assemble_server(settings, self._hub)
+        return self._servers[key]
+
+    async def _watch_idle(self) -> None:
+        while True:
+            await anyio.sleep(min(POLL_SECONDS, self._settings.local.idle_minutes * 20))
+            if self._connections or self._greeting:
+                continue
+            idle = time.monotonic() - self._idle_since
+            if not self._listener.is_current:
+                self._stop.ask()
+            elif idle > self._settings.local.idle_minutes * 60:
+                await self._leave()
+
+    async def _leave(self) -> None:
+        """Withdraw, unless somebody is just looking for a server; those who came last are still served."""
+        try:
+            with lock(self._base, time.monotonic()):
+                self._listener.withdraw()
+        except OSError:
+            return
+        await anyio.sleep(_LAST_CONNECTIONS_SECONDS)
+        while self._connections or self._greeting:  # noqa: ASYNC110 - there is no event for it
+            await anyio.sleep(POLL_SECONDS)
+        self._stop.ask()
+
+
+def _say(writer: asyncio.StreamWriter, what: Json) -> None:
+    writer.write(json.dumps(what).encode() + b"\n")
+
+
+def _texts(given: Any) -> dict[str, str]:
+    if not isinstance(given, dict):
+        return {}
+    return {str(name): value for name, value in given.items() if isinstance(value, str)}
+
+
+def _release(version: Any) -> tuple[int, ...]:
+    """The numbers of a version, as far as they go."""
+    numbers = []
+    for part in str(version).split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)

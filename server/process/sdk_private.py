@@ -1,0 +1,134 @@
+"""The private and provisional names of the MCP SDK that the server uses, behind functions of our own.
+
+No other module uses them, so that a new version of the SDK is checked in one place. They are those of mcp 2.3.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.connection import Connection
+from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.lowlevel.server import NotificationOptions, Server
+from mcp.server.mcpserver import MCPServer
+from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_dual_era_loop
+from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.server.subscriptions import ListenHandler
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from mcp.types import RequestParams, Result
+
+Messages = ReadStream[SessionMessage | Exception]
+"""The messages of one client, as they come."""
+Replies = WriteStream[SessionMessage]
+"""What goes to one client."""
+
+_ParamsT = TypeVar("_ParamsT", bound=RequestParams)
+
+
+def lowlevel_server(mcp: MCPServer[Any]) -> Server[Any]:
+    """The protocol server below `mcp`, for features that `MCPServer` does not offer."""
+    return mcp._lowlevel_server
+
+
+def connection_of(session: ServerSession) -> Connection:
+    """The client connection that a call came in on (`connection_of(ctx.session)`).
+
+    For a client of the handshake era it is one object for the whole session; it can be a weak key, and its `exit_stack`
+    unwinds when the session ends. In the modern era each request has its own connection.
+    """
+    return session._connection
+
+
+def serve_method(
+    mcp: MCPServer[Any],
+    method: str,
+    params_type: type[_ParamsT],
+    answer: Callable[[ServerRequestContext[Any, Any], _ParamsT], Awaitable[Result]],
+) -> None:
+    """Answer `method`, even one that `MCPServer` itself answers."""
+    lowlevel_server(mcp).add_request_handler(method, params_type, answer)
+
+
+def add_middleware(mcp: MCPServer[Any], middleware: ServerMiddleware[Any]) -> None:
+    """Add `middleware` as the innermost one around every incoming message."""
+    mcp.middleware.append(middleware)
+
+
+def session_subjects(mcp: MCPServer[Any]) -> list[str]:
+    """The subjects of the credentials of open handshake-era sessions over Streamable HTTP."""
+    return [owner["subject"] or "" for owner in mcp.session_manager._session_owners.values()]
+
+
+def expect_no_argument_headers(mcp: MCPServer[Any]) -> None:
+    """Let calls over HTTP pass without a look for arguments that headers repeat (`x-mcp-header`), for a server whose tools
+    have none: the SDK walks the tool's whole schema twice for it, at each call."""
+    lowlevel_server(mcp).get_tool_input_schema = lambda name: None
+
+
+def mark_sessions(mcp: MCPServer[Any], mark: str) -> None:
+    """Begin the ids of handshake-era sessions over Streamable HTTP with `mark`. The HTTP app must exist."""
+    sessions = mcp.session_manager
+    admit = sessions._admit_session
+
+    def admit_marked(requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        transport = admit(requestor)
+        plain = None if transport is None else transport.mcp_session_id
+        if transport is not None and plain is not None:
+            transport.mcp_session_id = mark + plain
+            sessions._server_instances[mark + plain] = sessions._server_instances.pop(plain)
+            if plain in sessions._session_owners:
+                sessions._session_owners[mark + plain] = sessions._session_owners.pop(plain)
+        return transport
+
+    sessions._admit_session = admit_marked  # type: ignore[method-assign]
+
+
+def announce_list_changes(mcp: MCPServer[Any]) -> None:
+    """Announce `listChanged` to clients of the handshake era; the modern era announces it by itself.
+
+    The HTTP sessions make their initialization options without arguments, so the method itself is replaced.
+    """
+    server = lowlevel_server(mcp)
+    make = server.create_initialization_options
+    announced = NotificationOptions(tools_changed=True, resources_changed=True, prompts_changed=True)
+
+    def with_list_changes(notification_options: NotificationOptions | None = None, *args: Any) -> InitializationOptions:
+        return make(notification_options or announced, *args)
+
+    server.create_initialization_options = with_list_changes  # type: ignore[assignment, method-assign]
+
+
+def lifespan_state(mcp: MCPServer[Any]) -> Any:
+    """The value of the lifespan that the HTTP sessions share.
+
+    Raises:
+        RuntimeError: the HTTP app does not exist yet.
+    """
+    return mcp.session_manager._lifespan_state
+
+
+async def serve_connection_loop(mcp: MCPServer[Any], messages: Messages, replies: Replies) -> None:
+    """Serve one connection of either era inside the running HTTP app's lifespan, until `messages` ends."""
+    await serve_within(mcp, lifespan_state(mcp), messages, replies)
+
+
+async def serve_within(mcp: MCPServer[Any], state: Any, messages: Messages, replies: Replies) -> None:
+    """Serve one connection of either era whose requests get `state` as the value of the lifespan, until `messages`
+    ends."""
+    await serve_dual_era_loop(lowlevel_server(mcp), messages, replies, lifespan_state=state)
+
+
+async def serve_alone(mcp: MCPServer[Any], messages: Messages, replies: Replies) -> None:
+    """Enter the lifespan, serve one connection of either era until `messages` ends, and leave the lifespan."""
+    server = lowlevel_server(mcp)
+    await server.run(messages, replies, server.create_initialization_options())
+
+
+def close_listen_streams(mcp: MCPServer[Any]) -> None:
+    """End every open `subscriptions/listen` stream after its last message."""
+    entry = lowlevel_server(mcp).get_request_handler("subscriptions/listen")
+    if entry is not None and isinstance(entry.handler, ListenHandler):
+        entry.handler.close()

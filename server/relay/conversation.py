@@ -1,0 +1,245 @@
+"""What a thin client knows of the conversation between its host and the server, so that it can go on with another server.
+
+A line to the server is framed: its number, a space, the line. The number makes a call's idempotency key: a call that is
+sent again after a crash is done once.
+"""
+
+import json
+import re
+
+from layerlore.server.process.lines import TooLong
+from layerlore.server.relay.channels import framed_line
+from layerlore.server.relay.kept_answers import METHODS, KeptAnswers
+
+REPLAYED = "layerlore/replayed-"
+"""How the ids of requests begin that the thin client sends for itself; their answers are not passed on."""
+_LISTS = {"tools/list": "tools", "prompts/list": "prompts"}
+LISTEN = "subscriptions/listen"
+MOST_DEATHS = 5
+"""Servers in a row that end while they serve a request; no further one gets it."""
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+_INTERNAL_ERROR = -32603
+# Requests whose parameters are needed again.
+_REMEMBERED = (*METHODS, "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+_ACKNOWLEDGED = b'"notifications/subscriptions/acknowledged"'
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# How the server begins every answer, and how an answer goes on that is a result.
+_ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?\d+),"(result|error)":')
+
+
+class _Open:
+    """A request that the server has not answered: its framed line, and whether the host has an answer already."""
+
+    __slots__ = ("acknowledged", "deaths", "framed", "given", "message", "method")
+
+    def __init__(self, framed: bytes, method: str, message: dict[str, object], *, given: bool) -> None:
+        self.framed = framed
+        self.method = method
+        self.message = message if method in _REMEMBERED else {}
+        self.given = given
+        self.acknowledged = False
+        self.deaths = 0
+
+
+class Conversation:
+    """One host's conversation. Not safe for threads by itself."""
+
+    answered = 0
+    """Calls that the server has answered, for whatever is not the same for every client."""
+
+    def __init__(self, kept: KeptAnswers) -> None:
+        self._kept = kept
+        self._number = 0
+        self._open: dict[int | str, _Open] = {}
+        self._held: list[bytes] = []
+        self._handshake: dict[str, object] | None = None
+        self._initialized = b""
+        self._subscribed: dict[str, dict[str, object]] = {}
+        self._level: dict[str, object] | None = None
+        self._replayed: dict[str, str] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether the host waits for something of the server: answers, or news."""
+        return bool(self._open or self._subscribed)
+
+    @property
+    def owes(self) -> bool:
+        """Whether requests are unanswered whose answers come by themselves."""
+        return any(not each.given and each.method != LISTEN for each in self._open.values())
+
+    def take(self, line: bytes | TooLong, *, connected: bool, served: bool) -> tuple[bytes, bytes]:
+        """A line of the host. Returns it framed, and an answer to give at once, or nothing.
+
+        Where no server is ``connected``, the line is part of the next replay; until one has said that it serves, what is
+        kept may answer.
+        """
+        self._number += 1
+        framed = framed_line(self._number, line)
+        message = _parse(line) if isinstance(line, bytes) else {}
+        method, request = message.get("method"), message.get("id")
+        if not isinstance(method, str) or not isinstance(request, int | str) or _is_refused(request):
+            noted = isinstance(method, str) and "id" not in message and self._note(method, message, framed)
+            if not (connected or noted):
+                self._held.append(framed)
+            return framed, b""
+        found = None if served or method not in METHODS else self._kept.find(method, message.get("params"))
+        self._open[request] = _Open(framed, method, message, given=found is not None)
+        if found is None:
+            return framed, b""
+        return framed, b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (json.dumps(request).encode(), found.encode())
+
+    def hear(self, line: bytes) -> bytes:
+        """A line of the server, with its newline. Returns what the host is to get of it: the line, something else, or
+        nothing."""
+        answer = _ANSWER.match(line)
+        if answer is None:
+            return self._acknowledge(line) if _ACKNOWLEDGED in line else line
+        request = json.loads(answer[1])
+        if isinstance(request, str) and request.startswith(REPLAYED):
+            uri = self._replayed.pop(request, "")
+            return _updated(uri) if uri and answer[2] == b"result" else b""
+        found = self._open.pop(request, None)
+        if found is None:
+            return line
+        if answer[2] == b"error":
+            return b"" if found.given else line
+        self._remember(found.method, found.message)
+        if found.method not in METHODS:
+            self.answered += 1
+            return line
+        changed = self._keep(found, line[answer.end() :])
+        if not found.given:
+            return line
+        return _list_changed(_LISTS[found.method]) if changed and found.method in _LISTS else b""
+
+    def _keep(self, request: _Open, rest: bytes) -> bool:
+        """Keep the result that the rest of an answer's line has. Returns whether another one was kept before."""
+        result = rest.rstrip()[:-1].decode("utf-8", "replace")
+        return self._kept.keep(request.method, request.message.get("params"), result)
+
+    def lose(self) -> list[bytes]:
+        """A server that served has ended. Returns the answers to the requests that MOST_DEATHS servers in a row have left
+        unanswered, which are sent no more."""
+        answers = []
+        for request, each in list(self._open.items()):
+            if each.given or each.method == LISTEN:
+                continue
+            each.deaths += 1
+            if each.deaths >= MOST_DEATHS:
+                del self._open[request]
+                answers.append(_given_up(request))
+        return answers
+
+    def replay(self) -> list[bytes]:
+        """The lines that bring a new server to where the last one was, then the requests that it did not answer."""
+        lines = []
+        self._replayed.clear()
+        if self._handshake is not None:
+            lines.append(self._again(self._handshake, "initialize"))
+            if self._initialized:
+                lines.append(self._initialized)
+        if self._level is not None:
+            lines.append(self._again(self._level, "level"))
+        for number, (uri, message) in enumerate(self._subscribed.items()):
+            name = f"subscribe-{number}"
+            lines.append(self._again(message, name))
+            self._replayed[REPLAYED + name] = uri
+        # A server stays with the era of what comes first, and who sends both goes on with the handshake.
+        for each in sorted(self._open.values(), key=lambda each: each.method != "initialize"):
+            lines.append(each.framed)
+            if each.method == "initialize" and self._initialized:
+                lines.append(self._initialized)
+        lines += self._held
+        self._held.clear()
+        return lines
+
+    def _again(self, message: dict[str, object], name: str) -> bytes:
+        return b"0 %s\n" % json.dumps({**message, "id": REPLAYED + name}).encode()
+
+    def _note(self, method: str, message: dict[str, object], framed: bytes) -> bool:
+        """A notification of the host. Returns whether a replay has what it changes."""
+        if method == "notifications/initialized":
+            self._initialized = framed
+            return True
+        if method != "notifications/cancelled":
+            return False
+        cancelled = _params_of(message).get("requestId")
+        if isinstance(cancelled, int | str):
+            self._open.pop(cancelled, None)
+        return True
+
+    def _remember(self, method: str, message: dict[str, object]) -> None:
+        """What a request changed that was done, as far as a new server must know it."""
+        uri = str(_params_of(message).get("uri"))
+        if method == "initialize":
+            self._handshake = message
+        elif method == "logging/setLevel":
+            self._level = message
+        elif method == "resources/subscribe":
+            self._subscribed[uri] = message
+        elif method == "resources/unsubscribe":
+            self._subscribed.pop(uri, None)
+
+    def _acknowledge(self, line: bytes) -> bytes:
+        """What the host is to get of the word that it listens. If it had that from the server before this one: news of
+        what may have changed meanwhile."""
+        params = _params_of(_parse(line))
+        meta, heard = params.get("_meta"), params.get("notifications")
+        request = meta.get(_SUBSCRIPTION) if isinstance(meta, dict) else None
+        found = self._open.get(request) if isinstance(request, int | str) else None
+        if found is None:
+            return line
+        known, found.acknowledged = found.acknowledged, True
+        return _missed(heard, {"_meta": {_SUBSCRIPTION: request}}) if known and isinstance(heard, dict) else line
+
+
+def _is_refused(request: int | str) -> bool:
+    """Whether the server refuses a request with this id, in an answer that cannot name it."""
+    return bool(_SURROGATE.search(request)) if isinstance(request, str) else isinstance(request, bool)
+
+
+def _params_of(message: dict[str, object]) -> dict[str, object]:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _parse(line: bytes) -> dict[str, object]:
+    """The message in a line; empty if there is none, which the server explains."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _missed(heard: dict[str, object], of: dict[str, object]) -> bytes:
+    """All the news of resources that a stream hears."""
+    uris = heard.get("resourceSubscriptions")
+    lines = [_notification("resources/updated", {"uri": uri, **of}) for uri in (uris if isinstance(uris, list) else [])]
+    return b"".join(
+        [*lines, *([_notification("resources/list_changed", of)] if heard.get("resourcesListChanged") else [])]
+    )
+
+
+def _given_up(request: int | str) -> bytes:
+    text = (
+        f"The memory server ended {MOST_DEATHS} times while it worked on this request, which is not sent again. Whether "
+        "it was carried out is not known; the server's log may say why it ended"
+    )
+    error = {"jsonrpc": "2.0", "id": request, "error": {"code": _INTERNAL_ERROR, "message": text}}
+    return json.dumps(error).encode() + b"\n"
+
+
+def _updated(uri: str) -> bytes:
+    """News that the host may have missed while no server was there."""
+    return _notification("resources/updated", {"uri": uri})
+
+
+def _list_changed(what: str) -> bytes:
+    return _notification(f"{what}/list_changed", {})
+
+
+def _notification(name: str, params: dict[str, object]) -> bytes:
+    message = {"jsonrpc": "2.0", "method": f"notifications/{name}", **({"params": params} if params else {})}
+    return json.dumps(message).encode() + b"\n"

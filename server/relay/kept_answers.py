@@ -1,0 +1,68 @@
+"""Answers that are the same for every client of a launch: a host gets them while the server is still starting."""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+
+from layerlore.server.process.version import VERSION
+from layerlore.server.relay.launch import Launch
+
+METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")
+MOST_ANSWERS = 32
+"""The oldest are let go: a host may name another thread at each launch."""
+_PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
+
+
+class KeptAnswers:
+    """What servers of this version and these settings answered, in a file beside the socket.
+
+    With ``cold``, what is kept is read at once; else answers are only added where there is no file yet.
+    """
+
+    __slots__ = ("_answers", "_own", "_path", "_reads")
+
+    def __init__(self, launch: Launch, *, cold: bool) -> None:
+        self._path = f"{launch.base}-{VERSION}.answers"
+        self._own = json.dumps([launch.own_flags, launch.own_variables], sort_keys=True)
+        self._reads = cold or not os.path.exists(self._path)
+        self._answers: dict[str, str] = self._read() if self._reads else {}
+
+    def find(self, method: str, params: object) -> str | None:
+        """The result, as JSON, of an earlier request like this one."""
+        return self._answers.get(self._key(method, params))
+
+    def keep(self, method: str, params: object, result: str) -> bool:
+        """Keep the result that a server gave. Returns whether it differs from what was kept. Raises nothing."""
+        if not self._reads:
+            return False
+        key = self._key(method, params)
+        before = self._answers.get(key)
+        if before != result:
+            others = {name: value for name, value in self._read().items() if name != key}
+            self._answers = dict([*others.items(), (key, result)][-MOST_ANSWERS:])
+            self._write()
+        return before is not None and before != result
+
+    def _key(self, method: str, params: object) -> str:
+        given = params if isinstance(params, Mapping) else {}
+        meta = given.get("_meta")
+        protocol = given.get("protocolVersion") or (meta.get(_PROTOCOL_META) if isinstance(meta, Mapping) else None)
+        return json.dumps([method, protocol, given.get("cursor"), self._own])
+
+    def _read(self) -> dict[str, str]:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                found = json.load(file)
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        return {name: value for name, value in found.items() if isinstance(value, str)}
+
+    def _write(self) -> None:
+        new = f"{self._path}.{os.getpid()}"
+        with contextlib.suppress(OSError):
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+                json.dump(self._answers, file)
+            os.replace(new, self._path)

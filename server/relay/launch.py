@@ -1,0 +1,163 @@
+"""A launch: what it asks of the server's process, which those who ask the same share, and what is only its own.
+
+The process has the database, the models and every rule. Its socket is named after a digest of all of that, so that other
+settings mean another server. Who is served, and with which tools, comes with each connection.
+"""
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Collection, Mapping
+
+from layerlore.server.settings.launch import ALONE
+
+try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+_PREFIX = "LAYERLORE_"
+_TESTS = "LAYERLORE_TEST_"
+_OWN = ("agent", "resource", "thread", "toolsets")
+"""Settings that each connection brings along."""
+OWN_VARIABLES = frozenset(_PREFIX + name.upper() for name in _OWN)
+# Variables that a model's or a database's library reads by itself.
+_OF_DATABASES = ("PG",)
+_OF_MODELS = ("AWS_", "AZURE_", "GOOGLE_", "VERTEX", "OPENAI_", "ANTHROPIC_", "LITELLM_", "OLLAMA_", "SSL_CERT_")
+_OF_MODELS_ENDS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_TOKEN", "_PROXY", "_SECRET", "_CREDENTIALS")
+_MODEL_SETTINGS = ("LAYERLORE_LLM", "LAYERLORE_EMBEDDING")
+# A Unix socket's address holds little more than a hundred bytes on every system.
+_LONGEST_ADDRESS = 96
+
+
+class Launch:
+    """A launch that may share a server.
+
+    ``flags`` are those of the process, ``own_flags`` and ``own_variables`` those of the connection; ``base`` is the path
+    of the files beside the socket, without their endings; ``directory`` is where the process runs.
+    """
+
+    __slots__ = ("base", "directory", "flags", "own_flags", "own_variables")
+
+    def __init__(
+        self, base: str, directory: str, flags: dict[str, str], own: tuple[dict[str, str], dict[str, str]]
+    ) -> None:
+        self.base = base
+        self.directory = directory
+        self.flags = flags
+        self.own_flags, self.own_variables = own
+
+
+def read_launch(flags: Mapping[str, str], environ: Mapping[str, str]) -> Launch | None:
+    """The launch that these flags and variables make, or None for one that has its process for itself: it wants to, it
+    stores nothing that others could share, or its settings cannot be read, which the process itself explains."""
+    try:
+        given = _Given(flags, environ)
+    except (OSError, ValueError):
+        return None
+    if ALONE in flags or given.shares_nothing:
+        return None
+    folder = os.path.abspath(os.path.expanduser(given.setting("data_dir") or data_folder(environ)))
+    process, own = _part(given.flags, _OWN)
+    variables, own_variables = _part(given.variables, OWN_VARIABLES)
+    digest = _digest(folder, process, given.text, variables)
+    relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
+    directory = os.getcwd() if relative else os.sep
+    named = digest if directory == os.sep else _hash([digest, directory])
+    return Launch(_choose_base(folder, named), directory, process, (own, own_variables))
+
+
+class _Given:
+    """What was given at a launch: flags, variables by their names in capitals, and a settings file, ``text``. Raises
+    OSError or ValueError for a file that cannot be read."""
+
+    __slots__ = ("_file", "config", "flags", "text", "variables")
+
+    def __init__(self, flags: Mapping[str, str], environ: Mapping[str, str]) -> None:
+        self.variables = {name.upper(): value for name, value in environ.items() if _counts(value)}
+        self.flags = {name: value for name, value in flags.items() if _counts(value)}
+        self.config = self.flags.get("config") or self.variables.get("LAYERLORE_CONFIG", "")
+        self.text = _read(self.config)
+        self._file = importlib.import_module("tomllib").loads(self.text) if self.text else {}
+
+    def setting(self, name: str) -> str:
+        """The setting at the top level of that name; "" if none was given."""
+        found = self.flags.get(name) or self.variables.get(_PREFIX + name.upper()) or self._file.get(name) or ""
+        return str(found)
+
+    @property
+    def shares_nothing(self) -> bool:
+        """Whether nobody could share what is stored, or nobody may."""
+        local = self._file.get("local")
+        in_file = local.get("share", True) if isinstance(local, dict) else True
+        share = self.variables.get("LAYERLORE_LOCAL__SHARE") or in_file
+        if str(share).lower() in ("false", "0", "no", "off", "f", "n"):
+            return True
+        return ":memory:" in self.setting("database") or self.setting("memory").lower() in ("off", "false")
+
+
+def _part(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What is the process's, and what is the connection's ``own``."""
+    process = {name: value for name, value in given.items() if name not in own}
+    return process, {name: value for name, value in given.items() if name in own}
+
+
+def data_folder(environ: Mapping[str, str]) -> str:
+    """The platform's data folder, where no setting names another."""
+    if sys.platform == "win32":
+        return os.path.join(environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local"), "layerlore")
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Application Support/layerlore")
+    return os.path.join(environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "layerlore")
+
+
+def _counts(value: str) -> bool:
+    """Whether a flag or variable counts as given: not if empty, or if the host passed on what it did not expand."""
+    return bool(value) and not value.startswith("${")
+
+
+def _read(config: str) -> str:
+    if not config:
+        return ""
+    with open(os.path.expanduser(config), encoding="utf-8") as file:
+        return file.read()
+
+
+def _is_relative(path: str) -> bool:
+    """Whether a path, or the database of a URL, is another one in another directory."""
+    if path.startswith("sqlite:"):
+        return not path.startswith("sqlite:///")
+    return bool(path) and "://" not in path and not os.path.isabs(os.path.expanduser(path))
+
+
+def _digest(folder: str, process: Mapping[str, str], config: str, variables: Mapping[str, str]) -> str:
+    asks_models = bool(config) or any(name.startswith(_MODEL_SETTINGS) for name in variables)
+
+    def matters(name: str) -> bool:
+        if name.startswith(_PREFIX):
+            return not name.startswith(_TESTS) and name != "LAYERLORE_DATA_DIR"
+        if name.startswith(_OF_DATABASES):
+            return True
+        return asks_models and (name.startswith(_OF_MODELS) or name.endswith(_OF_MODELS_ENDS))
+
+    settings = {name: value for name, value in process.items() if name != "data_dir"}
+    return _hash([folder, settings, config, {name: variables[name] for name in variables if matters(name)}])
+
+
+def _hash(value: object) -> str:
+    return blake2b(json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def socket_folders(folder: str) -> list[str]:
+    """Where the sockets for a data folder may be: beside the database or, where that path is too long for a socket's
+    address, in the folder for temporary files."""
+    beside = os.path.join(folder, "local")
+    if sys.platform == "win32":
+        return [beside]
+    return [beside, os.path.join(os.environ.get("TMPDIR") or "/tmp", f"layerlore-{os.getuid()}")]  # noqa: S108 - for its owner only
+
+
+def _choose_base(folder: str, name: str) -> str:
+    bases = [os.path.join(each, name) for each in socket_folders(folder)]
+    return bases[0] if len(os.fsencode(bases[0])) <= _LONGEST_ADDRESS else bases[-1]

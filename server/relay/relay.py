@@ -1,0 +1,265 @@
+"""The thin client: lines from the host to the shared server and back, whatever becomes of the server.
+
+One thread reads the host, another one the server. If the server ends, the second reaches another one, which is started
+where there is none, and sends again what was not answered. The host sees that it takes longer.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from layerlore.server.process.lines import LineSplitter, TooLong
+from layerlore.server.process.standard_streams import ANSWER_SECONDS, LAUNCHED_BY
+from layerlore.server.relay.channels import OwnChannel, SharedChannel
+from layerlore.server.relay.conversation import MOST_DEATHS, Conversation
+from layerlore.server.relay.endpoint import connect, prepare_folder
+from layerlore.server.relay.kept_answers import KeptAnswers
+from layerlore.server.relay.launch import Launch
+from layerlore.server.relay.starting import reach
+
+PARENT_POLL_SECONDS = 1.0
+MOST_UNSERVED = 3
+"""Servers in a row that end before they serve; then this host gets one of its own."""
+MOST_FAILURES = MOST_DEATHS
+"""Servers in a row that end soon and answer no call; then, too."""
+GREETING_SECONDS = 60.0
+"""How long a server may take from a connection until it serves; it may have to load first."""
+FAILURE_SECONDS = 10.0
+_CHUNK_BYTES = 64 * 1024
+_LONGEST_PAUSE = 1.0
+
+
+def relay(launch: Launch, fds: tuple[int, int], arguments: Sequence[str]) -> None:
+    """Pass lines on until the host leaves, or SIGTERM or SIGINT comes, in the main thread of a process that ends
+    afterwards.
+
+    Args:
+        fds: what `claim_stdio` returned.
+        arguments: the command line, for a server of this host alone.
+
+    Returns:
+        None, with nothing read, if there can be no shared server; else it does not return.
+    """
+    reached = None
+    try:
+        reached = connect(launch.base)
+    except (OSError, ValueError):
+        try:
+            prepare_folder(launch.base)
+        except OSError:
+            return
+    session = os.urandom(6).hex()
+    channel = None if reached is None else SharedChannel(*reached, launch, session)
+    _Relay(launch, fds, arguments, session, cold=channel is None).run(channel)
+
+
+class _Relay:
+    def __init__(
+        self, launch: Launch, fds: tuple[int, int], arguments: Sequence[str], session: str, *, cold: bool
+    ) -> None:
+        self._launch = launch
+        self._input, self._output = fds
+        self._arguments = arguments
+        self._session = session
+        self._conversation = Conversation(KeptAnswers(launch, cold=cold))
+        self._channel: SharedChannel | OwnChannel | None = None
+        self._served = False  # whether the server that is connected has said so
+        self._left = False  # whether the host sends no more
+        self._left_at = 0.0
+        self._met = False  # whether any server has said that it serves
+        self._failures = 0
+        self._unserved = 0
+        self._attached = 0.0
+        self._answered = 0
+        self._code = 0
+        self._done = False  # whether the connection that ends now was the last
+        # What is known changes under the first, and whoever sends holds the second, so that nobody waits with the first.
+        self._state = threading.Condition()
+        self._sending = threading.Lock()
+        self._writing = threading.Lock()
+
+    def run(self, channel: SharedChannel | None) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: os._exit(self._code))
+        threading.Thread(target=self._serve, args=(channel,), daemon=True).start()
+        threading.Thread(target=self._watch_parent, daemon=True).start()
+        self._read_host()
+        while True:  # a wait without an end would hold signals back on Windows
+            time.sleep(PARENT_POLL_SECONDS)
+
+    def _read_host(self) -> None:
+        lines = LineSplitter()
+        while chunk := self._read():
+            for line in lines.feed(chunk):
+                self._take(line)
+        for line in lines.flush():
+            self._take(line)
+        with self._state:
+            self._left, self._left_at = True, time.monotonic()
+            channel = self._channel
+            self._state.notify()
+        if channel is not None:
+            with self._sending:
+                channel.end_input()
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._input, _CHUNK_BYTES)
+        except OSError:  # a terminal that hung up
+            return b""
+
+    def _take(self, line: bytes | TooLong) -> None:
+        with self._state:
+            channel = self._channel
+            framed, answer = self._conversation.take(line, connected=channel is not None, served=self._served)
+            self._state.notify()
+        if answer:
+            self._tell(answer)
+        if channel is not None:
+            with self._sending, contextlib.suppress(OSError):  # what a server that has ended did not get is sent again
+                channel.send(framed)
+
+    def _serve(self, first: SharedChannel | None) -> None:
+        """Connect, and connect again, until nobody waits for anything. Then the process ends, also while the host sends
+        nothing and its input is being waited for."""
+        channel: SharedChannel | OwnChannel | None = first
+        try:
+            while not self._done:
+                channel = channel or self._reach()
+                with contextlib.suppress(OSError, ValueError):  # who answers at a port of old may be no server of ours
+                    self._attach(channel)
+                    self._listen(channel)
+                self._end(channel)
+                channel = None
+        except Exception:  # noqa: BLE001 - a defect, which is shown; the host must not wait for a process that does nothing
+            self._code = 1
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with self._writing:
+                os._exit(self._code)
+
+    def _reach(self) -> SharedChannel | OwnChannel:
+        why: object = f"it has ended again and again; {self._launch.base}.log may say why"
+        if self._failures < MOST_FAILURES and self._unserved < MOST_UNSERVED:
+            try:
+                return SharedChannel(*reach(self._launch), self._launch, self._session)
+            except OSError as error:
+                why = error
+        self._failures = MOST_FAILURES
+        _explain(f"no shared server, so this host gets its own: {why}")
+        return OwnChannel(self._arguments)
+
+    def _attach(self, channel: SharedChannel | OwnChannel) -> None:
+        """Bring a server to where the last one was. Raises OSError."""
+        self._sending.acquire()
+        with self._state:
+            self._channel = channel
+            self._served = not channel.greets
+            self._met = self._met or self._served
+            self._attached, self._answered = time.monotonic(), self._conversation.answered
+            lines, left = self._conversation.replay(), self._left
+        threading.Thread(target=self._send_all, args=(channel, lines, left), daemon=True).start()
+
+    def _send_all(self, channel: SharedChannel | OwnChannel, lines: Sequence[bytes], left: bool) -> None:
+        """In a thread of its own: a server may take further lines only when its answers are read."""
+        try:
+            with contextlib.suppress(OSError):
+                channel.open()
+                for line in lines:
+                    channel.send(line)
+            if left:
+                channel.end_input()
+        finally:
+            self._sending.release()
+
+    def _listen(self, channel: SharedChannel | OwnChannel) -> None:
+        greeted = not channel.greets
+        if isinstance(channel, SharedChannel) and not channel.answers_within(GREETING_SECONDS):
+            return
+        while (lines := channel.receive()) is not None:
+            if lines and not greeted:
+                greeted = True
+                if not self._greet(json.loads(lines.pop(0))):
+                    return
+            for line in lines:
+                with self._state:
+                    told = self._conversation.hear(line)
+                if told:
+                    self._tell(told)
+
+    def _greet(self, greeting: object) -> bool:
+        """Read who answers. Returns whether it serves. Raises ValueError if it is no server of ours."""
+        if not isinstance(greeting, dict):
+            raise ValueError("no greeting")
+        if "error" in greeting:
+            _explain(str(greeting["error"]))
+            self._code, self._done = 2, True
+            return False
+        if greeting.get("leaving"):
+            return False
+        if "version" not in greeting:
+            raise ValueError("no greeting")
+        with self._state:
+            self._served = self._met = True
+        return True
+
+    def _end(self, channel: SharedChannel | OwnChannel) -> None:
+        """After a connection: wait until another one is needed, if one is."""
+        with self._state:
+            served = self._served
+            self._channel, self._served = None, False
+            answers = self._conversation.lose() if served and channel.greets else []
+        for answer in answers:
+            self._tell(answer)
+        code = channel.close()
+        if self._done:
+            return
+        if not channel.greets:  # a server of our own ends as it would if the host had launched it
+            self._code, self._done = code if code >= 0 else 1, True
+            return
+        if not self._may_leave():
+            self._count_failure(served=served)
+            with self._state:
+                while not (self._conversation.waits or self._left):
+                    self._state.wait()
+        self._done = self._may_leave()
+
+    def _count_failure(self, *, served: bool) -> None:
+        """A server that ends soon, with no call answered, has failed; before the next there is a pause."""
+        late = time.monotonic() > self._attached + FAILURE_SECONDS
+        if served and (late or self._conversation.answered > self._answered):
+            self._failures = self._unserved = 0
+            return
+        self._failures += 1
+        self._unserved = 0 if served else MOST_UNSERVED if late else self._unserved + 1
+        time.sleep(min(_LONGEST_PAUSE, 0.02 * 4**self._failures))
+
+    def _may_leave(self) -> bool:
+        """Whether the host has left and everything is answered, or takes longer than a server goes on without a host."""
+        with self._state:
+            waited = time.monotonic() - max(self._attached, self._left_at)
+            return self._left and self._met and (not self._conversation.owes or waited >= ANSWER_SECONDS)
+
+    def _tell(self, line: bytes) -> None:
+        with self._writing:
+            try:
+                while line:
+                    line = line[os.write(self._output, line) :]
+            except OSError:  # nobody reads any more
+                os._exit(self._code)
+
+    def _watch_parent(self) -> None:
+        while os.getppid() == LAUNCHED_BY:
+            time.sleep(PARENT_POLL_SECONDS)
+        os._exit(self._code)
+
+
+def _explain(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it
+        sys.stderr.write(f"layerlore: {text}\n")
+        sys.stderr.flush()

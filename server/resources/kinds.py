@@ -1,0 +1,243 @@
+"""The kinds of resources: each with its texts, its place, what a URI may ask of it, and the tool that it is a view of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp.types import Annotations, Role
+
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.curation import memory_status
+from layerlore.server.tools.declaration import Action, Declaration
+from layerlore.server.tools.messages import get_messages
+from layerlore.server.tools.plan import plan
+from layerlore.server.tools.recall import recall_memory
+from layerlore.server.tools.runs import list_runs
+from layerlore.server.tools.steps import list_events
+from layerlore.server.tools.threads import list_threads
+from layerlore.server.tools.working_memory import get_working_memory
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.observations import observation_text, waiting_notes
+else:
+    observation_text = LateModule("layerlore.memory.observations.observation_text")
+    waiting_notes = LateModule("layerlore.memory.observations.waiting_notes")
+
+Kind = Literal[
+    "profile",
+    "threads",
+    "status",
+    "recall",
+    "thread",
+    "messages",
+    "observations",
+    "session-memory",
+    "plan",
+    "runs",
+    "events",
+    "run",
+]
+
+MARKDOWN = "text/markdown"
+JSON = "application/json"
+_BOTH: tuple[Role, ...] = ("user", "assistant")
+_PEOPLE: tuple[Role, ...] = ("user",)
+# Threads or runs in one resource.
+_MOST_LISTED = 100
+# In a resource that programs read: as much as the tool gives in one answer, since a URI cannot ask for more.
+_MOST_TOKENS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a URI names. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run."""
+
+    kind: Kind
+    thread_id: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    run_id: str = ""
+
+    @property
+    def thread(self) -> Json:
+        return {"thread_id": self.thread_id}
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """``read_by`` is for whom it is meant: a model, people and their programs, or both. ``priority`` is 0 to 1.
+
+    ``source`` is the tool that answers with it, or, where no tool does, a function that takes a Call; ``arguments`` makes
+    what that takes from the address. ``rows`` is the key of the answer's list whose only row the resource is. ``query``
+    has what may follow a question mark in the URI: whole numbers, but for those in TEXT_QUERIES.
+    """
+
+    title: str
+    text: str
+    mime_type: str
+    read_by: tuple[Role, ...]
+    priority: float
+    source: Declaration | Action
+    arguments: Callable[[Address], Json]
+    query: tuple[str, ...] = ()
+    rows: str = ""
+    of_a_thread: bool = False
+
+    def annotations(self, last_modified: str | None = None) -> Annotations:
+        return Annotations(audience=list(self.read_by), priority=self.priority, last_modified=last_modified)
+
+
+async def read_observations(call: Call, thread_id: str, before: str = "") -> Json:
+    """A conversation's observations, oldest first, those before a seq if one is given, else with the notes that wait to be
+    shown. No tool gives them alone: a model finds them in its context. Raises InvalidInput, NotFound."""
+    check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars)
+    waiting = {} if before else await waiting_notes.list_waiting_notes(call.engine, call.scope, thread_id)
+    listed = await observation_text.list_observations(
+        call.engine, call.scope, thread_id, int(before) if before else None
+    )
+    return {**listed, **waiting}
+
+
+KINDS: Mapping[Kind, ResourceKind] = {
+    "profile": ResourceKind(
+        "User profile",
+        "What this agent remembers about the user.",
+        MARKDOWN,
+        _BOTH,
+        0.9,
+        get_working_memory,
+        lambda _: {"scope": "resource"},
+    ),
+    "threads": ResourceKind(
+        "Conversations",
+        "The newest conversations, at most 100, with titles and counts; ?cursor= goes on.",
+        JSON,
+        _BOTH,
+        0.4,
+        list_threads,
+        lambda address: {**address.query, "limit": _MOST_LISTED},
+        query=("cursor",),
+    ),
+    "status": ResourceKind(
+        "Memory status",
+        "How much is remembered, where it is kept, and what is degraded.",
+        JSON,
+        _PEOPLE,
+        0.2,
+        memory_status,
+        lambda _: {},
+    ),
+    "recall": ResourceKind(
+        "Recall",
+        "What is remembered about a query, best first with scores, as recall_memory answers: limit hits (50, at most 100).",
+        JSON,
+        _BOTH,
+        0.6,
+        recall_memory,
+        lambda address: {**address.query, "format": "json", "max_tokens": _MOST_TOKENS},
+        query=("query", "limit"),
+    ),
+    "thread": ResourceKind(
+        "Conversation",
+        "Title, metadata and counts of a conversation.",
+        JSON,
+        _BOTH,
+        0.4,
+        list_threads,
+        lambda address: address.thread,
+        rows="threads",
+    ),
+    "messages": ResourceKind(
+        "Messages",
+        "The newest messages of a conversation: limit of them (50, at most 200), those before a seq; or one part of one.",
+        JSON,
+        _BOTH,
+        0.5,
+        get_messages,
+        lambda address: {**address.thread, **address.query},
+        query=("limit", "before", "part"),
+        of_a_thread=True,
+    ),
+    "observations": ResourceKind(
+        "Observations",
+        "Notes on the earlier part of a conversation, oldest first, and what it is at; before goes on with older ones.",
+        JSON,
+        _BOTH,
+        0.6,
+        read_observations,
+        lambda address: {**address.thread, **address.query},
+        query=("before",),
+        of_a_thread=True,
+    ),
+    "session-memory": ResourceKind(
+        "Session memory",
+        "What is kept in mind for a conversation: what matters in it now.",
+        MARKDOWN,
+        _BOTH,
+        0.8,
+        get_working_memory,
+        lambda address: {"scope": "thread", **address.thread},
+        of_a_thread=True,
+    ),
+    "plan": ResourceKind(
+        "Plan",
+        "Goal, phase, iteration and steps of a conversation's work.",
+        JSON,
+        _BOTH,
+        0.8,
+        plan,
+        lambda address: {"action": "review", "format": "json", **address.thread},
+        of_a_thread=True,
+    ),
+    "runs": ResourceKind(
+        "Runs",
+        "The agent's runs in a conversation, newest first, without their state.",
+        JSON,
+        _PEOPLE,
+        0.3,
+        list_runs,
+        lambda address: {**address.thread, **address.query, "limit": _MOST_LISTED},
+        query=("cursor",),
+        of_a_thread=True,
+    ),
+    "events": ResourceKind(
+        "Events",
+        "What changed in a conversation, in order: from the beginning, or after a seq.",
+        JSON,
+        _PEOPLE,
+        0.2,
+        list_events,
+        lambda address: {**address.thread, **address.query},
+        query=("after",),
+        of_a_thread=True,
+    ),
+    "run": ResourceKind(
+        "Run",
+        "One run of the agent with its pending tool calls and output, without its state.",
+        JSON,
+        _PEOPLE,
+        0.3,
+        list_runs,
+        lambda address: {"run_id": address.run_id},
+        rows="runs",
+    ),
+}
+
+TEXT_QUERIES = ("query", "part", "cursor")
+OF_A_THREAD: tuple[Kind, ...] = tuple(kind for kind, each in KINDS.items() if each.of_a_thread)
+TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run")
+"""The kinds that are listed as templates; the others are listed as they are."""
+
+
+def describe_kind(kind: Kind) -> dict[str, Any]:
+    """What the SDK's records of resources and templates take of a kind."""
+    each = KINDS[kind]
+    return {
+        "name": kind,
+        "title": each.title,
+        "description": each.text,
+        "mime_type": each.mime_type,
+        "annotations": each.annotations(),
+    }

@@ -1,0 +1,123 @@
+"""resources/list, resources/templates/list and resources/read.
+
+A resource is a view of a tool's answer or, where no tool serves, of a function's.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from mcp.types import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+)
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.caller import RequestContext, caller_of, principal_of
+from layerlore.server.resources.contents import make_contents
+from layerlore.server.resources.kinds import JSON, KINDS, OF_A_THREAD, TEMPLATED, Address, Kind, describe_kind
+from layerlore.server.resources.uris import address_of, template_of, uri_of
+from layerlore.server.tools.call import AnswerWithMedia, call_function, call_tool
+from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.threads import list_threads
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+PAGE = 50
+# The templates change with the server's version only.
+_HOUR_MS = 3_600_000
+
+
+async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
+    """The resources that always exist and those of the current thread, then every thread of the caller, newest update
+    first. Those who may not read get none."""
+    if "read" not in principal_of(ctx).rights:
+        return ListResourcesResult(resources=[])
+    if ctx.lifespan_context.settings.memory == "off":
+        return ListResourcesResult(resources=[_of_nobody_in_particular("status")])
+    cursor = params.cursor or ""
+    try:
+        page = await call_tool(ctx, list_threads, {"limit": PAGE, "cursor": cursor})
+    except InvalidInput as error:
+        if not str(error).startswith("cursor"):
+            raise
+        raise InvalidInput(
+            "cursor: not one that resources/list gave; leave it out to begin at the first page"
+        ) from error
+    threads = [_of_listed_thread(row) for row in page["threads"]]
+    return ListResourcesResult(
+        resources=threads if cursor else [*_always(ctx), *threads], next_cursor=page.get("next_cursor")
+    )
+
+
+def _always(ctx: RequestContext) -> list[Resource]:
+    fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "threads", "status")]
+    own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
+    return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD]
+
+
+async def list_templates(ctx: RequestContext, _: PaginatedRequestParams) -> ListResourceTemplatesResult:
+    """The URI templates: all of them for those who may read, none for others."""
+    on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
+    return ListResourceTemplatesResult(
+        resource_templates=_templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="private"
+    )
+
+
+def _templates() -> list[ResourceTemplate]:
+    """The templates, the same for everybody."""
+    return [ResourceTemplate(uri_template=template_of(kind), **describe_kind(kind)) for kind in TEMPLATED]
+
+
+def _of_nobody_in_particular(kind: Kind) -> Resource:
+    """A resource that is there for every caller, if empty."""
+    return Resource(uri=uri_of(kind), **describe_kind(kind))
+
+
+def _of_current_thread(kind: Kind, thread_id: str) -> Resource:
+    """A resource of the thread that a call means when it names none."""
+    named = {"name": f"current-{kind}", "title": f"{KINDS[kind].title} of the current conversation"}
+    return Resource(uri=uri_of(kind, thread_id), **{**describe_kind(kind), **named})
+
+
+def _of_listed_thread(row: Mapping[str, Any]) -> Resource:
+    """A stored thread, from its row as list_threads has it."""
+    thread_id = row["thread_id"]
+    return Resource(
+        uri=uri_of("thread", thread_id),
+        name=thread_id,
+        title=row.get("title"),
+        description=f"Messages: {row['messages']}",
+        mime_type=JSON,
+        annotations=KINDS["thread"].annotations(row["updated_at"]),
+    )
+
+
+async def read_resource(ctx: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
+    """One resource as one text. What a thread has not yet is empty. Raises LayerloreError, ToolError."""
+    uri = str(params.uri)
+    address = address_of(uri)
+    if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
+        raise InvalidInput("memory is switched off (memory = off); only memory://status can be read")
+    answer = await _answer(ctx, address)
+    most = ctx.lifespan_context.settings.limits.answer_bytes
+    return ReadResourceResult(contents=make_contents(uri, KINDS[address.kind].mime_type, answer, most))
+
+
+async def _answer(ctx: RequestContext, address: Address) -> str | Json | AnswerWithMedia:
+    kind = KINDS[address.kind]
+    arguments = kind.arguments(address)
+    answer: str | Json | AnswerWithMedia
+    if isinstance(kind.source, Declaration):
+        answer = await call_tool(ctx, kind.source, arguments)
+    else:
+        answer = await call_function(ctx, kind.source, arguments)
+    if not kind.rows or not isinstance(answer, dict):
+        return answer
+    nothing = {"thread_id": address.thread_id, "messages": 0, "tokens": 0}
+    return cast(Json, next(iter(answer[kind.rows]), nothing))

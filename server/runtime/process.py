@@ -1,0 +1,118 @@
+"""The process behind the tools: what the first calls need is loaded in a thread while ``initialize`` is answered."""
+
+import contextlib
+import logging
+import weakref
+from collections.abc import AsyncIterator, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from layerlore.server.access.caller import Caller
+from layerlore.server.access.principal import Principal
+from layerlore.server.process.interpreter import pause_collection, shorten_pauses
+from layerlore.server.process.late_modules import load
+from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.declaration import Action
+from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.core.records import Json, Scope
+
+if TYPE_CHECKING:
+    from layerlore.server.runtime.runtime import Runtime
+    from layerlore.server.subscriptions.notifications import NotificationHub
+
+log = logging.getLogger(__name__)
+
+STARTING = "starting"
+
+
+class Process:
+    """What a lifespan yields: the settings at once, the runtime when it is there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        hub: "NotificationHub",
+        stop: StopRequest | None = None,
+        describe: Callable[[], Json] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._describe = describe
+        # One new thread a session, for clients of the older protocol; on stdio the process is the session.
+        self.session_threads: MutableMapping[Any, str] = weakref.WeakKeyDictionary()
+        self._hub = hub
+        self._stop = stop
+        self._runtime: Runtime | None = None
+        self._failure = ""
+        self._settled = anyio.Event()
+
+    async def unready(self) -> str:
+        """Why calls cannot be served now, in words that anybody may read; "": they can. Takes seconds at most."""
+        if self._runtime is None:
+            return STARTING
+        return await self._runtime.engine.database.health.ask()
+
+    def mask(self, text: str) -> str:
+        """An error's text, its secrets masked once the patterns are loaded: it may repeat what a caller sent."""
+        return self._runtime.mask(text) if self._runtime is not None else text
+
+    async def runtime(self) -> "Runtime":
+        """Wait until the database is open. Raises StorageUnavailable if it could not be opened."""
+        await self._settled.wait()
+        if self._runtime is None:
+            raise StorageUnavailable(f"the memory cannot be opened: {self._failure}")
+        return self._runtime
+
+    async def act(self, name: str, function: Action, caller: Caller, values: Json, given: frozenset[str]) -> Any:
+        """Run the function of a tool, a resource or a prompt. Raises LayerloreError, or a defect."""
+        return await (await self.runtime()).act(name, function, caller, values, given, self.settings)
+
+    async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
+        """Have the journal say that a call was refused. Raises StorageUnavailable."""
+        await (await self.runtime()).record_refusal(principal, tool=tool, client=client, error=error)
+
+    async def begin_watching(self, scope: Scope) -> None:
+        """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
+        await (await self.runtime()).watcher.begin(scope)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["Process"]:
+        """Load and open in the background; close at the end."""
+        shorten_pauses()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._open)
+                try:
+                    yield self
+                finally:
+                    tasks.cancel_scope.cancel()
+        finally:
+            # Only now has an opening that was under way come to its end.
+            with anyio.CancelScope(shield=True):
+                if self._runtime is not None:
+                    await self._runtime.close()
+
+    async def _open(self) -> None:
+        try:
+            with pause_collection():
+                module = await load("layerlore.server.runtime.runtime")
+                # Not interrupted half way: what is opened must be closed.
+                with anyio.CancelScope(shield=True):
+                    runtime: Runtime = await module.open_runtime(self.settings, self._hub)
+                    runtime.describe = self._describe or runtime.describe
+                    self._runtime = runtime
+        except Exception as error:
+            self._failure = str(error) if isinstance(error, LayerloreError) else "an unexpected error, see the log"
+            log.critical("cannot start: %s", self._failure, exc_info=not isinstance(error, LayerloreError))
+            if self._stop is not None:
+                self._stop.ask(1)
+            return
+        finally:
+            self._settled.set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runtime.watcher.run)
+            tasks.start_soon(runtime.report_denials)
+            await runtime.first_calls_answered()
+            upkeep = await load("layerlore.server.runtime.upkeep")
+            await upkeep.keep_up(runtime)

@@ -1,0 +1,231 @@
+"""The composition root: opens what the settings name, and runs the tools on it.
+
+Loaded in a thread after the server began to answer: everything heavy is imported from here.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import uuid_utils
+
+from layerlore.memory.embedding import choice
+from layerlore.memory.embedding.service import EmbeddingService
+from layerlore.memory.engine import denied_calls
+from layerlore.memory.engine.denials import Denial
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.tokens import TokenCounter, load_counter
+from layerlore.memory.secrets.redaction import Redactor, mask_without_key
+from layerlore.server.access.caller import Caller
+from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
+from layerlore.server.limits.queue_room import QueueRoom
+from layerlore.server.process.late_modules import load, load_for
+from layerlore.server.process.logs import mask_logs
+from layerlore.server.runtime.default_threads import DefaultThreads
+from layerlore.server.settings.memory_rules import check_documents, window_rules
+from layerlore.server.settings.settings import Settings
+from layerlore.server.subscriptions.notifications import NotificationHub
+from layerlore.server.subscriptions.watcher import Watcher
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import Action
+from layerlore.server.tools.messages import add_messages
+from layerlore.server.tools.toolsets import list_callable
+from layerlore.storage.audit import api_keys
+from layerlore.storage.core.installation import hmac_key
+from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.database import open_database
+from layerlore.storage.index.embedders import dimension_of
+
+if TYPE_CHECKING:
+    from layerlore.extraction.jobs.worker import JobWorker
+
+log = logging.getLogger(__name__)
+
+LOAD_AFTER_SECONDS = 1.0
+"""The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
+query needs it: what such a process writes is embedded by the next that stays."""
+_ANSWERED_SECONDS = 10.0
+EMBEDDER_FOLDER = "embedder"
+"""Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
+
+
+class Runtime:
+    """An open engine, calls on it, and the watcher of its changes."""
+
+    def __init__(self, engine: Engine, settings: Settings, watcher: Watcher) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.watcher = watcher
+        self.describe = _describe_alone
+        self._worker: JobWorker | None = None
+        self._room: QueueRoom | None = None
+        self._defaults = DefaultThreads()
+        self._tools: dict[tuple[frozenset[Right] | str, ...], frozenset[str]] = {}
+        self._under_way = 0
+        self._answered = anyio.Event()
+
+    async def worker(self) -> "JobWorker":
+        """Who does the background work of this process, made when it is first asked for."""
+        module = await load("layerlore.server.runtime.background_worker")
+        if self._worker is None:
+            tokens = self.settings.rates.tenant_model_tokens_per_day
+            self._worker = module.make_worker(self.engine, self.settings.llm, tenant_daily_tokens=tokens)
+        return self._worker
+
+    async def act(
+        self, name: str, function: Action, caller: Caller, values: Json, given: frozenset[str], settings: Settings
+    ) -> Any:
+        """Run the function of a tool, a resource or a prompt, with the settings of its connection. Raises LayerloreError, or
+        a defect."""
+        with self._counted():
+            if function is add_messages.function and not caller.principal.local:
+                await self._check_room(caller.principal.tenant)
+            await load_for(function)
+            tools = self._tools_for(settings, caller.principal.rights)
+            call = Call(name, self.engine, settings, caller, given, self._worker, tools, self.describe)
+            return await self._defaults.add_note(await function(call, **values), call)
+
+    def _tools_for(self, settings: Settings, rights: frozenset[Right]) -> frozenset[str]:
+        key = (rights, *settings.toolsets)
+        if key not in self._tools:
+            self._tools[key] = list_callable(settings, rights)
+        return self._tools[key]
+
+    async def first_calls_answered(self) -> None:
+        """Return when a while has passed and no call is under way; a call that takes long is not waited for."""
+        await anyio.sleep(LOAD_AFTER_SECONDS)
+        with anyio.move_on_after(_ANSWERED_SECONDS):
+            while self._under_way:
+                await self._answered.wait()
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._answered.set()
+            self._answered = anyio.Event()
+
+    async def _check_room(self, tenant: str) -> None:
+        if self._room is None:
+            kinds = (await self.worker()).kinds
+            self._room = self._room or QueueRoom(self.engine, lambda: kinds, self.settings.rates.tenant_jobs)
+        await self._room.check(tenant)
+
+    async def api_key(self, digest: str) -> ApiKey | None:
+        """What is stored of the key with this digest, of any tenant that may be served. Raises StorageUnavailable."""
+        key = await self.engine.database.read_installation(api_keys.by_digest, digest)
+        if key is not None and key.tenant_id != LOCAL_TENANT and (unfit := self.engine.database.unfit):
+            log.error("a key of another tenant is refused: %s, so that row-level security does not hold it", unfit)
+            return None
+        return key
+
+    async def record_refusal(
+        self, principal: Principal, *, tool: str, client: str, error: Exception, resource: str = ""
+    ) -> None:
+        """Have the journal say that a call was refused; ``resource`` is the one that it named. Raises nothing.
+
+        Where the principal may act for several agents, none is named: which one the caller meant is its own text.
+        """
+        agent = next(iter(principal.agents)) if principal.agents is not None and len(principal.agents) == 1 else ""
+        scope = Scope(principal.tenant, agent, resource or principal.resource or "")
+        origin = Origin(client, tool, principal.name)
+        await denied_calls.report_denial(self.engine, Denial(scope, origin, type(error).__name__))
+
+    async def report_denials(self) -> None:
+        """Have the journal report refused calls that were only counted, until cancelled. Raises nothing."""
+        await denied_calls.keep_reporting(self.engine)
+
+    def mask(self, text: str) -> str:
+        """The text of an error, its secrets masked."""
+        return self.engine.derived_text(text)
+
+    async def close(self) -> None:
+        await denied_calls.report_rest(self.engine)
+        await close_engine(self.engine)
+
+
+def _describe_alone() -> Json:
+    return {"pid": os.getpid(), "shared": False}
+
+
+async def open_runtime(settings: Settings, hub: NotificationHub) -> Runtime:
+    """Open the database, migrate it, read the encoding. Raises LayerloreError."""
+    # What most processes serve first is loaded while the database waits for its disk.
+    loading = asyncio.create_task(load_for(add_messages.function))
+    engine = await open_engine(settings)
+    await loading
+    return Runtime(engine, settings, Watcher(engine.database, hub.interest, hub.publish))
+
+
+async def close_engine(engine: Engine) -> None:
+    """The database first: what an embedder is at may take its time, and nobody waits for it any more."""
+    await engine.database.close()
+    if engine.embedding is not None:
+        await engine.embedding.close()
+
+
+async def open_engine(settings: Settings) -> Engine:
+    """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
+    mask_logs(mask_without_key)
+    check_documents(settings.working_memory)
+    window_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
+    url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
+    counting = asyncio.create_task(asyncio.to_thread(load_counter))
+    database = await open_database(
+        url,
+        settings.database_file,
+        synchronous=settings.sqlite.synchronous,
+        readers=settings.sqlite.readers,
+        pool_size=settings.postgres.pool_size,
+        listen_url=settings.postgres.listen_url.get_secret_value(),
+    )
+    try:
+        key = await database.read_installation(hmac_key)
+        embedding = await _embedding(settings, database)
+        counter = await counting
+    except BaseException:
+        await database.close()
+        raise
+    return Engine(
+        database=database,
+        tokens=counter,
+        redactor=Redactor(key),
+        hmac_key=key,
+        limits=settings.limits,
+        redaction=settings.redaction,
+        deleted_days=settings.retention.deleted_days,
+        now=lambda: time.time_ns() // 1_000_000,
+        new_id=lambda: str(uuid_utils.uuid7()),
+        working_memory=settings.working_memory,
+        recall=settings.recall,
+        observation=settings.observation,
+        entries=settings.entries,
+        titles=settings.title_rules,
+        context=settings.context,
+        windows=window_rules(settings, counter),
+        embedding=embedding,
+    )
+
+
+async def _embedding(settings: Settings, database: Database) -> EmbeddingService | None:
+    if settings.memory != "on":
+        return None
+    embedder = choice.make_embedder(settings.embedding, unpack_into=settings.data_dir / EMBEDDER_FOLDER)
+    if embedder is None:
+        return None
+    embedding = EmbeddingService(
+        embedder,
+        patience_ms=settings.embedding.query_patience_ms,
+        load_patience_ms=settings.embedding.load_patience_ms,
+    )
+    embedding.expect(await database.read_installation(dimension_of, embedder.name))
+    return embedding

@@ -1,0 +1,103 @@
+"""The MCP server: the SDK's, with calls checked, run and answered in our own way."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
+from mcp.types import Tool as ListedTool
+
+from layerlore.server.access.caller import Default, Lifespan, RequestContext, default_of, principal_of
+from layerlore.server.access.permissions import admit
+from layerlore.server.limits.refusal import TooMuch, refusal_result
+from layerlore.server.process.sdk_private import expect_no_argument_headers
+from layerlore.server.resources.contents import make_result
+from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
+from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.instructions import name_current
+from layerlore.server.tools.toolsets import ALL_TOOLS
+from layerlore.storage.core.errors import LayerloreError
+
+log = logging.getLogger(__name__)
+
+
+class ToolServer(MCPServer[Lifespan]):
+    """An MCPServer whose tools are declarations; the process behind it runs their functions.
+
+    A call with an argument that the tool does not have is refused. Errors are ToolErrors that a model can act on;
+    what is raised unexpectedly stays in the log.
+    """
+
+    def __init__(self, name: str, declarations: Sequence[Declaration], **options: Any) -> None:
+        self._declared: dict[str, Tool] = {each.name: each.tool for each in declarations}
+        self._declarations = {each.name: each for each in declarations}
+        super().__init__(name, tools=list(self._declared.values()), **options)
+        expect_no_argument_headers(self)
+
+    async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
+        """The tools that the caller has the right to."""
+        rights = principal_of(ctx).rights
+        listed = await self.list_tools()
+        shown = [
+            self._declarations[tool.name].show(tool) for tool in listed if self._declarations[tool.name].open_to(rights)
+        ]
+        return ListToolsResult(tools=_described_for(shown, default_of(ctx)))
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Check, run and answer one call. Raises ToolError for every failure that is the caller's to mend, and MCPError
+        for a tool that is not there, which in both eras is a protocol error."""
+        assert context is not None
+        process = context.request_context.lifespan_context
+        if name not in self._declared:
+            if process.settings.memory == "off" and name in ALL_TOOLS:
+                raise ToolError(f"there is no tool {name!r}; memory is switched off (memory = off)")
+            near = suggest_name(name, list(self._declared))
+            raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
+        try:
+            return make_result(await self._act(process, name, arguments, context), process.settings.limits.answer_bytes)
+        except TooMuch as refused:
+            return refusal_result(refused)
+        except LayerloreError as error:
+            raise ToolError(process.mask(str(error))) from error
+        except ToolError as error:
+            raise ToolError(process.mask(str(error))) from error.__cause__
+        except Exception as error:
+            # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
+            log.exception("%s failed unexpectedly", name)
+            raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
+
+    async def _act(
+        self, process: Lifespan, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any]
+    ) -> Any:
+        declaration = self._declarations[name]
+        caller = await admit(context.request_context, declaration.needs(arguments), name)
+        values, given = check_arguments(self._declared[name], arguments)
+        answer = await process.act(name, declaration.function, caller, values, given)
+        return declaration.hide_stored(answer, caller.principal.rights)
+
+
+def _described_for(tools: Sequence[ListedTool], default: Default) -> list[ListedTool]:
+    """The tools, their texts saying what thread_id means on the connection."""
+
+    def described(tool: ListedTool) -> ListedTool:
+        properties = tool.input_schema.get("properties", {})
+        schema = properties.get("thread_id", {})
+        if "description" not in schema:
+            return tool
+        named = {**schema, "description": name_current(schema["description"], default)}
+        takes = {**tool.input_schema, "properties": {**properties, "thread_id": named}}
+        return tool.model_copy(update={"input_schema": takes})
+
+    return [described(tool) for tool in tools]

@@ -1,0 +1,108 @@
+"""The work of a server that no call asks for: erasing, keeping the index, background jobs.
+
+Loaded and begun after the first calls: on a busy machine each of them would wait for everything that is loaded before.
+"""
+
+import logging
+
+import anyio
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.index_rebuild import rebuild_old
+from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.memory.removal.deletion import erase_expired
+from layerlore.memory.removal.erasure import finish_erasures, rewrite_if_owed
+from layerlore.memory.work.runs import expire_runs
+from layerlore.server.process.interpreter import freeze_objects
+from layerlore.server.process.late_modules import load_for
+from layerlore.server.runtime.runtime import Runtime
+from layerlore.server.tools.toolsets import DECLARATIONS
+from layerlore.storage.core.errors import LayerloreError
+
+log = logging.getLogger(__name__)
+
+ERASE_EVERY_SECONDS = 60.0
+LOOK_EVERY_SECONDS = 5.0
+CHECK_SECONDS = 5.0
+LOADED_SECONDS = 10.0
+"""After so long everything is loaded that a server ever loads, an embedder included."""
+
+
+async def keep_up(runtime: Runtime) -> None:
+    """Do all of it, until cancelled. Raises nothing."""
+    engine = runtime.engine
+    if engine.embedding is not None:
+        engine.embedding.start()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_look_at_database, engine)
+        tasks.start_soon(_check_database, engine)
+        tasks.start_soon(_erase_now_and_then, engine)
+        if runtime.settings.memory == "on":
+            tasks.start_soon(_keep_index, engine)
+            tasks.start_soon(_do_jobs, runtime)
+        for tool in DECLARATIONS:
+            await load_for(tool.function)
+        await anyio.sleep(LOADED_SECONDS)
+        freeze_objects()
+
+
+async def _look_at_database(engine: Engine) -> None:
+    """So that the log says soon that nothing can be written, also where nobody writes."""
+    while True:
+        await engine.database.health.ask()
+        await anyio.sleep(LOOK_EVERY_SECONDS)
+
+
+async def _check_database(engine: Engine) -> None:
+    """A damaged file is noticed at the start, and not when somebody needs what was in it."""
+    try:
+        await engine.database.check_quickly(CHECK_SECONDS)
+    except LayerloreError as error:
+        log.warning("%s", error)
+
+
+async def _do_jobs(runtime: Runtime) -> None:
+    worker = await runtime.worker()
+    await worker.run()
+
+
+async def _keep_index(engine: Engine) -> None:
+    """Keep words and vectors of what is stored up to date."""
+    if engine.embedding is None:
+        await _rebuild_old(engine)
+        return
+    # It begins with all that lacks a vector, also what was written meanwhile.
+    await VectorWriter(engine, engine.embedding, engine.new_id()).run()
+
+
+async def _rebuild_old(engine: Engine) -> None:
+    try:
+        await rebuild_old(engine)
+    except LayerloreError as error:
+        log.warning("some messages are still indexed by older rules, until the next start: %s", error)
+    except Exception:
+        log.exception("some messages are still indexed by older rules, until the next start")
+
+
+async def _erase_now_and_then(engine: Engine) -> None:
+    while True:
+        try:
+            await _erase(engine)
+        except Exception:
+            log.exception("what was deleted long ago could not be erased; it is tried again")
+        await anyio.sleep(ERASE_EVERY_SECONDS)
+
+
+async def _erase(engine: Engine) -> None:
+    """Erase what an interrupted erasure left, what was deleted long enough ago and runs that have expired, and, on
+    SQLite, the bytes that erased rows left in the file."""
+    rows = await finish_erasures(engine)
+    if rows:
+        log.info("finished an erasure that was interrupted: %d rows", rows)
+    erased = await erase_expired(engine)
+    if erased:
+        log.info("erased %d deletes for good", erased)
+    expired = await expire_runs(engine)
+    if expired:
+        log.info("removed %d runs whose checkpoints had expired", expired)
+    await rewrite_if_owed(engine)

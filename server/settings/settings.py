@@ -1,0 +1,428 @@
+"""Settings: defaults < a TOML file < the environment (``LAYERLORE_*``, nested with ``__``) < flags.
+
+Only the composition root reads them. Unknown keys are errors that name the nearest known one; no error repeats a
+value that may be a secret.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import platformdirs
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.settings.context import ContextRules
+from layerlore.memory.settings.documents import WorkingMemoryRules
+from layerlore.memory.settings.embedding import EmbeddingSettings
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.llm import LlmSettings
+from layerlore.memory.settings.observations import ObservationRules
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.section import Name, Section, Unit, distinct, list_of, one_line
+from layerlore.memory.settings.titles import TitleRules
+from layerlore.memory.settings.window import WindowProfiles, WindowSettings
+from layerlore.server.settings.database_url import check as check_url
+from layerlore.server.settings.http import HttpSettings
+from layerlore.server.settings.jwt import JwtSettings
+from layerlore.server.settings.launch import ALONE
+from layerlore.server.settings.rates import WAITING_AT_ONCE, RateSettings
+from layerlore.storage.core.errors import LayerloreError
+
+PREFIX = "LAYERLORE_"
+CONFIG_VARIABLE = "LAYERLORE_CONFIG"
+_TESTS = "TEST_"  # LAYERLORE_TEST_POSTGRES and the like
+# The usual spelling of the one variable that most people set.
+_SHORT = {"LAYERLORE_LLM_MODEL": "LAYERLORE_LLM__MODEL"}
+
+Toolset = Literal["core", "threads", "runs", "curation", "admin"]
+TOOLSETS: tuple[Toolset, ...] = get_args(Toolset)
+Preset = Literal["chat", "agent"]
+"""Tools of several toolsets, for those who need not know them: chat for a host whose model keeps its own memory, agent for
+programs that call models."""
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+ToolChoice = Literal[Toolset, Preset]
+DEFAULT_TOOLSETS: tuple[Toolset, ...] = ("core", "threads", "curation")
+
+
+class SettingsError(LayerloreError):
+    """Settings are unknown or wrong; the text, one line, says which, where they came from, and what is allowed."""
+
+
+def _toolset_names(value: Any) -> Any:
+    names = list_of(value)
+    return list(TOOLSETS) if isinstance(names, list) and "all" in names else names
+
+
+def _on_or_off(value: Any) -> Any:
+    """TOML's ``memory = false``, and what a variable may say for it."""
+    return {"true": "on", "false": "off"}.get(str(value).lower(), value)
+
+
+def _known_form(value: SecretStr) -> SecretStr:
+    check_url(value.get_secret_value())
+    return value
+
+
+def _of_postgres(value: SecretStr) -> SecretStr:
+    if value.get_secret_value().startswith("sqlite:"):
+        raise ValueError("must be a postgresql:// URL")
+    return value
+
+
+def _absolute(value: Path) -> Path:
+    try:
+        return value.expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(f"its ~ names no known home folder ({error})") from None
+
+
+class SqliteSettings(Section):
+    """SQLite, where no other database is named."""
+
+    synchronous: Literal["FULL", "NORMAL"] = Field(
+        default="FULL",
+        description="FULL survives a power cut. NORMAL is faster and may then lose the last writes, never the file.",
+    )
+    readers: int = Field(
+        default=3, ge=1, le=16, description="Connections that read beside the one that writes, each with its thread."
+    )
+
+
+class PostgresSettings(Section):
+    """Postgres, where `database` is its URL."""
+
+    owner_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
+        default=SecretStr(""),
+        description="URL of the same database as the role that owns the tables, where the server's own role does not: "
+        "only `layerlore migrate` and `layerlore journal` use it. Better given as `LAYERLORE_POSTGRES__OWNER_URL` where "
+        "those are run.",
+    )
+    listen_url: Annotated[SecretStr, AfterValidator(_known_form), AfterValidator(_of_postgres)] = Field(
+        default=SecretStr(""),
+        description="URL past a pooler that shares connections between transactions, for the one connection that listens "
+        "for the changes of other servers. The URL through the pooler, `database`, then ends in "
+        "`?statement_cache_size=0`.",
+    )
+    pool_size: int = Field(default=10, ge=1, le=200, description="Connections of one server at most.")
+
+
+class RetentionSettings(Section):
+    """How long what was deleted is kept."""
+
+    deleted_days: Annotated[int, Unit("days")] = Field(
+        default=30,
+        ge=0,
+        le=3650,
+        description="Time in which `layerlore restore` can undo a delete; then what was deleted is erased for good. 0 "
+        "erases at once.",
+    )
+
+
+class PlanSettings(Section):
+    """The plan tool."""
+
+    # The default is n8n's.
+    phases: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=64), AfterValidator(one_line)]],
+        BeforeValidator(list_of),
+        AfterValidator(distinct),
+    ] = Field(
+        default=["build", "execute", "inspect", "evaluate", "debug"],
+        min_length=1,
+        description="The phases that a plan and its steps may be in, distinct names. A new plan begins in the first.",
+    )
+
+
+class LocalSettings(Section):
+    """The one server of this machine that all hosts of a person share when they launch `layerlore`: over stdio each of
+    them gets a small client, and the server keeps the database and the embedder once. Where it cannot be had, a host gets
+    a server of its own."""
+
+    share: bool = Field(
+        default=True,
+        description="Share the server. false, or the flag --alone: each host has a server of its own, as with "
+        "`sqlite://:memory:`.",
+    )
+    idle_minutes: Annotated[float, Unit("minutes")] = Field(
+        default=10.0, ge=0.01, le=10_080.0, description="How long the server stays when no host is connected."
+    )
+
+
+class BridgeSettings(Section):
+    """`layerlore bridge URL`, which launches as a stdio server and passes everything on to one that is served
+    elsewhere."""
+
+    # The key is never an argument: others on the machine see those.
+    key: SecretStr = Field(
+        default=SecretStr(""), description="The key of that server, better given as `LAYERLORE_BRIDGE__KEY`."
+    )
+    key_file: Name = Field(default="", description="A file with the key and nothing else, in place of the key itself.")
+    ca_file: Name = Field(
+        default="",
+        description="A PEM file of the private authority that vouches for that server. Empty: the system's authorities.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "BridgeSettings":
+        if self.key.get_secret_value() and self.key_file:
+            raise ValueError("key and key_file are two ways to give one key: one of them is allowed")
+        return self
+
+
+class Settings(BaseSettings):
+    """Everything that can be set.
+
+    Made directly, it takes what it is given and defaults; ``load_settings`` reads the other sources.
+    """
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, case_sensitive=True)
+
+    agent: Name = Field(
+        default="default",
+        min_length=1,
+        description="The assistant whose memory this is. What is stored and found belongs to one agent and one resource; "
+        "nobody else sees it.",
+    )
+    resource: Name = Field(
+        default="default", min_length=1, description="The person (or thing) that the assistant serves."
+    )
+    thread: Name = Field(
+        default="",
+        description="The conversation for calls that name none. Empty: a new one for each start over stdio and for each "
+        "session; where the protocol has no sessions (HTTP since 2026-07-28), one for each agent and resource, called "
+        "main.",
+    )
+    memory: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] = Field(
+        default="on", description="on, or off: nothing is stored, and the only tool that is left says so."
+    )
+    database: Annotated[SecretStr, AfterValidator(_known_form)] = Field(
+        default=SecretStr(""),
+        description="URL of the database: sqlite://PATH, sqlite://:memory: or postgresql://...; else the file memory.db in "
+        "the data folder, made with mode 0600. `sqlite:///home/me/notes.db` is an absolute path, `sqlite:///~/notes.db` one in the home folder; with "
+        "`sqlite://:memory:` nothing is kept when the server ends. `postgresql://user@host:5432/name` is a Postgres "
+        "database that the user owns: the tables are made at the first start, and any number of servers may share it. A "
+        "password is better given in `LAYERLORE_DATABASE`, which holds the whole URL, or in `PGPASSWORD` or ~/.pgpass. "
+        "Special characters in a URL's password are percent-encoded: `p%40ss` for `p@ss`.",
+    )
+    data_dir: Annotated[Path, AfterValidator(_absolute)] = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("layerlore", appauthor=False)),
+        description="The data folder, made with mode 0700. The default is the platform's: ~/.local/share/layerlore on "
+        "Linux, ~/Library/Application Support/layerlore on macOS, %LOCALAPPDATA%\\layerlore on Windows.",
+        examples=["~/.local/share/layerlore"],
+    )
+    toolsets: Annotated[list[ToolChoice], BeforeValidator(_toolset_names)] = Field(
+        default=list(DEFAULT_TOOLSETS),
+        min_length=1,
+        description="Which tools a client sees: core (messages, recall, working memory, plan), threads, runs (runs, steps "
+        "and events of agents, attempts, briefings), curation (status, background jobs), admin (erasing for good), or "
+        "all; or for whom they are: chat (what a chat model needs), agent (what a program that calls models needs).",
+    )
+    redaction: Literal["all", "derived", "off"] = Field(
+        default="all",
+        description="Where secrets (keys, tokens, passwords in URLs) are masked: all (before anything is stored), derived "
+        "(in what is made from messages, such as the search index, while the messages stay as sent), or off.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="warning",
+        description="Which lines are logged: debug, info, warning or error. Logs are lines of JSON on standard error.",
+    )
+    http: HttpSettings = HttpSettings()
+    jwt: JwtSettings = JwtSettings()
+    sqlite: SqliteSettings = SqliteSettings()
+    postgres: PostgresSettings = PostgresSettings()
+    retention: RetentionSettings = RetentionSettings()
+    recall: RecallRules = RecallRules()
+    working_memory: WorkingMemoryRules = WorkingMemoryRules()
+    plan: PlanSettings = PlanSettings()
+    window: WindowSettings = WindowSettings()
+    windows: WindowProfiles = Field(
+        default={},
+        description='Other policies of the window by name, which update_thread(window="short") sets for one '
+        "conversation. What a profile does not name is as by default, whatever [window] says. In a variable, as JSON.",
+        examples=["[windows.short]", 'limit = "messages"', "max_messages = 8"],
+    )
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    context: ContextRules = ContextRules()
+    observation: ObservationRules = ObservationRules()
+    entries: EntryRules = EntryRules()
+    titles: TitleRules = TitleRules()
+    llm: LlmSettings = LlmSettings()
+    limits: Limits = Limits()
+    rates: RateSettings = RateSettings()
+    local: LocalSettings = LocalSettings()
+    bridge: BridgeSettings = BridgeSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the database is Postgres."""
+        return self.database.get_secret_value().startswith("postgres")
+
+    @property
+    def rates_to_hold(self) -> RateSettings:
+        """[rates], with more calls at once where a remote model makes the vectors, if nobody chose: they wait, mostly."""
+        chosen = "tenant_calls_at_once" in self.rates.model_fields_set
+        if chosen or not self.embedding.is_remote:
+            return self.rates
+        return self.rates.model_copy(update={"tenant_calls_at_once": WAITING_AT_ONCE})
+
+    @property
+    def title_rules(self) -> TitleRules:
+        """[titles], switched off where no model may make titles."""
+        return self.titles.model_copy(update={"enabled": False}) if self.llm.models.title == "none" else self.titles
+
+    @property
+    def database_file(self) -> Path:
+        """The SQLite file when no database is named."""
+        return self.data_dir / "memory.db"
+
+
+class _Environment(EnvSettingsSource):
+    """Variables as they are: text, which the settings themselves take apart."""
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        super().__init__(Settings, env_prefix=PREFIX, env_nested_delimiter="__", case_sensitive=False)
+        self.env_vars = {name.lower(): value for name, value in variables.items()}
+
+    def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where settings were given, how a setting is spelled there, and what was given."""
+
+    spelled: str
+    given: PydanticBaseSettingsSource
+
+    def names(self, path: Sequence[str]) -> str:
+        return self.spelled.format(flag=path[-1].replace("_", "-"), variable="__".join(path).upper())
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    config: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read all sources. ``flags`` may be nested; ``config`` is a TOML file's path (else ``LAYERLORE_CONFIG``).
+
+    A variable or flag that is empty, or begins with ``${`` since a host passed on what it did not expand, counts as
+    not given.
+
+    Raises SettingsError.
+    """
+    given = _spelled_out(os.environ if environ is None else environ)
+    _check_variables(given)
+    variables, flags = _without_blanks(given), _without_blanks(flags or {})
+    path = _without_blanks({"config": config}).get("config") or variables.get(CONFIG_VARIABLE)
+    # The first counts most; pydantic-settings merges them, setting by setting.
+    sources = [
+        _Source("flag --{flag}", InitSettingsSource(Settings, flags)),
+        _Source(PREFIX + "{variable}", _Environment(variables)),
+    ]
+    if path:
+        sources.append(_Source(path.replace("{", "{{").replace("}", "}}"), InitSettingsSource(Settings, _read(path))))
+    try:
+        return Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
+    except ValidationError as error:
+        raise SettingsError("; ".join(_explained(error, sources))) from None
+
+
+def load_launched(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings of a launch, among whose flags are those that are no settings: the file's name, and ``--alone``. Raises
+    SettingsError."""
+    given = {name: value for name, value in flags.items() if name not in ("config", ALONE)}
+    return load_settings(given, config=flags.get("config"), environ=environ)
+
+
+def _spelled_out(environ: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables under their full names; where both are given, the full one counts."""
+    short = {_SHORT[name.upper()]: value for name, value in environ.items() if name.upper() in _SHORT}
+    return short | {name: value for name, value in environ.items() if name.upper() not in _SHORT}
+
+
+def _without_blanks(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if value not in (None, "") and not str(value).startswith("${")}
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except (ValueError, RuntimeError) as error:
+        raise SettingsError(f"the configuration file {path} is not valid TOML in UTF-8: {error}") from None
+
+
+def _check_variables(environ: Mapping[str, str]) -> None:
+    known = [name.upper() for name in ("config", *setting_names("__"))]
+    for name in environ:
+        bare = name.upper().removeprefix(PREFIX)
+        if name.upper().startswith(PREFIX) and not bare.startswith(_TESTS) and bare not in known:
+            raise SettingsError(f"{name}: no such setting{_meant(bare, known, PREFIX)}")
+
+
+def setting_names(separator: str = ".") -> list[str]:
+    """Every setting's name, those of sections with it: ``http.port``."""
+    return list(_names(Settings, "", separator))
+
+
+def _names(model: type[BaseModel], prefix: str, separator: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, Section):
+            yield from _names(section, f"{prefix}{name}{separator}", separator)
+        else:
+            yield prefix + name
+
+
+def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[str]:
+    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        path = [part for part in problem["loc"] if isinstance(part, str)]
+        name, where = ".".join(path), _given_in(path, sources)
+        if problem["type"] == "extra_forbidden":
+            yield f"{name}{where}: no such setting{_meant(name, _known_beside(path))}"
+        else:
+            yield f"{name}{where}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _known_beside(path: Sequence[str]) -> list[str]:
+    """The names that could have been meant: a profile's fields, or all settings."""
+    if path[0] == "windows" and len(path) == 3:
+        return [f"windows.{path[1]}.{field}" for field in WindowSettings.model_fields]
+    return setting_names()
+
+
+def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:
+    for source in sources:
+        value: Any = source.given()
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is not None:
+            return f" (from {source.names(path)})"
+    return ""
+
+
+def _meant(name: str, known: Sequence[str], prefix: str = "") -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return (
+        f"; did you mean {prefix}{near[0]}?" if near else f"; allowed are {', '.join(prefix + each for each in known)}"
+    )

@@ -1,0 +1,1 @@
+"""The server on standard input and output."""

@@ -1,0 +1,188 @@
+"""Background work as its owner sees it: what waits, what failed, who thinks, and what that may cost today."""
+
+import hashlib
+import math
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from layerlore.extraction.chat.models import choose_models, describe_models
+from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.usage.model_usage import NANO
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.tools.call import Call
+from layerlore.storage.audit import spending
+from layerlore.storage.audit.spending import OfDay
+from layerlore.storage.core.errors import NotFound
+from layerlore.storage.core.records import Json, Scope, Tenant, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import JobRow
+from layerlore.storage.threads import threads
+
+MOST_DEAD = 20
+"""So many of the jobs that failed too often are shown one by one, the newest."""
+MOST_FAILING = 20
+"""So many of those that failed and are tried again, the most often failed first."""
+RESUME = "layerlore jobs --resume"
+_STATES = ("due", "running", "later", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """The background work of a scope now: its jobs, what the models of the installation spent today, the tokens that its tenant
+    spent today, and the current conversation, if it is stored."""
+
+    rows: Sequence[JobRow]
+    spent: OfDay
+    tenant_tokens: int
+    thread: Thread | None
+
+    @property
+    def dead(self) -> list[JobRow]:
+        """The jobs that failed too often, the newest first."""
+        return sorted((row for row in self.rows if row.state == "dead"), key=lambda row: -(row.dead_at or 0))
+
+    @property
+    def failing(self) -> list[JobRow]:
+        """The jobs that failed and are tried again, the most often failed first."""
+        failed = (row for row in self.rows if row.attempts and row.state != "dead")
+        return sorted(failed, key=lambda row: (-row.attempts, row.due_at))
+
+
+async def read_background(call: Call) -> Background:
+    """The background work of the caller's scope; nothing while memory is off."""
+    if call.settings.memory == "off":
+        return Background([], OfDay(), 0, None)
+    return await call.engine.database.read(_read, call.scope, call.caller.default_thread, call.engine.now())
+
+
+async def _read(tx: Tx, scope: Scope, thread_id: str, now: int) -> Background:
+    rows = await jobs.list_waiting(tx, scope, now)
+    spent = await spending.read_of_day(tx, spending.day_of(now))
+    tenant_tokens = await spending.read_of_tenant(tx, Tenant(scope.tenant_id), spending.day_of(now))
+    try:
+        thread = await threads.find(tx, scope, thread_id)
+    except NotFound:
+        thread = None
+    return Background(rows, spent, tenant_tokens, thread)
+
+
+async def read_jobs(call: Call) -> list[JobRow]:
+    """The jobs of the caller's scope that are not done."""
+    return await call.engine.database.read(jobs.list_waiting, call.scope, call.engine.now())
+
+
+def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[Json]:
+    """How many jobs there are of each kind (None: of all) in each state, the due ones first."""
+    counts = Counter((row.state, row.kind) for row in rows if kinds is None or row.kind in kinds)
+    ordered = sorted(counts.items(), key=lambda each: (_STATES.index(each[0][0]), each[0][1]))
+    return [{"kind": kind, "state": state, "jobs": count} for (state, kind), count in ordered]
+
+
+def count_due(rows: Sequence[JobRow], kinds: Collection[str]) -> int:
+    """How many jobs of the kinds are due, those about one turn of a conversation counted once."""
+    due = [row for row in rows if row.state == "due" and row.kind in kinds]
+    return len({(row.thread_uid, "" if row.kind in TURN_KINDS else row.kind) for row in due})
+
+
+def name_holder(call: Call) -> str:
+    """Who holds the jobs that a caller's model takes: the client, and its session where there is one."""
+    caller = call.caller
+    whose = hashlib.sha256(f"{caller.principal.name}\0{caller.default_thread}".encode(errors="replace"))
+    return f"host:{caller.client}:{whose.hexdigest()[:12]}"
+
+
+def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Json:
+    """When it is worth asking for a job again: in so many seconds, or after what."""
+    now = call.engine.now()
+    times = [
+        row.lease_until if row.state == "running" else row.due_at
+        for row in rows
+        if row.kind in kinds and row.state in ("running", "later", "due")
+    ]
+    soonest = min((at for at in times if at is not None), default=None)
+    if soonest is None:
+        return {"again_after": "a turn in which the user says something"}
+    return {"again_in_seconds": max(1, math.ceil((soonest - now) / 1000))}
+
+
+def describe_jobs(found: Background) -> Json:
+    """The jobs that wait, counted, and those that failed, one by one."""
+    dead = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in found.dead[:MOST_DEAD]]
+    failing = [{**_failed(row), "next_at": iso(row.due_at)} for row in found.failing[:MOST_FAILING]]
+    return {
+        "waiting": count_jobs(found.rows),
+        **({"failing": failing} if failing else {}),
+        **({"dead": dead, "resume": RESUME} if dead else {}),
+    }
+
+
+def _failed(row: JobRow) -> Json:
+    return {
+        "kind": row.kind,
+        **({"thread_id": row.thread_id} if row.thread_id is not None else {}),
+        "failures": row.attempts,
+        "error": row.error or "",
+    }
+
+
+def describe_thinking(call: Call, found: Background) -> Json:
+    """Which models are asked, what that may cost today, and whether it is paused."""
+    llm = call.settings.llm
+    chosen = choose_models(llm.model, llm.by_kind, os.environ)
+    pause = call.worker.pause if call.worker is not None else None
+    return {
+        "model": describe_models(chosen),
+        "models": {kind: model for kind, model in chosen.by_kind.items() if model},
+        "budget": {"day": spending.day_of(call.engine.now()), **_budget(call, found)},
+        **({"paused": pause.reason, "paused_until": iso(pause.until)} if pause is not None else {}),
+    }
+
+
+def _budget(call: Call, found: Background) -> Json:
+    """What was spent today and what may be: of all tenants together for the person at this machine, else of the tenant."""
+    llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
+    own = {"tenant_tokens": found.tenant_tokens, "tenant_daily_tokens": allowed}
+    if call.caller.principal.tenant != LOCAL_TENANT:
+        return own
+    return {
+        "tokens": found.spent.tokens,
+        "cost_usd": found.spent.cost_nano_usd / NANO,
+        "daily_tokens": llm.daily_tokens,
+        "daily_usd": llm.daily_usd,
+        **(own if allowed else {}),
+    }
+
+
+def describe_observation(call: Call, found: Background) -> Json:
+    """How far the current conversation is observed; empty where there is none yet."""
+    thread = found.thread
+    if thread is None:
+        return {}
+    return {
+        "thread_id": thread.thread_id,
+        "pending_tokens": thread.raw_tokens,
+        "message_tokens": call.engine.observation.message_tokens,
+        "observed_seq": thread.observed_seq,
+        "noted_ahead_seq": thread.buffered_seq,
+    }
+
+
+def find_problems(call: Call, found: Background) -> list[str]:
+    """What of the background work does not go as it should, and how to mend it."""
+    wrong = []
+    if dead := len(found.dead):
+        wrong.append(
+            f"{dead} background jobs failed too often and rest (see jobs.dead); `{RESUME}` makes them due again"
+        )
+    if call.worker is not None and (pause := call.worker.pause) is not None:
+        wrong.append(f"no model is asked until {iso(pause.until)}: {pause.reason}")
+    allowed, now = call.settings.rates.tenant_model_tokens_per_day, call.engine.now()
+    if allowed and found.tenant_tokens >= allowed:
+        wrong.append(
+            f"no model is asked for your tenant until {iso(spending.next_day(now))}: today's {allowed:,} tokens are spent"
+        )
+    return wrong

@@ -1,0 +1,103 @@
+"""One call of a tool, as the tool's function sees it; and how a resource or a prompt makes one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.caller import Caller, RequestContext
+from layerlore.server.access.permissions import admit
+from layerlore.server.access.principal import READ
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.arguments import check_arguments
+from layerlore.server.tools.declaration import Action, Declaration
+from layerlore.storage.core.records import Json, Origin, Scope
+
+if TYPE_CHECKING:
+    from layerlore.extraction.jobs.worker import JobWorker
+    from layerlore.memory.engine import engine as engines
+    from layerlore.memory.parts.media import Media
+    from layerlore.storage.audit import stored_bytes
+else:
+    engines = LateModule("layerlore.memory.engine.engine")
+    stored_bytes = LateModule("layerlore.storage.audit.stored_bytes")
+
+DEFAULT_LINE_TOKENS = 40
+"""What the line costs at most that names a default thread in an answer, where something is kept of the thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWithMedia:
+    """A structure, with one image or file of a thread."""
+
+    structure: Json
+    media: "Media"
+    thread_id: str
+
+
+@dataclass(slots=True)
+class DefaultUse:
+    """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
+    nothing there."""
+
+    thread_id: str = ""
+    reads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
+    background work of this process, once it has begun, and ``tools`` are the names of those that the caller's model can
+    call; ``describe_server`` tells of the process."""
+
+    tool: str
+    engine: "engines.Engine"
+    settings: Settings
+    caller: Caller
+    given: frozenset[str]
+    worker: "JobWorker | None" = None
+    tools: frozenset[str] = frozenset()
+    describe_server: Callable[[], Json] = dict
+    default_use: DefaultUse = field(default_factory=DefaultUse)
+
+    @property
+    def scope(self) -> Scope:
+        return self.caller.scope
+
+    @property
+    def may_read(self) -> bool:
+        """Whether the answer may hold what is stored."""
+        return "read" in self.caller.principal.rights
+
+    def sent(self, thread_id: str = "", *, key: str = "") -> "engines.Sent":
+        """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
+        origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
+        return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+
+    @property
+    def quota(self) -> "stored_bytes.Quota | None":
+        """How much may be stored; None for the person at this machine, and where nothing is limited."""
+        rates = self.settings.rates
+        if self.caller.principal.local or not (rates.tenant_stored_bytes or rates.resource_stored_bytes):
+            return None
+        return stored_bytes.Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
+
+    def thread(self, argument: str, *, reads: bool = False) -> str:
+        """The thread that the call means, its name checked. Raises InvalidInput."""
+        if not argument and self.caller.default != "named":
+            self.default_use.thread_id, self.default_use.reads = self.caller.default_thread, reads
+        return check_id(argument or self.caller.default_thread, "thread_id", self.engine.limits.thread_id_chars)
+
+
+async def call_tool(ctx: RequestContext, tool: Declaration, arguments: Json) -> Any:
+    """What the tool, one that only reads, would answer, listed or not. Raises LayerloreError, ToolError."""
+    caller = await admit(ctx, READ, ctx.method)
+    values, given = check_arguments(tool.tool, arguments)
+    return await ctx.lifespan_context.act(tool.name, tool.function, caller, values, given)
+
+
+async def call_function(ctx: RequestContext, function: Action, values: Json) -> Any:
+    """What a function that takes a Call, and is no tool, answers. Raises LayerloreError."""
+    caller = await admit(ctx, READ, ctx.method)
+    return await ctx.lifespan_context.act(function.__name__, function, caller, values, frozenset(values))

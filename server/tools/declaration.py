@@ -1,0 +1,256 @@
+"""How a tool is declared: ``@tool`` above the one function that it is."""
+
+import copy
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, NotRequired
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import Tool as ListedTool
+from mcp.types import ToolAnnotations
+from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
+
+from layerlore.server.access.principal import Right
+from layerlore.server.tools.arguments import UNLISTED
+from layerlore.server.tools.stored_content import drop_stored, holds_stored
+
+Action = Callable[..., Awaitable[Any]]
+Schema = dict[str, Any]
+
+CURRENT = "the current one"
+"""In the texts of arguments, the conversation that a call means without one; each connection gets the text that names it."""
+OF_DEFAULT = {"thread_id": {"type": "string"}, "note": {"type": "string"}}
+"""What an answer has if no argument named a conversation."""
+ThreadId = Annotated[str, Field(description=f"Default: {CURRENT}.")]
+
+UNLISTED_META = "layerlore/unlisted-arguments"
+"""Where a tool's ``_meta`` has the schemas of the arguments that are not listed: programs see them, no model does."""
+TextOrJson = Annotated[
+    Literal["text", "json"], UNLISTED, Field(description="json: the same as a structure, for programs.")
+]
+
+OBJECT_OR_TEXT = {"anyOf": [{"type": "object"}, {"type": "string"}]}
+"""An object of any keys: as JSON text too, since Gemini and OpenAI's strict mode give no object whose keys they do not
+know."""
+FreeObject = Annotated[dict[str, Any], WithJsonSchema(OBJECT_OR_TEXT)]
+
+_VALUES: list[dict[str, Any]] = [{"type": type_} for type_ in ("object", "string", "number", "boolean")]
+ANY_JSON = {"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}]}
+"""Any JSON, as an argument; null is left out."""
+Answered = Annotated[Any, WithJsonSchema({"anyOf": [*_VALUES, {"type": "array"}, {"type": "null"}]})]
+"""Any JSON, as an answer."""
+
+_UNSAID = ("title", "default", "minimum", "maximum", "minLength", "maxLength", "$ref", "$defs")
+# In this order the keys of a node cost the fewest tokens.
+_KEYS = ("description", "enum", "items", "anyOf", "required", "type")
+
+
+# What was spent on models; calls of one whose price is not known cost nothing here.
+class Usage(TypedDict):
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    unpriced_calls: NotRequired[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A tool: the function that it is, and what else clients and the server know of it.
+
+    The function takes a Call and then the tool's arguments; its name and docstring are the tool's. ``answers`` is the
+    type of a structured answer; None: it is text for a model to read.
+
+    ``right`` is what it takes to do what the tool does. An answer that is text, or has a key marked as Stored, holds what
+    is stored: to get it takes ``read``, too. ``reduced`` says what the tool answers to those who may not read; a structure
+    loses the marked keys by itself, and a tool that answers with text leaves them out itself.
+
+    ``rights_of`` is, for one that can do several things, what a call with these arguments takes, as they were sent;
+    ``ways`` are then arguments of one call of each.
+    """
+
+    function: Action
+    title: str
+    toolset: str
+    right: Right
+    annotations: ToolAnnotations
+    answers: type | None = None
+    largest_answer: int | None = None
+    reduced: str = ""
+    rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None
+    ways: tuple[Mapping[str, Any], ...] = ({},)
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def text(self) -> bool:
+        """Whether its answer is text for a model to read."""
+        return self.answers is None
+
+    @cached_property
+    def shows_stored(self) -> bool:
+        """Whether its answer may hold what is stored."""
+        return self.text or holds_stored(self.answers)
+
+    def needs(self, arguments: Mapping[str, Any]) -> frozenset[Right]:
+        """The rights that a call takes, all of them."""
+        acts = frozenset({self.right}) if self.rights_of is None else self.rights_of(arguments)
+        return acts | {"read"} if self.shows_stored and not self.reduced else acts
+
+    def open_to(self, rights: Collection[Right]) -> bool:
+        """Whether it can be called in any way with these rights."""
+        return any(self.needs(way) <= frozenset(rights) for way in self.ways)
+
+    def hide_stored(self, answer: Any, rights: Collection[Right]) -> Any:
+        """The answer without what is stored, for those whose rights do not include ``read``."""
+        if "read" in rights or not isinstance(answer, dict) or self.text:
+            return answer
+        return drop_stored(self.answers, answer)
+
+    @cached_property
+    def unlisted(self) -> frozenset[str]:
+        """The names of the arguments that are taken and not listed."""
+        fields = self.tool.fn_metadata.arg_model.model_fields
+        return frozenset(name for name, field in fields.items() if UNLISTED in field.metadata)
+
+    def show(self, listed: ListedTool) -> ListedTool:
+        """The tool as a client is shown it, its unlisted arguments in ``_meta``."""
+        if not self.unlisted:
+            return listed
+        schemas = listed.input_schema["properties"]
+        takes = {name: schema for name, schema in schemas.items() if name not in self.unlisted}
+        beside = {name: schema for name, schema in schemas.items() if name in self.unlisted}
+        return listed.model_copy(
+            update={
+                "input_schema": {**listed.input_schema, "properties": takes},
+                "meta": {**(listed.meta or {}), UNLISTED_META: beside},
+            }
+        )
+
+    @cached_property
+    def tool(self) -> Tool:
+        """As the SDK has it, with schemas that every client takes and all arguments. Servers share it."""
+        meta = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else None
+        tool = Tool.from_function(
+            _without_call(self.function, self.answers or str),
+            title=self.title,
+            description=" ".join((self.function.__doc__ or "").split()),
+            annotations=self.annotations,
+            meta=meta,
+            structured_output=False if self.text else None,
+        )
+        tool.parameters = _listed_input(tool.parameters)
+        if tool.fn_metadata.output_schema is not None:
+            output = tool.fn_metadata.output_schema
+            tool.fn_metadata.output_schema = _listed(output, output.get("$defs", {}))
+            if CURRENT in tool.parameters["properties"].get("thread_id", {}).get("description", ""):
+                tool.fn_metadata.output_schema["properties"] |= OF_DEFAULT
+        return tool
+
+
+def tool(
+    title: str,
+    toolset: str,
+    right: Right,
+    *,
+    answers: type | None = None,
+    destructive: bool | None = None,
+    idempotent: bool | None = None,
+    largest_answer: int | None = None,
+    reduced: str = "",
+    rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None,
+    ways: tuple[Mapping[str, Any], ...] = ({},),
+) -> Callable[[Action], Declaration]:
+    """Make a function the tool of its name; the arguments are those of a Declaration.
+
+    A client gets all four hints: what needs the right ``read`` only reads, what needs ``forget`` or ``admin`` is
+    destructive, unless ``destructive`` says otherwise, and nothing reaches beyond this server. What only reads is
+    idempotent; of the rest it is said.
+    """
+    reads = right == "read"
+    hints = ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=right in ("forget", "admin") if destructive is None else destructive,
+        idempotent_hint=reads if idempotent is None else idempotent,
+        open_world_hint=False,
+    )
+
+    def declared(function: Action) -> Declaration:
+        return Declaration(
+            function,
+            title,
+            toolset,
+            right,
+            hints,
+            answers=answers,
+            largest_answer=largest_answer,
+            reduced=reduced,
+            rights_of=rights_of,
+            ways=ways,
+        )
+
+    return declared
+
+
+def _without_call(function: Action, answers: type) -> Callable[..., Any]:
+    """A function with the name and the arguments of the tool, for the SDK to make a schema of."""
+    signature = inspect.signature(function)
+    _, *arguments = signature.parameters.values()
+
+    def shown() -> None:
+        """Never called: calls go to the function itself."""
+
+    shown.__name__ = function.__name__
+    shown.__signature__ = signature.replace(parameters=arguments, return_annotation=answers)  # type: ignore[attr-defined]
+    shown.__annotations__ = {**{each.name: each.annotation for each in arguments}, "return": answers}
+    return shown
+
+
+# What every client's converter takes, in few tokens. Where converters differ, the narrowest decides: every node has a
+# type (AutoGen, Gemini), nothing refers to elsewhere (Gemini), nothing stands beside anyOf (Vertex), no true stands for
+# a schema (google-genai), no argument is a union with null (AutoGen, Gemini), and there is no default, bound or length
+# (OpenAI's strict mode, as Azure has it): a default that nobody would expect is said in words, and an error names the
+# bounds.
+
+
+def _listed_input(schema: Schema) -> Schema:
+    definitions = schema.get("$defs", {})
+    described = {name: {**each, **_described(each)} for name, each in schema["properties"].items()}
+    return _listed({**schema, "properties": described}, definitions)
+
+
+def _described(argument: Schema) -> Schema:
+    """Its description, with a default that nobody would expect."""
+    default = argument.get("default")
+    unexpected = f"Default {json.dumps(default)}." if default and isinstance(default, int) else ""
+    words = " ".join(filter(None, [argument.get("description", ""), unexpected]))
+    return {"description": words} if words else {}
+
+
+def _listed(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "$ref" in node:
+        node = {**definitions[node["$ref"].removeprefix("#/$defs/")], **node}
+    node = {key: value for key, value in node.items() if key not in _UNSAID}
+    if node.get("additionalProperties") is True:
+        del node["additionalProperties"]
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            node[key] = _listed(node[key], definitions)
+    if "properties" in node:
+        node["properties"] = {name: _listed(each, definitions) for name, each in node["properties"].items()}
+    if "anyOf" in node:
+        node = _union(node, [_listed(each, definitions) for each in node.pop("anyOf")])
+    first = {key: node.pop(key) for key in _KEYS if key in node}
+    return copy.deepcopy(first | node)
+
+
+def _union(node: Schema, branches: list[Schema]) -> Schema:
+    """A union, its description in the first branch; or the one branch beside null, which any argument may be."""
+    typed = [each for each in branches if each != {"type": "null"}]
+    first = {**typed[0], **node}
+    return first if len(typed) == 1 else {"anyOf": [first, *branches[1:]]}

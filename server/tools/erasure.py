@@ -1,0 +1,53 @@
+"""The tool that erases for good."""
+
+from typing import TYPE_CHECKING, Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from layerlore.memory.rules.validation import check_id
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import tool
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.removal import erasure
+else:
+    erasure = LateModule("layerlore.memory.removal.erasure")
+
+
+class ErasedMemory(TypedDict):
+    receipt: str
+    at: str
+    dry_run: bool
+    tenant: str
+    agent: str
+    resource_mark: str
+    thread_mark: NotRequired[str]
+    rows: int
+    counts: dict[str, int]
+    bytes: NotRequired[str]
+    confirm: NotRequired[str]
+    confirm_before: NotRequired[str]
+
+
+@tool("Erase memory", "admin", "admin", answers=ErasedMemory)
+async def erase_memory(
+    call: Call,
+    thread_id: Annotated[str, Field(description="Only this conversation; left out: everything.")] = "",
+    dry_run: Annotated[bool, Field(description="Only tell how much would go.")] = True,
+    confirm: Annotated[str, Field(description="The token of the dry run.")] = "",
+) -> Json:
+    """Erase for good everything remembered of whom this memory serves, or one conversation; nothing can be restored. A
+    dry run tells how much that is, with a token; ask the user, then call again with dry_run=false and confirm."""
+    # Never the current conversation: left out, it means everything.
+    thread = check_id(thread_id, "thread_id", call.engine.limits.thread_id_chars) if thread_id else ""
+    sent = call.sent(thread_id)
+    if not dry_run:
+        token = check_id(confirm.strip(), "confirm", call.engine.limits.id_chars)
+        return await erasure.confirm_erasure(call.engine, call.scope, thread, token, sent)
+    if confirm:
+        raise InvalidInput("confirm: goes with dry_run=false, which erases; a dry run needs none")
+    return await erasure.preview_erasure(call.engine, call.scope, thread, sent.origin)

@@ -1,0 +1,127 @@
+"""What memory_status answers: how much is stored, what the installation can do, and what is degraded."""
+
+from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
+from layerlore.memory.usage.sums import present_lines
+from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.server.process.version import VERSION
+from layerlore.server.tools import background
+from layerlore.server.tools.background import Background
+from layerlore.server.tools.call import Call
+from layerlore.storage.audit import stored_bytes, usage
+from layerlore.storage.audit.stored_bytes import Quota, Used
+from layerlore.storage.core.records import Json
+from layerlore.storage.index import vectors
+from layerlore.storage.threads import threads
+
+
+async def memory_status(call: Call) -> Json:
+    """The answer, as MemoryStatus has it."""
+    if call.settings.memory == "off":
+        held, spent, stored = threads.Counts(0, 0, 0, 0), [], Used(0, 0)
+    else:
+        held = await call.engine.database.read(threads.count_scope, call.scope)
+        spent = await call.engine.database.read(usage.of_resource, call.scope)
+        stored = await call.engine.database.read(stored_bytes.read_used, call.scope)
+    found = await background.read_background(call)
+    embedded = await _vectors(call)
+    backend = call.engine.database.backend
+    return {
+        "memory": call.settings.memory,
+        "version": VERSION,
+        # What runs on this machine is its own person's business.
+        **({"server": call.describe_server()} if call.caller.principal.local else {}),
+        "database": {"kind": backend.name, **backend.describe()},
+        "caller": _asking(call.caller.principal),
+        "scope": {"agent": call.scope.agent_id, "resource": call.scope.resource_id},
+        "counts": {
+            "threads": held.threads,
+            "messages": held.messages,
+            "tokens": held.tokens,
+            "restorable_deletes": held.restorable_deletes,
+        },
+        "stored_bytes": _shown_bytes(call.quota, stored),
+        "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
+        "usage": present_lines(spent),
+        "vectors": embedded,
+        "recall": {"signals": _signals(call)},
+        "jobs": background.describe_jobs(found),
+        "thinking": background.describe_thinking(call, found),
+        "observation": background.describe_observation(call, found),
+        "degraded": await _find_problems(call, found, embedded),
+    }
+
+
+def _shown_bytes(quota: Quota | None, stored: Used) -> Json:
+    if quota is None:
+        return {"resource": stored.resource}
+    return {
+        "resource": stored.resource,
+        **({"resource_allowed": quota.resource} if quota.resource else {}),
+        **({"tenant": stored.tenant, "tenant_allowed": quota.tenant} if quota.tenant else {}),
+    }
+
+
+def _asking(principal: Principal) -> Json:
+    rights = [right for right in RIGHTS if right in principal.rights]
+    return {"principal": principal.name, "tenant": principal.tenant, "rights": rights}
+
+
+async def _vectors(call: Call) -> Json:
+    """How far what is indexed in the scope has vectors of the model; ``model`` is empty without an embedder."""
+    embedding = call.engine.embedding
+    if embedding is None:
+        return {"model": "", "dimension": 0, "total": 0, "pending": 0, "state": "off"}
+    status = embedding.status()
+    progress = await call.engine.database.read(vectors.progress, call.scope, status.model)
+    refused = await call.engine.database.read(
+        vectors.count_there, call.scope, embedding.refused.get(call.scope, frozenset())
+    )
+    return {
+        "model": status.model,
+        "dimension": status.dimension,
+        "total": progress.total,
+        "pending": max(0, progress.total - progress.done - refused),
+        "state": status.state,
+        "languages": status.languages,
+        **({"refused": refused} if refused else {}),
+        **({"reason": status.reason} if status.reason else {}),
+    }
+
+
+def _signals(call: Call) -> list[str]:
+    """What ranks the hits of a recall now."""
+    embedding = call.engine.embedding
+    return ["lexical", *(["semantic"] if embedding is not None and embedding.status().state == "ready" else [])]
+
+
+def _find_missing_vectors(embedded: Json) -> list[str]:
+    """What recall cannot find by its meaning now. Without an embedder, and with memory off, that is said elsewhere."""
+    found = []
+    if embedded["state"] == "failed":
+        found.append(f"recall finds words only for now, since the embedder failed: {embedded['reason']}")
+    if embedded["state"] == "loading":
+        found.append("recall finds words only for now: the embedder is loading, and the first recall waits for it")
+    if embedded["state"] in ("loading", "ready") and embedded["pending"]:
+        found.append(
+            f"recall finds {embedded['pending']:,} of {embedded['total']:,} texts by words only for now: their "
+            "vectors are still being made"
+        )
+    return found
+
+
+async def _find_problems(call: Call, work: Background, embedded: Json) -> list[str]:
+    """What does not work as it should, and how to mend it."""
+    found = background.find_problems(call, work)
+    if unwritable := await call.engine.database.health.ask():
+        found.insert(0, f"nothing can be stored now: {unwritable}")
+    if damage := call.engine.database.health.damage:
+        found.append(f"the memory is damaged: {'; '.join(damage)} (`layerlore doctor` says more, and the way out)")
+    found += _find_missing_vectors(embedded)
+    if embedded["state"] == "off" and call.settings.memory == "on":
+        found.append("recall finds words only: there is no embedder (embedding.embedder = none)")
+    if call.engine.tokens.name == ESTIMATE:
+        found.append("tokens are estimated: no encoding file was found; reinstall litellm, which ships it")
+    found += call.engine.database.backend.warnings()
+    if call.settings.redaction != "all":
+        found.append(f"redaction is {call.settings.redaction!r}: secrets in messages are stored as sent")
+    return found

@@ -1,0 +1,62 @@
+"""Which tools a server lists."""
+
+from collections.abc import Collection, Mapping
+
+from layerlore.server.access.principal import Right
+from layerlore.server.settings.settings import Preset, Settings
+from layerlore.server.tools import (
+    attempts,
+    context,
+    curation,
+    entries,
+    erasure,
+    messages,
+    plan,
+    recall,
+    runs,
+    steps,
+    threads,
+    working_memory,
+)
+from layerlore.server.tools.declaration import Declaration
+
+DECLARATIONS: tuple[Declaration, ...] = tuple(
+    declared
+    for module in (
+        *(messages, context, recall, entries, working_memory, plan),
+        *(threads, runs, steps, attempts, curation, erasure),
+    )
+    for declared in vars(module).values()
+    if isinstance(declared, Declaration)
+)
+"""Every tool: in the order of these modules, and in each of them in the order in which they stand."""
+
+PRESETS: Mapping[Preset, frozenset[Declaration]] = {
+    "chat": frozenset({each for each in DECLARATIONS if each.toolset == "core"} - {context.get_context})
+    | {threads.list_threads},
+    "agent": frozenset(each for each in DECLARATIONS if each.toolset in ("core", "threads", "runs"))
+    | {curation.memory_status},
+}
+
+ALL_TOOLS = frozenset(each.name for each in DECLARATIONS)
+_WRITERS = (working_memory.update_working_memory, working_memory.clear_working_memory)
+
+
+def choose_tools(settings: Settings) -> list[Declaration]:
+    """The tools of the toolsets and presets that the settings name; with memory off, only the one that says so."""
+    if settings.memory == "off":
+        return [curation.memory_status]
+    unlisted = _WRITERS if settings.working_memory.read_only else ()
+    preset = frozenset().union(*(tools for name, tools in PRESETS.items() if name in settings.toolsets))
+    chosen = [each for each in DECLARATIONS if each.toolset in settings.toolsets or each in preset]
+    return [each for each in chosen if each not in unlisted]
+
+
+def list_callable(settings: Settings, rights: Collection[Right]) -> frozenset[str]:
+    """The names of those that a credential with these rights can call."""
+    return frozenset(each.name for each in choose_tools(settings) if each.open_to(rights))
+
+
+def list_writers() -> frozenset[str]:
+    """The names of all tools that may write, listed or not."""
+    return frozenset(each.name for each in DECLARATIONS if not each.annotations.read_only_hint)

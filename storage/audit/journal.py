@@ -1,0 +1,131 @@
+"""The journal: who wrote what when, appended in the transaction that wrote it, and changed by nobody."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Select, bindparam, delete, insert, select
+
+from layerlore.storage.core.damaged_values import object_of
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.tables import journal
+from layerlore.storage.core.transaction import Act, Tx
+
+Outcome = Literal["done", "repeated", "denied", "failed"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+# As times, before and after everything.
+_FIRST, _LAST = -(2**62), 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class JournalLine:
+    """What a row says: numbers, names of ours, and the names that the caller and its program have; nothing that anybody
+    said. ``at`` is in milliseconds since 1970, ``reason`` the class of an error, ``resource_mark`` an HMAC."""
+
+    at: int
+    principal: str
+    client: str
+    tool: str
+    outcome: Outcome
+    resource_mark: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journaled:
+    """A row. Later ones have higher numbers; none is given again."""
+
+    row_id: int
+    tenant_id: str
+    agent_id: str
+    line: JournalLine
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFilter:
+    """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included."""
+
+    tenant_id: str | None = None
+    agent_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    principal: str | None = None
+    tool: str | None = None
+    outcome: Outcome | None = None
+    resource_mark: str | None = None
+
+
+_given = [column.name for column in journal.c if column.name != "row_id"]
+# Inline: without RETURNING. Who may only append may not read the number of what it appended.
+_APPEND = insert(journal).inline().values(**{name: bindparam(name) for name in _given})
+_FILTERS = ("tenant_id", "agent_id", "principal", "tool", "outcome", "resource_mark")
+
+
+async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
+    """Write a row. Asks for no right but that to append."""
+    await tx.run(
+        _APPEND,
+        tenant_id=scope.tenant_id,
+        agent_id=scope.agent_id,
+        resource_mark=line.resource_mark,
+        at=line.at,
+        principal=line.principal,
+        client=line.client,
+        tool=line.tool,
+        counts=to_json(dict(line.counts)),
+        outcome=line.outcome,
+        reason=line.reason,
+    )
+
+
+@cache
+def _page(filters: tuple[str, ...]) -> Select[Any]:
+    query = (
+        select(*journal.c)
+        .where(journal.c.at.between(bindparam("since"), bindparam("until")))
+        .order_by(journal.c.row_id.desc())
+        .limit(bindparam("most"))
+    )
+    return query.where(*(journal.c[name] == bindparam(name) for name in filters))
+
+
+async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journaled]:
+    """The newest rows of all tenants, or of one, in the order in which they were appended, the newest last."""
+    given = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
+    rows = await tx.all(
+        _page(tuple(given)),
+        **given,
+        since=_FIRST if wanted.since is None else wanted.since,
+        until=_LAST if wanted.until is None else wanted.until,
+        most=limit,
+    )
+    return [
+        Journaled(
+            row_id,
+            tenant_id,
+            agent_id,
+            JournalLine(at, principal, client, tool, outcome, mark, object_of(counts), reason),
+        )
+        for row_id, tenant_id, agent_id, mark, at, principal, client, tool, counts, outcome, reason in reversed(rows)
+    ]
+
+
+async def may(tx: Tx, act: Act) -> bool:
+    """Whether who is connected may read, or prune, the journal."""
+    return await tx.backend.may_change_journal(tx, act)
+
+
+_OLDEST = select(journal.c.row_id).where(journal.c.at < bindparam("before")).limit(bindparam("most"))
+_PRUNE = delete(journal).where(journal.c.row_id.in_(_OLDEST))
+
+
+async def prune(tx: Tx, *, before: int, most: int = 10_000) -> int:
+    """Remove at most ``most`` rows of all tenants from before a time (milliseconds since 1970); counts them."""
+    await tx.backend.open_journal(tx)
+    pruned = await tx.run(_PRUNE, before=before, most=most)
+    await tx.backend.close_journal(tx)
+    return pruned

@@ -1,0 +1,137 @@
+"""How many bytes of content are stored of a tenant, and of each resource of it, and whether more may be.
+
+The database counts by itself, in the transaction that stores or erases (triggers of migration 12): the UTF-8 bytes of the
+columns in COUNTED, and ROW_BYTES for each row, for its ids and its place in the index. What is deleted counts until it is
+erased for good. What is made from messages in the background (observations, notes, summaries, the index, vectors) does
+not count, nor do events.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Select, Table, bindparam, case, func, literal, select, union_all
+
+from layerlore.storage.core.errors import LimitExceeded
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.statements import ByteLength
+from layerlore.storage.core.tables import metadata, stored_bytes
+from layerlore.storage.core.transaction import Tx
+
+T = TypeVar("T")
+
+ROW_BYTES = 256
+COUNTED: dict[str, tuple[str, ...]] = {
+    "messages": ("name", "parts", "metadata"),
+    "threads": ("title", "metadata", "window_policy"),
+    "session_memories": ("content",),
+    "user_profiles": ("content",),
+    "entries": ("content",),
+    "plans": ("plan",),
+    "attempts": ("action", "result", "error", "diagnosis", "fix_applied"),
+    "runs": ("metadata", "state", "pending", "resumed", "reason", "output"),
+    "steps": ("body",),
+}
+"""By table, the columns whose bytes count."""
+
+_TENANT = ""
+"""Stands for no resource: the sum of all of a tenant's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The most bytes that may be stored; 0 is no limit."""
+
+    tenant: int
+    resource: int
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Bytes that are stored."""
+
+    tenant: int
+    resource: int
+
+
+def _sum_of(resource: str) -> ColumnElement[int]:
+    return func.coalesce(func.sum(case((stored_bytes.c.resource_id == bindparam(resource), stored_bytes.c.bytes))), 0)
+
+
+_USED = select(_sum_of("whole"), _sum_of("resource_id")).where(
+    stored_bytes.c.tenant_id == bindparam("tenant_id"),
+    stored_bytes.c.resource_id.in_((bindparam("whole"), bindparam("resource_id"))),
+)
+
+
+async def read_used(tx: Tx, owner: Scope) -> Used:
+    """What is stored now of the tenant and the resource, whichever agent's, this transaction's part included."""
+    row = await tx.one(_USED, tenant_id=owner.tenant_id, resource_id=owner.resource_id, whole=_TENANT)
+    assert row is not None
+    return Used(*map(int, row))
+
+
+async def within(tx: Tx, owner: Scope, quota: Quota, unit: Callable[[], Awaitable[T]]) -> T:
+    """Run a unit of the transaction, whose end comes with it: one that stores more than it erases must leave no more than
+    the quota allows. Writers of a tenant come to the count one after the other, so that two cannot exceed it together.
+
+    Raises LimitExceeded, and what the unit raises.
+    """
+    before = await tx.backend.bytes_before(tx, owner)
+    answer = await unit()
+    more = await tx.backend.bytes_added(tx, owner, before)
+    if more <= 0:
+        return answer
+    now = await read_used(tx, owner)
+    for whose, stored, allowed in (("tenant", now.tenant, quota.tenant), ("resource", now.resource, quota.resource)):
+        if allowed and stored > allowed:
+            raise LimitExceeded(
+                f"this {whose} has {stored - more:,} bytes stored, and this would add {more:,}; at most {allowed:,} are allowed. "
+                "Nothing was stored. What is deleted counts until it is erased for good"
+            )
+    return answer
+
+
+async def fold(tx: Tx, owner: Scope) -> None:
+    """Bring what is counted of a resource and its tenant into as few rows as there can be: none, where nothing is stored."""
+    await tx.backend.fold_bytes(tx, owner)
+
+
+def _bytes_by_row(table: Table, columns: Sequence[str]) -> Select[Any]:
+    """Of each row of a tenant: its resource, and what it counts."""
+    lengths = (func.coalesce(ByteLength(table.c[name]), 0) for name in columns)
+    counted = reduce(add, lengths, literal(ROW_BYTES)).label("bytes")
+    return select(table.c.resource_id, counted).where(table.c.tenant_id == bindparam("tenant_id"))
+
+
+_rows = union_all(*(_bytes_by_row(metadata.tables[table], columns) for table, columns in COUNTED.items())).subquery()
+_RECOUNT = select(_rows.c.resource_id, func.sum(_rows.c.bytes)).group_by(_rows.c.resource_id)
+_COUNTS = (
+    select(stored_bytes.c.resource_id, func.sum(stored_bytes.c.bytes))
+    .where(stored_bytes.c.tenant_id == bindparam("tenant_id"))
+    .group_by(stored_bytes.c.resource_id)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the database keeps as a count, and what all rows come to: the same, or something is wrong. ``resource`` None:
+    the whole tenant."""
+
+    resource: str | None
+    bytes: int
+    recounted: int
+
+
+async def recount(tx: Tx, tenant: Tenant) -> list[Counted]:
+    """All of a tenant, counted anew: a look at every row. The tenant comes first, then its resources by name."""
+    kept = {resource: int(size) for resource, size in await tx.all(_COUNTS, tenant_id=tenant.tenant_id)}
+    found = {resource: int(size) for resource, size in await tx.all(_RECOUNT, tenant_id=tenant.tenant_id)}
+    found[_TENANT] = sum(found.values())
+    return [
+        Counted(name or None, kept.get(name, 0), found.get(name, 0))
+        for name in sorted({*kept, *found})
+        if not name or kept.get(name) or found.get(name)
+    ]

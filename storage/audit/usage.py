@@ -1,0 +1,143 @@
+"""Tokens and money spent: sums for each thread, model and source, raised in the transaction of what spent them.
+
+What was spent stays when a thread is erased: numbers, and the names of models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
+
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.scopes import in_scope, of_scope, of_thread, same_thread
+from layerlore.storage.core.statements import any_of, insert_or_update, refused
+from layerlore.storage.core.tables import threads, usage
+from layerlore.storage.core.transaction import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What calls of a model used up. Money is in nano-dollars, so that sums are exact; ``unpriced_calls`` are those
+    whose price is not known, whose cost is counted as none."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+    unpriced_calls: int = 0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_nano_usd + other.cost_nano_usd,
+            self.unpriced_calls + other.unpriced_calls,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLine:
+    """What was spent on one model (empty: none was named) for one ``source``: "steps", or the kind of a job."""
+
+    model: str
+    source: str
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class OfOwner:
+    """A line of an operator's view. ``owner`` is a thread's id (None: erased or deleted), a resource or an agent."""
+
+    owner: str | None
+    line: UsageLine
+
+
+_COUNTS = ("calls", "input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
+_KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "model", "source")
+
+_new = refused(usage)
+_ADD = insert_or_update(
+    usage,
+    {column.name: bindparam(column.name) for column in usage.c},
+    keys=_KEY,
+    changes={**{name: usage.c[name] + _new[name] for name in _COUNTS}, "updated_at": _new.updated_at},
+)
+
+
+def _sums_by(*columns: ColumnElement[Any]) -> Select[Any]:
+    """Sums for each combination of the columns, in their order; the columns come first."""
+    query = select(*columns, *(func.sum(usage.c[name]) for name in _COUNTS))
+    return query.group_by(*columns).order_by(*columns)
+
+
+_by_model = (usage.c.model, usage.c.source)
+_OF_THREADS = _sums_by(usage.c.thread_uid).where(in_scope(usage), any_of(usage.c.thread_uid, "thread_uids"))
+_OF_RESOURCE = _sums_by(*_by_model).where(in_scope(usage))
+_BY_THREAD = (
+    _sums_by(threads.c.thread_id, usage.c.thread_uid, *_by_model)
+    .select_from(usage.outerjoin(threads, and_(same_thread(threads, usage), threads.c.deletion_uid.is_(None))))
+    .where(in_scope(usage))
+)
+_of_tenant = usage.c.tenant_id == bindparam("tenant_id")
+_BY_RESOURCE = _sums_by(usage.c.resource_id, *_by_model).where(_of_tenant, usage.c.agent_id == bindparam("agent_id"))
+_BY_AGENT = _sums_by(usage.c.agent_id, *_by_model).where(_of_tenant)
+
+
+def _spent(sums: Sequence[Any]) -> Spent:
+    """Postgres sums to decimals."""
+    return Spent(*map(int, sums))
+
+
+def _line(model: str, source: str, *sums: Any) -> UsageLine:
+    return UsageLine(model, source, _spent(sums))
+
+
+async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine], *, now: int) -> None:
+    """Raise the sums of a thread (empty: of no thread)."""
+    sums: dict[tuple[str, str], Spent] = {}
+    for line in lines:
+        key = (line.model, line.source)
+        sums[key] = sums.get(key, Spent()) + line.spent
+    rows = [
+        {
+            **of_thread(scope, thread_uid),
+            "model": model,
+            "source": source,
+            **{name: getattr(spent, name) for name in _COUNTS},
+            "updated_at": now,
+        }
+        for (model, source), spent in sorted(sums.items())  # in one order, so that no two writers wait for each other
+    ]
+    await tx.many(_ADD, rows)
+
+
+async def of_threads(tx: Tx, scope: Scope, thread_uids: Sequence[str]) -> dict[str, Spent]:
+    """What was spent in each of the threads where anything was."""
+    rows = await tx.all(_OF_THREADS, **of_scope(scope), thread_uids=list(thread_uids))
+    return {thread_uid: _spent(sums) for thread_uid, *sums in rows}
+
+
+async def of_resource(tx: Tx, scope: Scope) -> list[UsageLine]:
+    """What was spent in the scope, erased threads included, for each model and source."""
+    return [_line(*row) for row in await tx.all(_OF_RESOURCE, **of_scope(scope))]
+
+
+async def by_thread(tx: Tx, scope: Scope) -> list[OfOwner]:
+    """What was spent in the scope, for each thread, model and source. Deleted and erased threads have
+    no name any more."""
+    rows = await tx.all(_BY_THREAD, **of_scope(scope))
+    return [OfOwner(thread_id, _line(*line)) for thread_id, _, *line in rows]
+
+
+async def by_resource(tx: Tx, tenant: Tenant, agent_id: str) -> list[OfOwner]:
+    """What was spent for each resource of an agent: an operator's view, across scopes."""
+    rows = await tx.all(_BY_RESOURCE, tenant_id=tenant.tenant_id, agent_id=agent_id)
+    return [OfOwner(owner, _line(*line)) for owner, *line in rows]
+
+
+async def by_agent(tx: Tx, tenant: Tenant) -> list[OfOwner]:
+    """What was spent for each agent of a tenant, all its resources together: an operator's view, across scopes."""
+    rows = await tx.all(_BY_AGENT, tenant_id=tenant.tenant_id)
+    return [OfOwner(owner, _line(*line)) for owner, *line in rows]

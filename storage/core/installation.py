@@ -1,0 +1,61 @@
+"""What belongs to the installation and to no tenant."""
+
+from sqlalchemy import BigInteger, Text, bindparam, cast, delete, select
+
+from layerlore.storage.core.statements import insert_or_update
+from layerlore.storage.core.tables import installation
+from layerlore.storage.core.transaction import Tx
+
+_HMAC_KEY = select(installation.c.value).where(installation.c.name == "hmac_key")
+# Counted, so that what is erased while the file is being rewritten stays owed.
+_OWE_REWRITE = insert_or_update(
+    installation,
+    {"name": "rewrite_owed", "value": "1"},
+    keys=("name",),
+    changes={"value": cast(cast(installation.c.value, BigInteger) + 1, Text)},
+)
+_TRIAL_CHARS = 65_536
+_PUT_TRIAL = insert_or_update(
+    installation,
+    {"name": "trial", "value": bindparam("value")},
+    keys=("name",),
+    changes={"value": bindparam("value")},
+)
+_REMOVE_TRIAL = delete(installation).where(installation.c.name == "trial")
+_REWRITE_OWED = select(installation.c.value).where(installation.c.name == "rewrite_owed")
+_REWRITTEN = delete(installation).where(
+    installation.c.name == "rewrite_owed", installation.c.value == bindparam("owed")
+)
+
+
+async def hmac_key(tx: Tx) -> bytes:
+    """The installation's secret: marks of masked secrets and fingerprints of requests are made with it."""
+    key = await tx.scalar(_HMAC_KEY)
+    assert key is not None, "the first migration writes the key"
+    return bytes.fromhex(key)
+
+
+async def put_trial(tx: Tx) -> None:
+    """Write something that needs room, to find out whether anything can be written; for ``remove_trial`` afterwards."""
+    await tx.run(_PUT_TRIAL, value="x" * _TRIAL_CHARS)
+
+
+async def remove_trial(tx: Tx) -> None:
+    await tx.run(_REMOVE_TRIAL)
+
+
+async def owe_rewrite(tx: Tx) -> None:
+    """Note that something was erased, where bytes of it may be left in the file until that is rewritten."""
+    if tx.backend.keeps_erased_bytes:
+        await tx.run(_OWE_REWRITE)
+
+
+async def rewrite_owed(tx: Tx) -> str | None:
+    """How often something was erased since the file was last rewritten; None: it holds nothing of it."""
+    owed: str | None = await tx.scalar(_REWRITE_OWED)
+    return owed
+
+
+async def rewritten(tx: Tx, owed: str) -> None:
+    """The file was rewritten after ``rewrite_owed`` answered this."""
+    await tx.run(_REWRITTEN, owed=owed)

@@ -1,0 +1,69 @@
+"""Every table, once, for both databases: a file for each kind.
+
+Types are chosen so that no value needs converting on its way: ids TEXT, times BIGINT milliseconds, documents JSON
+kept as TEXT. ``migrations/`` creates them; a test holds the two equal.
+"""
+
+from layerlore.storage.core.tables.audit import (
+    api_keys,
+    idempotency,
+    installation,
+    journal,
+    spending,
+    stored_bytes,
+    tenant_spending,
+    usage,
+)
+from layerlore.storage.core.tables.changes import events, resource_events, resources
+from layerlore.storage.core.tables.columns import SCOPE, THREAD, metadata
+from layerlore.storage.core.tables.conversations import deletions, erased_ids, messages, threads
+from layerlore.storage.core.tables.derived import (
+    document_sources,
+    entries,
+    entry_sources,
+    observations,
+    session_memories,
+    session_notes,
+    summaries,
+    user_profiles,
+)
+from layerlore.storage.core.tables.queue import job_turns, jobs
+from layerlore.storage.core.tables.search import search_rows, search_vectors
+from layerlore.storage.core.tables.work import attempts, plans, runs, steps
+
+__all__ = [
+    "SCOPE",
+    "THREAD",
+    "api_keys",
+    "attempts",
+    "deletions",
+    "document_sources",
+    "entries",
+    "entry_sources",
+    "erased_ids",
+    "events",
+    "idempotency",
+    "installation",
+    "job_turns",
+    "jobs",
+    "journal",
+    "messages",
+    "metadata",
+    "observations",
+    "plans",
+    "resource_events",
+    "resources",
+    "runs",
+    "search_rows",
+    "search_vectors",
+    "session_memories",
+    "session_notes",
+    "spending",
+    "steps",
+    "stored_bytes",
+    "summaries",
+    "tenant_spending",
+    "threads",
+    "usage",
+    "user_profiles",
+]

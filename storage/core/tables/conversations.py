@@ -1,0 +1,109 @@
+"""The tables of threads and their messages, and of what was deleted of them."""
+
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, PrimaryKeyConstraint, Table, Text, text
+
+from layerlore.storage.core.statements import BytewiseText
+from layerlore.storage.core.tables.columns import SCOPE, THREAD, metadata, partial_index, scope_columns
+
+
+def _counter(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default=text("0"))
+
+
+threads = Table(
+    "threads",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("title", BytewiseText),
+    Column("metadata", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("next_seq", BigInteger, nullable=False),
+    Column("last_created_at", BigInteger, nullable=False),
+    Column("message_count", BigInteger, nullable=False),
+    Column("token_count", BigInteger, nullable=False),
+    Column("deletion_uid", Text),
+    Column("next_event_seq", BigInteger, nullable=False, server_default=text("1")),
+    Column("next_step_seq", BigInteger, nullable=False, server_default=text("1")),
+    Column("window_policy", Text),  # the name of a profile or a whole policy, as JSON; null: the server's default
+    # How far background work has come: the last seq that each kind has taken in. ``raw_tokens`` are those of the
+    # messages behind ``observed_seq``.
+    _counter("raw_tokens"),
+    _counter("observed_seq"),
+    _counter("buffered_seq"),
+    _counter("buffered_chars"),  # of the message behind ``buffered_seq``, where a long one is observed in pieces
+    _counter("entries_seq"),
+    _counter("profile_seq"),
+    _counter("session_seq"),
+    Column("current_task", Text),
+    Column("next_step", Text),
+    Column("title_by", Text),  # caller, extractive, or the model that made the title; null: there is none
+    PrimaryKeyConstraint(*THREAD),
+    partial_index(
+        "threads_live_name",
+        *SCOPE,
+        "thread_id",
+        unique=True,
+        where=text("deletion_uid IS NULL"),
+    ),
+    Index("threads_by_update", *SCOPE, "updated_at"),
+)
+
+_from_user = text("role = 'user' AND deletion_uid IS NULL")
+_hidden = text("deletion_uid IS NOT NULL")
+
+messages = Table(
+    "messages",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("name", Text),
+    Column("parts", Text, nullable=False),
+    # Ids of tool calls whose other half was deleted: their parts in this message are hidden from every reader.
+    Column("hidden_calls", Text),
+    Column("metadata", Text, nullable=False),
+    Column("tokens", Integer, nullable=False),
+    Column("encoding", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("said_at", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("deletion_uid", Text),
+    PrimaryKeyConstraint(*THREAD, "seq"),
+    ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
+    Index("messages_by_id", *THREAD, "id", unique=True),
+    Index("messages_by_time", *SCOPE, "said_at", "thread_uid", "seq"),
+    partial_index("messages_from_user", *THREAD, "seq", where=_from_user),
+    partial_index("messages_hidden", *THREAD, "seq", where=_hidden),
+)
+
+# The ids of messages that were erased, and of calls whose other half was, as hashes: a list that is sent again with one of
+# them does not bring it back.
+erased_ids = Table(
+    "erased_ids",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("id_hash", Text, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "id_hash"),
+    ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
+)
+
+# One row for each delete: what it hid can be restored until ``retention.deleted_days`` have passed.
+deletions = Table(
+    "deletions",
+    metadata,
+    *scope_columns(),
+    Column("deletion_uid", Text, nullable=False),
+    Column("thread_uid", Text, nullable=False),
+    Column("kind", Text, nullable=False),  # "messages" or "thread"
+    Column("message_count", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "deletion_uid"),
+    ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
+    Index("deletions_by_time", "deleted_at"),
+)

@@ -1,0 +1,163 @@
+"""The tables of what agents, models and digests make of messages."""
+
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, PrimaryKeyConstraint, Table, Text, text
+
+from layerlore.storage.core.tables.columns import (
+    SCOPE,
+    THREAD,
+    metadata,
+    of_message,
+    of_thread,
+    partial_index,
+    scope_columns,
+)
+
+_cleared = text("change = 'clear'")
+
+
+def _versions(name: str, owner: tuple[str, ...], *more: Column[str] | ForeignKeyConstraint) -> Table:
+    """Versions of a working memory document: the newest is the current one."""
+    return Table(
+        name,
+        metadata,
+        *scope_columns(),
+        *more,
+        Column("version", BigInteger, nullable=False),
+        Column("content", Text, nullable=False),
+        Column("change", Text, nullable=False),  # replace, append, restore, clear; cleared: what was before is erased
+        Column("actor", Text, nullable=False),
+        Column("tool", Text, nullable=False),
+        Column("created_at", BigInteger, nullable=False),
+        PrimaryKeyConstraint(*owner, "version"),
+        partial_index(f"{name}_cleared", "created_at", where=_cleared),
+    )
+
+
+session_memories = _versions("session_memories", THREAD, Column("thread_uid", Text, nullable=False), of_thread())
+user_profiles = _versions("user_profiles", SCOPE)
+
+# Which messages a version of a document was made from: of a session memory, or (empty ``thread_uid``) of the profile.
+document_sources = Table(
+    "document_sources",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("source_thread_uid", Text, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("to_seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "version", "source_thread_uid", "from_seq"),
+    ForeignKeyConstraint((*SCOPE, "source_thread_uid"), [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
+    Index("document_sources_by_source", *SCOPE, "source_thread_uid"),
+)
+
+# What waits to be written into the session memory.
+session_notes = Table(
+    "session_notes",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("note_id", BigInteger, nullable=False),
+    Column("category", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("to_seq", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "note_id"),
+    of_thread(),
+)
+
+# Notes on runs of a thread's messages, numbered from 1 in their order.
+observations = Table(
+    "observations",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("observation_id", BigInteger, nullable=False),
+    Column("marker", Text, nullable=False),  # critical, important, info, completion
+    Column("text", Text, nullable=False),
+    Column("said_at", BigInteger, nullable=False),
+    Column("refers_to", Text),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("to_seq", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("parent_id", BigInteger),
+    Column("status", Text, nullable=False),  # buffered, active, superseded, dropped
+    Column("superseded_by", BigInteger),
+    Column("trust", Text, nullable=False),  # the lowest of its sources: web, tool, assistant, user
+    Column("level", Integer, nullable=False),  # 0: observed; n: after n reflections
+    Column(
+        "batch", BigInteger, nullable=False
+    ),  # the observer's cursor after it: it was made from what lies up to this seq
+    Column("model", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "observation_id"),
+    of_thread(),
+    Index("observations_by_status", *THREAD, "status", "observation_id"),
+)
+
+# Summaries of a thread's beginning, for windows that cut it off.
+summaries = Table(
+    "summaries",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("upto_seq", BigInteger, nullable=False),
+    Column("from_seq", BigInteger, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "upto_seq"),
+    of_thread(),
+)
+
+_dropped = text("status = 'dropped'")
+
+# Episodic entries of a resource. Their words and vectors are search rows of the thread ``entry:<entry_id>``, seq 1.
+entries = Table(
+    "entries",
+    metadata,
+    *scope_columns(),
+    Column("entry_id", Text, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("content_hash", Text, nullable=False),
+    Column("kind", Text),  # preference, decision, fact, correction, explicit_remember
+    Column("status", Text, nullable=False),  # active, superseded, dropped
+    Column("superseded_by", Text),
+    Column("origin", Text, nullable=False),  # extracted; remembered with evidence; caller: its own word
+    Column("trust", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("prompt", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "entry_id"),
+    Index("entries_by_hash", *SCOPE, "content_hash", unique=True),
+    Index("entries_by_status", *SCOPE, "status", "created_at"),
+    partial_index("entries_dropped", "seen_at", where=_dropped),
+)
+
+# Where in which message an entry is said: offsets into the text that evidence is checked against, no copy of it.
+entry_sources = Table(
+    "entry_sources",
+    metadata,
+    *scope_columns(),
+    Column("entry_id", Text, nullable=False),
+    Column("thread_uid", Text, nullable=False),
+    Column("message_seq", BigInteger, nullable=False),
+    Column("revision", Integer, nullable=False),
+    Column("starts", BigInteger, nullable=False),
+    Column("ends", BigInteger, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "entry_id", "thread_uid", "message_seq", "starts"),
+    ForeignKeyConstraint(
+        (*SCOPE, "entry_id"), [f"entries.{name}" for name in (*SCOPE, "entry_id")], ondelete="CASCADE"
+    ),
+    of_message(),
+    Index("entry_sources_by_message", *THREAD, "message_seq"),
+)

@@ -1,0 +1,107 @@
+"""The tables of agents' work: plans, attempts, runs and their steps."""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, PrimaryKeyConstraint, Table, Text, text
+
+from layerlore.storage.core.tables.columns import (
+    SCOPE,
+    THREAD,
+    metadata,
+    of_message,
+    of_thread,
+    partial_index,
+    scope_columns,
+)
+
+# Revisions of a thread's plan: the newest is the plan that is open.
+plans = Table(
+    "plans",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    # Of the newest revision, while something in it is still to be done: 1.
+    Column("is_open", Integer, nullable=False, server_default=text("0")),
+    PrimaryKeyConstraint(*THREAD, "revision"),
+    of_thread(),
+    partial_index("plans_open", *SCOPE, "created_at", where=text("is_open = 1")),
+)
+
+# The iteration log.
+attempts = Table(
+    "attempts",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("task_key", Text, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("result", Text, nullable=False),
+    Column("error", Text),
+    Column("diagnosis", Text),
+    Column("fix_applied", Text),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "task_key", "attempt"),
+    of_thread(),
+)
+
+# Runs of agents. A run's id is its scope's, not its thread's: who resumes it need not know the thread.
+runs = Table(
+    "runs",
+    metadata,
+    *scope_columns(),
+    Column("run_id", Text, nullable=False),
+    Column("thread_uid", Text, nullable=False),
+    Column("workflow_id", Text, nullable=False),  # empty: none
+    Column("status", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("state", Text),  # the checkpoint; null once the run has ended
+    Column("pending", Text, nullable=False),  # the tool calls that wait
+    Column("resumed", Text, nullable=False),  # what resumers brought since the run was suspended
+    Column("reason", Text),
+    Column("output", Text),
+    Column("epoch", BigInteger, nullable=False),  # counts the claims
+    Column("claim", Text),  # the token of the newest claim; null before the first
+    Column("claimed_by", Text),
+    Column("claimed_at", BigInteger),
+    Column("claimed_until", BigInteger),
+    Column("expires_at", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "run_id"),
+    of_thread(),
+    Index("runs_by_time", *SCOPE, "created_at", "run_id"),
+    Index("runs_by_thread", *THREAD),
+    partial_index("runs_suspended", *SCOPE, "updated_at", where=text("status = 'suspended'")),
+    partial_index(
+        "runs_by_expiry",
+        "expires_at",
+        where=text("expires_at IS NOT NULL"),
+    ),
+)
+
+# What agents did, step by step.
+steps = Table(
+    "steps",
+    metadata,
+    *scope_columns(),
+    Column("thread_uid", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("operation_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("message_seq", BigInteger),
+    Column("created_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*THREAD, "seq"),
+    of_thread(),
+    of_message(),
+    Index("steps_by_operation", *THREAD, "operation_id", "seq"),
+    partial_index(
+        "steps_by_message",
+        *THREAD,
+        "message_seq",
+        where=text("message_seq IS NOT NULL"),
+    ),
+)

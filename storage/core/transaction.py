@@ -1,0 +1,227 @@
+"""A transaction as one unit: the contract that every store function is written against.
+
+A store function is ``async def f(tx, scope, ...)`` and awaits nothing but ``tx``. Whose memory it works on, a scope or a
+whole tenant, comes first, and the transaction is bound to that: Postgres shows it no other rows, whatever its statements
+ask for. What belongs to the installation and to no tenant is read and written by functions without a scope, which see
+no tenant's rows. On SQLite it is driven to its end inside
+the connection's own thread, in one hop; on Postgres it runs on a pooled connection. It may be run again on the same
+inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+
+from sqlalchemy import Delete, Executable, Select, TextClause
+
+from layerlore.storage.core.health import Health
+from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.records import Json, Scope, Tenant
+from layerlore.storage.core.row_ids import RowIdArray
+
+Row = Sequence[Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Placed(Protocol):
+    """What lies in one scope, such as the claim on a job."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+
+Whose = TypeVar("Whose", bound=Scope | Tenant | Placed)
+
+
+class Tx(Protocol):
+    """An open transaction. Statements are SQLAlchemy constructs; parameters go by name."""
+
+    @property
+    def backend(self) -> "Backend": ...
+
+    async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
+        """All rows of the answer."""
+        ...
+
+    async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        """Give ``take`` the rows as they are read, until it returns False. What it lets go is not kept: for rows that
+        may be large."""
+        ...
+
+    async def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        """The first row, or None."""
+        ...
+
+    async def scalar(self, statement: Executable, /, **values: Any) -> Any:
+        """The first column of the first row; None where there is no row."""
+        ...
+
+    async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
+        """The first column of every row."""
+        ...
+
+    async def run(self, statement: Executable, /, **values: Any) -> int:
+        """Run a statement that answers nothing; returns how many rows it changed."""
+        ...
+
+    async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
+        """Run a statement once for each row of values."""
+        ...
+
+    async def enter(self, scope: Scope) -> None:
+        """From now on, the transaction is bound to the scope. For one that began by looking for it in all of them."""
+        ...
+
+
+class SearchIndex(Protocol):
+    """The words of the rows of ``search_rows``."""
+
+    async def add(self, tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Index rows: the columns' values by name, the ``words`` and ``scope_tokens`` with spaces between them, and the
+        thread's own ``mark`` of the session."""
+        ...
+
+    async def postings(
+        self, tx: Tx, scope_token: str, without: str, words: Sequence[str], most: int
+    ) -> dict[str, RowIdArray]:
+        """By word, the newest ``most`` row ids under ``scope_token``, and not under the token ``without`` ("": none),
+        ascending."""
+        ...
+
+
+class VectorIndex(Protocol):
+    """The nearest codes, the statement that finds them among given rows, and a code as the database takes it."""
+
+    async def nearest(
+        self, tx: Tx, scope_token: str, other_token: str, model: str, code: bytes, most: int
+    ) -> RowIdArray:
+        """The ``most`` rows under either token whose codes differ from ``code`` in the fewest bits, nearest first; of
+        equally near ones the oldest first."""
+        ...
+
+    @property
+    def NEAREST_AMONG(self) -> TextClause: ...  # noqa: N802
+
+    def as_code(self, code: bytes) -> Any: ...
+
+
+Act = Literal["SELECT", "DELETE"]
+
+
+class Backend(Protocol):
+    """What a database does in its own way; a driver's module ``backend`` is one. Beside it, ``drivers/*/sql.py`` says how
+    the database writes the elements of ``storage.core.statements``, and ``Database`` is the connection."""
+
+    @property
+    def name(self) -> str:
+        """The database's kind, such as ``sqlite``. It is shown, and never compared."""
+
+    @property
+    def search(self) -> SearchIndex: ...
+
+    @property
+    def vectors(self) -> VectorIndex: ...
+
+    @property
+    def commits_in_id_order(self) -> bool:
+        """Whether row ids become visible in the order in which they were given."""
+
+    @property
+    def keeps_erased_bytes(self) -> bool:
+        """Whether the bytes of deleted rows may stay until the whole file is rewritten."""
+
+    def describe(self) -> Json:
+        """What the database can do, for people."""
+        ...
+
+    def warnings(self) -> list[str]:
+        """What is wrong with the database's software here, for people."""
+        ...
+
+    async def rows_of_all_tenants(
+        self, tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+    ) -> Sequence[Row]:
+        """The rows of a statement that looks at all tenants; ``function`` is its name in the migrations."""
+        ...
+
+    async def delete_of_all_tenants(
+        self, tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+    ) -> int:
+        """Run a deletion that reaches all tenants; returns how many rows went."""
+        ...
+
+    async def may_change_journal(self, tx: Tx, act: Act) -> bool:
+        """Whether whoever is connected may do this to every row of the journal."""
+        ...
+
+    async def open_journal(self, tx: Tx) -> None:
+        """Let this transaction delete rows of the journal, until ``close_journal``."""
+        ...
+
+    async def close_journal(self, tx: Tx) -> None: ...
+
+    async def bytes_before(self, tx: Tx, owner: Scope) -> int:
+        """To be called before a unit of the transaction stores something; the number is for ``bytes_added``."""
+        ...
+
+    async def bytes_added(self, tx: Tx, owner: Scope, before: int) -> int:
+        """How many more bytes of the resource are stored since ``bytes_before`` returned this. If there are more, no
+        other writer of the tenant comes to its count until the transaction ends."""
+        ...
+
+    async def fold_bytes(self, tx: Tx, owner: Scope) -> None:
+        """Bring what is counted of a resource and its tenant into as few rows as possible."""
+        ...
+
+
+ScopedFunction = Callable[Concatenate[Tx, Whose, P], Awaitable[T]]
+StoreFunction = Callable[Concatenate[Tx, P], Awaitable[T]]
+
+
+class StoreFunctionSuspended(RuntimeError):
+    """A store function awaited something other than its transaction. It was rolled back; this is a defect."""
+
+
+class Database(Protocol):
+    """SQLite or Postgres. ``read`` gives one consistent snapshot; ``write`` returns after the commit.
+
+    Both raise StorageUnavailable when the database cannot serve within its deadline, and whatever the function
+    raises. A caller that is cancelled leaves no transaction open: the unit runs to its end, or not at all.
+    """
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def unfit(self) -> str:
+        """Why it would not keep tenants apart if a statement of ours forgot to; "": it does, or it is SQLite, which has
+        no such second line."""
+
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    def hints(self, notify: Notify) -> AbstractContextManager[None]:
+        """While the context is entered, ``notify`` is called once at its beginning, and soon after every commit, of this
+        process or another, that may concern somebody. Between the two a commit is never missed, only reported late."""
+        ...
+
+    @property
+    def health(self) -> Health:
+        """Whether it can be written now."""
+        ...
+
+    async def check_quickly(self, seconds: float) -> None:
+        """Look for damage for at most so long; ``health`` then says what was found. Raises StorageUnavailable."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,474 @@
+"""Entries: notes that a resource's agent keeps, each with the places in messages that it rests on.
+
+An entry is seen while it is active and one of its sources is: a place in a message that is not deleted, in a thread
+that is not, and that still has the text it had. One that a caller gave as its own word needs no source. What is not
+seen is not in the index, where an entry is the only message of a thread named after it. Whoever changes entries holds
+the resource (``resource_lock.hold``), after the thread, if there is one.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
+
+from layerlore.storage.core import installation, resource_lock
+from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
+from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.statements import any_of, insert_or_ignore
+from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, threads
+from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.index import lexical
+
+Status = Literal["active", "superseded", "dropped"]
+Origin = Literal["extracted", "remembered", "caller"]
+"""``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word,
+which stands without a source."""
+
+PLACE = "entry:"
+SEQ = 1
+"""An entry's place in the index: this seq of the thread ``entry:<entry_id>``."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySource:
+    """What an entry rests on: ``starts`` to ``ends`` of what a message said at this revision; ``label`` says whose word
+    that is."""
+
+    thread_uid: str
+    seq: int
+    revision: int
+    starts: int
+    ends: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources."""
+
+    entry_id: str
+    content: str
+    kind: str | None
+    origin: Origin
+    trust: str
+    model: str
+    prompt: str
+    seen_at: int
+    sources: tuple[EntrySource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended.
+    ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
+
+    entry_id: str
+    content: str
+    content_hash: str
+    kind: str | None
+    status: Status
+    superseded_by: str | None
+    origin: Origin
+    trust: str
+    model: str
+    prompt: str
+    created_at: int
+    seen_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A source that can be seen, as an answer shows it."""
+
+    thread_uid: str
+    thread_id: str
+    seq: int
+    message_id: str
+    starts: int
+    ends: int
+    label: str
+
+
+def content_hash(content: str) -> str:
+    """Equal for texts that differ in white space and case only (SHA-256, n8n's rule)."""
+    return hashlib.sha256(" ".join(content.split()).lower().encode()).hexdigest()
+
+
+def place_of(entry_id: str) -> str:
+    """The thread uid of an entry in the index."""
+    return PLACE + entry_id
+
+
+_COLUMNS = tuple(entries.c[name] for name in Entry.__dataclass_fields__)
+_source_is_seen = (
+    exists()
+    .where(
+        *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id")),
+        same_thread(entry_sources, messages),
+        messages.c.seq == entry_sources.c.message_seq,
+        messages.c.revision == entry_sources.c.revision,
+        messages.c.deletion_uid.is_(None),
+        same_thread(entry_sources, threads),
+        threads.c.deletion_uid.is_(None),
+    )
+    .correlate(entries)
+)
+_seen = and_(entries.c.status == "active", or_(entries.c.origin == "caller", _source_is_seen))
+
+_named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
+_SEEN = select(*_COLUMNS).where(_named, _seen)
+_COUNT = select(func.count()).select_from(entries).where(in_scope(entries), entries.c.status == "active")
+_BY_HASH = select(*_COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
+_INSERT = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
+_REVIVE = (
+    update(entries)
+    .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
+    .values(
+        **{name: bindparam(f"new_{name}") for name in ("content", "kind", "origin", "trust", "model", "prompt")},
+        seen_at=bindparam("new_seen_at"),
+        status="active",
+        superseded_by=None,
+    )
+)
+_SOURCE = (*SCOPE, "entry_id", "thread_uid", "message_seq", "revision", "starts", "ends", "label", "created_at")
+_ADD_SOURCE = insert_or_ignore(entry_sources, {name: bindparam(name) for name in _SOURCE})
+_END = (
+    update(entries)
+    .where(_named, entries.c.status == "active")
+    .values(status=bindparam("new_status"), superseded_by=bindparam("new_superseded_by"), seen_at=bindparam("now"))
+)
+_ERASE = delete(entries).where(_named)
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(*row)
+
+
+async def read_seen(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
+    """Of these entries those that can be seen, by id."""
+    rows = await tx.all(_SEEN, **of_scope(scope), ids=list(ids)) if ids else ()
+    return {entry.entry_id: entry for entry in map(_entry, rows)}
+
+
+async def count(tx: Tx, scope: Scope) -> int:
+    """How many entries are active, seen or not."""
+    return int(await tx.scalar(_COUNT, **of_scope(scope)) or 0)
+
+
+async def of_content(tx: Tx, scope: Scope, content: str) -> Entry | None:
+    """The entry of this content, whatever became of it."""
+    row = await tx.one(_BY_HASH, **of_scope(scope), hash=content_hash(content))
+    return None if row is None else _entry(row)
+
+
+async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_text: SearchText) -> None:
+    """Keep an entry whose content is new in the scope."""
+    entry = Entry(
+        new.entry_id,
+        new.content,
+        content_hash(new.content),
+        new.kind,
+        "active",
+        None,
+        new.origin,
+        new.trust,
+        new.model,
+        new.prompt,
+        now,
+        new.seen_at,
+    )
+    values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
+    await tx.run(_INSERT, **of_scope(scope), **values)
+    await _add_sources(tx, scope, new.entry_id, new.sources, now)
+    await index(tx, scope, [entry], search_text)
+
+
+async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int, search_text: SearchText) -> None:
+    """Make a known entry active again, as it was said now, and add its sources to those it had."""
+    own_word = "caller" in (known.origin, new.origin)
+    # It is trusted as its best source is: each of them says all of it. What had ended begins anew.
+    trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
+    changed = {
+        "content": new.content,
+        "kind": new.kind or known.kind,
+        "origin": "caller" if own_word else new.origin,
+        "trust": trust,
+        "model": new.model,
+        "prompt": new.prompt,
+        "seen_at": max(known.seen_at, new.seen_at) if known.status == "active" else new.seen_at,
+    }
+    await tx.run(
+        _REVIVE,
+        **of_scope(scope),
+        of_entry=known.entry_id,
+        **{f"new_{name}": value for name, value in changed.items()},
+    )
+    await _add_sources(tx, scope, known.entry_id, new.sources, now)
+    await index_anew(tx, scope, known.entry_id, search_text)
+
+
+_TRUSTS = ("web", "tool", "assistant", "user")
+
+
+async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[EntrySource], now: int) -> None:
+    rows = [
+        {
+            **of_thread(scope, source.thread_uid),
+            "entry_id": entry_id,
+            "message_seq": source.seq,
+            "revision": source.revision,
+            "starts": source.starts,
+            "ends": source.ends,
+            "label": source.label,
+            "created_at": now,
+        }
+        for source in sources
+    ]
+    if rows:
+        await tx.many(_ADD_SOURCE, rows)
+
+
+async def supersede(tx: Tx, scope: Scope, ids: Collection[str], by: str, *, now: int) -> int:
+    """Let another entry stand for active ones, which are kept; counts them."""
+    return await _end(tx, scope, ids, "superseded", by, now)
+
+
+_CONTRADICT = update(entries).where(_named, entries.c.status == "active").values(superseded_by=bindparam("new_by"))
+
+
+async def mark_contradicted(tx: Tx, scope: Scope, ids: Collection[str], by: str) -> None:
+    """Note of active entries that a newer one says otherwise. Both stay until one supersedes the other."""
+    if ids:
+        await tx.run(_CONTRADICT, **of_scope(scope), ids=list(ids), new_by=by)
+
+
+_CONTRADICTED = select(entries.c.entry_id, entries.c.superseded_by).where(
+    in_scope(entries),
+    entries.c.status == "active",
+    entries.c.superseded_by.is_not(None),
+    or_(any_of(entries.c.entry_id, "ids"), any_of(entries.c.superseded_by, "ids")),
+)
+
+
+async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, str]:
+    """By the older one's id, the newer entry that says otherwise, where one of the two is among these ids."""
+    rows = await tx.all(_CONTRADICTED, **of_scope(scope), ids=list(ids)) if ids else ()
+    return {str(older): str(newer) for older, newer in rows}
+
+
+_other = entries.alias()
+_UNDECIDED = (
+    select(*_COLUMNS)
+    .where(
+        in_scope(entries),
+        _seen,
+        entries.c.kind == "correction",
+        ~exists()
+        .where(
+            *(_other.c[name] == entries.c[name] for name in SCOPE),
+            _other.c.superseded_by == entries.c.entry_id,
+            _other.c.status == "superseded",
+        )
+        .correlate(entries),
+    )
+    .order_by(entries.c.seen_at, entries.c.entry_id)
+    .limit(bindparam("most"))
+)
+
+
+async def list_undecided(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
+    """Corrections that took no entry's place, the oldest first."""
+    return [_entry(row) for row in await tx.all(_UNDECIDED, **of_scope(scope), most=most)]
+
+
+async def drop(tx: Tx, scope: Scope, ids: Collection[str], *, now: int) -> int:
+    """Let active entries be seen no more; counts them. ``erase_dropped`` ends them for good."""
+    return await _end(tx, scope, ids, "dropped", None, now)
+
+
+async def _end(tx: Tx, scope: Scope, ids: Collection[str], status: Status, by: str | None, now: int) -> int:
+    if not ids:
+        return 0
+    of = {**of_scope(scope), "ids": list(ids)}
+    ended = await tx.run(_END, **of, new_status=status, new_superseded_by=by, now=now)
+    for entry_id in ids:
+        await lexical.remove_thread(tx, scope, place_of(entry_id))
+    return ended
+
+
+async def erase(tx: Tx, scope: Scope, ids: Collection[str]) -> int:
+    """Remove entries for good, with their words and vectors; counts them."""
+    erased = await tx.run(_ERASE, **of_scope(scope), ids=list(ids)) if ids else 0
+    if erased:
+        await installation.owe_rewrite(tx)
+    return erased
+
+
+_SOURCED = select(entry_sources.c.entry_id).where(in_thread(entry_sources)).distinct()
+_SOURCED_SEQS = _SOURCED.where(any_of(entry_sources.c.message_seq, "seqs"))
+
+
+async def sourced_from(tx: Tx, scope: Scope, thread_uid: str, seqs: Collection[int] | None = None) -> list[str]:
+    """Ids of the entries with a source in a thread, in these messages of it or in any."""
+    of = of_thread(scope, thread_uid)
+    if seqs is None:
+        return sorted(await tx.scalars(_SOURCED, **of))
+    return sorted(await tx.scalars(_SOURCED_SEQS, **of, seqs=list(seqs)))
+
+
+_INDEXED = (
+    select(search_rows.c.thread_uid).where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "places")).distinct()
+)
+
+
+async def hide_unseen(tx: Tx, scope: Scope, ids: Collection[str]) -> None:
+    """Take those of these entries out of the index that cannot be seen any more."""
+    shown = await read_seen(tx, scope, ids)
+    for entry_id in sorted(set(ids) - shown.keys()):
+        await lexical.remove_thread(tx, scope, place_of(entry_id))
+
+
+async def show_seen(tx: Tx, scope: Scope, ids: Collection[str], search_text: SearchText) -> None:
+    """Put those of these entries into the index that can be seen again."""
+    shown = await read_seen(tx, scope, ids)
+    places = [place_of(entry_id) for entry_id in shown]
+    indexed_places = await tx.scalars(_INDEXED, **of_scope(scope), places=places) if places else ()
+    indexed = {place.removeprefix(PLACE) for place in indexed_places}
+    await index(tx, scope, [shown[entry_id] for entry_id in sorted(shown.keys() - indexed)], search_text)
+
+
+async def index(tx: Tx, scope: Scope, new: Sequence[Entry], search_text: SearchText) -> None:
+    """Index entries that are not in the index."""
+    for entry in new:
+        message = as_message(entry, ())
+        row = lexical.IndexEntry(place_of(entry.entry_id), SEQ, "entry", entry.seen_at, search_text(message))
+        await lexical.put(tx, scope, [row])
+
+
+async def index_anew(tx: Tx, scope: Scope, entry_id: str, search_text: SearchText) -> int:
+    """Index an entry anew if it can be seen, else take it out of the index; counts it."""
+    await lexical.remove_thread(tx, scope, place_of(entry_id))
+    shown = await read_seen(tx, scope, [entry_id])
+    await index(tx, scope, list(shown.values()), search_text)
+    return len(shown)
+
+
+def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
+    """An entry in the shape of a message, as what works with rows of the index takes it. Its metadata say what it is."""
+    metadata: Json = {
+        **({"kind": entry.kind} if entry.kind else {}),
+        "origin": entry.origin,
+        "trust": entry.trust,
+        "sources": [{"thread_id": each.thread_id, "seq": each.seq, "label": each.label} for each in sources],
+    }
+    return Message(
+        thread_id=place_of(entry.entry_id),
+        seq=SEQ,
+        id=entry.entry_id,
+        role=cast(Role, "entry"),
+        name=None,
+        parts=[{"type": "text", "text": entry.content}],
+        metadata=metadata,
+        tokens=0,
+        encoding="",
+        created_at=entry.created_at,
+        said_at=entry.seen_at,
+        revision=1,
+    )
+
+
+_SOURCES = (
+    select(
+        entry_sources.c.entry_id,
+        threads.c.thread_uid,
+        threads.c.thread_id,
+        entry_sources.c.message_seq,
+        messages.c.id,
+        entry_sources.c.starts,
+        entry_sources.c.ends,
+        entry_sources.c.label,
+    )
+    .join_from(entry_sources, threads, same_thread(entry_sources, threads))
+    .join(messages, same_thread(entry_sources, messages) & (messages.c.seq == entry_sources.c.message_seq))
+    .where(
+        in_scope(entry_sources),
+        any_of(entry_sources.c.entry_id, "ids"),
+        messages.c.revision == entry_sources.c.revision,
+        messages.c.deletion_uid.is_(None),
+        threads.c.deletion_uid.is_(None),
+    )
+    .order_by(entry_sources.c.created_at, entry_sources.c.thread_uid, entry_sources.c.message_seq)
+)
+
+
+async def sources_of(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, list[Shown]]:
+    """The sources of entries that can be seen, the first first."""
+    found: dict[str, list[Shown]] = {entry_id: [] for entry_id in ids}
+    for entry_id, *rest in await tx.all(_SOURCES, **of_scope(scope), ids=list(ids)) if ids else ():
+        found[entry_id].append(Shown(*rest))
+    return found
+
+
+async def as_messages(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Message]:
+    """Entries that can be seen, in the shape of messages, by id."""
+    shown = await read_seen(tx, scope, ids)
+    sources = await sources_of(tx, scope, shown)
+    return {entry_id: as_message(entry, sources[entry_id]) for entry_id, entry in shown.items()}
+
+
+_sources = and_(in_thread(entry_sources), any_of(entry_sources.c.message_seq, "seqs"))
+_FOLLOW = update(entry_sources).where(_sources).values(revision=entry_sources.c.revision + 1)
+_FORGET = delete(entry_sources).where(_sources)
+_without_source = ~exists().where(
+    *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id"))
+).correlate(entries)
+_ERASE_UNSOURCED = delete(entries).where(in_scope(entries), entries.c.origin != "caller", _without_source)
+
+# Written out, as the index on such rows has it.
+_DROPPED = (
+    select(entries.c.entry_id)
+    .where(in_scope(entries), text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
+    .order_by(entries.c.seen_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
+
+
+async def follow_replaced(
+    tx: Tx, scope: Scope, thread_uid: str, *, same_text: Collection[int], other_text: Collection[int]
+) -> None:
+    """After messages were replaced: a source follows one that says the same, and is gone with one that does not, and
+    with its last source an entry is gone for good."""
+    of = of_thread(scope, thread_uid)
+    if same_text:
+        await tx.run(_FOLLOW, **of, seqs=list(same_text))
+    if other_text and (ids := await sourced_from(tx, scope, thread_uid, other_text)):
+        await tx.run(_FORGET, **of, seqs=list(other_text))
+        await drop_sources(tx, scope, ids, erased=True)
+
+
+async def drop_sources(tx: Tx, scope: Scope, ids: Collection[str], *, erased: bool) -> None:
+    """After sources of these entries were hidden, or (``erased``) removed for good: what nobody sees any more is out of
+    the index, and what has no source left is erased."""
+    if not ids:
+        return
+    await resource_lock.hold(tx, scope)
+    if erased:
+        await erase_unsourced(tx, scope)
+    await hide_unseen(tx, scope, ids)
+
+
+async def erase_unsourced(tx: Tx, scope: Scope) -> int:
+    """After messages were erased for good: the entries that rested on nothing else are, too; counts them."""
+    erased = await tx.run(_ERASE_UNSOURCED, **of_scope(scope))
+    if erased:
+        await installation.owe_rewrite(tx)
+    return erased
+
+
+async def erase_dropped(tx: Tx, scope: Scope, *, dropped_before: int, most: int = 100) -> int:
+    """Erase at most ``most`` entries that were dropped before the time (milliseconds since 1970); counts them."""
+    ids = await tx.scalars(_DROPPED, **of_scope(scope), before=dropped_before, most=most)
+    return await erase(tx, scope, ids) if ids else 0

@@ -1,0 +1,83 @@
+"""What was noted of a thread and waits to be written into its session memory; numbered from 1 in its order."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from sqlalchemy import bindparam, delete, func, insert, select
+
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import session_notes
+from layerlore.storage.core.transaction import Tx
+
+Category = Literal["objective", "decision", "state", "follow_up"]
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+
+@dataclass(frozen=True, slots=True)
+class NewNote:
+    category: Category
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note made from the messages ``from_seq`` to ``to_seq``. ``created_at``: ms since 1970."""
+
+    note_id: int
+    category: Category
+    text: str
+    from_seq: int
+    to_seq: int
+    created_at: int
+
+
+_COLUMNS = tuple(session_notes.c[name] for name in ("note_id", "category", "text", "from_seq", "to_seq", "created_at"))
+_QUEUED = select(*_COLUMNS).where(in_thread(session_notes)).order_by(session_notes.c.note_id)
+_LAST_ID = select(func.coalesce(func.max(session_notes.c.note_id), 0)).where(in_thread(session_notes))
+_INSERT = insert(session_notes).values(
+    **{
+        name: bindparam(name)
+        for name in (
+            *("tenant_id", "agent_id", "resource_id", "thread_uid", *(column.name for column in _COLUMNS)),
+            *("model", "prompt"),
+        )
+    }
+)
+_TAKE_OUT = delete(session_notes).where(in_thread(session_notes), any_of(session_notes.c.note_id, "ids"))
+
+
+async def queued(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
+    """All that wait, in their order."""
+    return [Note(*row) for row in await tx.all(_QUEUED, **of_thread(scope, thread_uid))]
+
+
+async def add(
+    tx: Tx,
+    scope: Scope,
+    thread_uid: str,
+    notes: Sequence[NewNote],
+    *,
+    from_seq: int,
+    to_seq: int,
+    model: str,
+    prompt: str,
+    now: int,
+) -> None:
+    """Queue notes; the transaction holds the thread."""
+    of = of_thread(scope, thread_uid)
+    last = int(await tx.scalar(_LAST_ID, **of) or 0)
+    made = {**of, "from_seq": from_seq, "to_seq": to_seq, "model": model, "prompt": prompt, "created_at": now}
+    rows = [
+        {**made, "note_id": note_id, "category": note.category, "text": note.text}
+        for note_id, note in enumerate(notes, last + 1)
+    ]
+    if rows:
+        await tx.many(_INSERT, rows)
+
+
+async def take_out(tx: Tx, scope: Scope, thread_uid: str, ids: Collection[int]) -> int:
+    """Remove notes, which the document holds now. Returns how many there were."""
+    return await tx.run(_TAKE_OUT, **of_thread(scope, thread_uid), ids=list(ids))

@@ -1,0 +1,58 @@
+"""Chooses the database from one URL."""
+
+import asyncio
+import importlib
+from pathlib import Path
+
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.transaction import Database
+from layerlore.storage.drivers.sqlite.database import MEMORY, SqliteDatabase
+
+FORMS = (
+    "sqlite:///absolute/path.db, sqlite:///~/path.db, sqlite://relative/path.db, sqlite://:memory:, "
+    "or postgresql://user:password@host:5432/database"
+)
+
+
+def sqlite_path(url: str, default: Path) -> str | None:
+    """The SQLite file that a URL names (``default`` for the empty URL, ``:memory:``), or None for Postgres.
+
+    Three slashes and four both begin an absolute path. Raises InvalidInput for any other form; the URL itself is not
+    repeated, since it may hold a password.
+    """
+    if not url:
+        return str(default)
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme in ("postgresql", "postgres"):
+        return None
+    if scheme != "sqlite" or not rest.strip("/"):
+        raise InvalidInput(f"the database URL is of no known form; allowed: {FORMS}")
+    bare = rest.lstrip("/")
+    if bare == MEMORY:
+        return MEMORY
+    if rest == bare or bare.startswith("~") or Path(bare).drive:
+        return str(Path(bare).expanduser())
+    return f"/{bare}"
+
+
+async def open_database(
+    url: str,
+    default: Path,
+    *,
+    synchronous: str = "FULL",
+    readers: int = 2,
+    pool_size: int = 10,
+    listen_url: str = "",
+) -> Database:
+    """Open the database that ``url`` names, its tables brought up to date.
+
+    ``listen_url``: of the same Postgres past a pooler, for the connection that listens for changes of others.
+
+    Raises InvalidInput for a URL of no known form, StorageUnavailable, or DatabaseTooNew.
+    """
+    path = sqlite_path(url, default)
+    if path is None:
+        postgres = await asyncio.to_thread(importlib.import_module, "layerlore.storage.drivers.postgres.database")
+        opened: Database = await postgres.PostgresDatabase.open(url, pool_size=pool_size, listen_url=listen_url)
+        return opened
+    return await SqliteDatabase.open(path, synchronous=synchronous, readers=readers)

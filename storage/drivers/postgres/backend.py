@@ -1,0 +1,138 @@
+"""What Postgres does in its own way: a ``Backend`` (``storage.core.transaction``)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
+
+from sqlalchemy import BigInteger, Delete, Select, Text, TextClause, bindparam, func, literal, select, text
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from layerlore.storage.core.all_tenants import Look
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.tables import stored_bytes
+from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
+from layerlore.storage.drivers.postgres import search as postgres_search
+from layerlore.storage.drivers.postgres.sql import DIALECT
+
+name = "postgres"
+search: SearchIndex = postgres_search
+vectors: VectorIndex = postgres_search
+commits_in_id_order = False
+keeps_erased_bytes = False
+"""Autovacuum has such space used again."""
+
+# Also a role that was granted more sees nothing, where rows are held back from everybody but their table's owner.
+_MAY = {
+    act: select(func.has_table_privilege("journal", act) & ~func.row_security_active("journal"))
+    for act in get_args(Act)
+}
+_OPEN_JOURNAL = text("SELECT set_config('layerlore.prune', 'on', true)")
+
+# Others may commit between two looks, so each transaction counts in a part of its own.
+_OWN_BYTES = select(func.coalesce(func.sum(stored_bytes.c.bytes), 0)).where(
+    stored_bytes.c.tenant_id == bindparam("tenant_id"),
+    stored_bytes.c.resource_id == bindparam("resource_id"),
+    stored_bytes.c.part == func.txid_current(),
+)
+_ALONE = select(func.pg_advisory_xact_lock(func.hashtextextended(bindparam("tenant_id", type_=Text), 12)))
+_FOLD_BYTES = select(
+    func.layerlore_fold_bytes(
+        bindparam("tenant_id", type_=Text),
+        bindparam("resource_id", type_=Text),
+        func.txid_current(),
+        literal(0, BigInteger),
+    )
+)
+_WHOLE_TENANT = ""
+
+
+def describe() -> Json:
+    return {}
+
+
+def warnings() -> list[str]:
+    return []
+
+
+async def rows_of_all_tenants(
+    tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+) -> Sequence[Row]:
+    return await tx.all(call_of(function, statement), **values)
+
+
+async def delete_of_all_tenants(
+    tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+) -> int:
+    return int(await tx.scalar(call_of(function, statement), **values) or 0)
+
+
+async def may_change_journal(tx: Tx, act: Act) -> bool:
+    return bool(await tx.scalar(_MAY[act]))
+
+
+async def open_journal(tx: Tx) -> None:
+    await tx.one(_OPEN_JOURNAL)
+
+
+async def close_journal(tx: Tx) -> None:
+    """It closes with the transaction."""
+
+
+async def bytes_before(tx: Tx, owner: Scope) -> int:
+    return 0
+
+
+async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
+    more = int(await tx.scalar(_OWN_BYTES, tenant_id=owner.tenant_id, resource_id=owner.resource_id))
+    if more > 0:
+        await tx.one(_ALONE, tenant_id=owner.tenant_id)
+    return more
+
+
+async def fold_bytes(tx: Tx, owner: Scope) -> None:
+    for resource in (owner.resource_id, _WHOLE_TENANT):
+        await tx.one(_FOLD_BYTES, tenant_id=owner.tenant_id, resource_id=resource)
+
+
+@cache
+def call_of(function: str, statement: Select[Any] | Delete) -> TextClause:
+    """The statement that calls the function, with the parameters of the look's own statement."""
+    names = ", ".join(f":{name}" for name in _as_function(statement)[0])
+    return text(f"SELECT * FROM {function}({names})")  # noqa: S608 - constants
+
+
+def definition(look: Look) -> str:
+    """What makes the function. It runs as the tables' owner, to whom their policies open in it."""
+    parameters, body = _as_function(look.statement)
+    columns = look.columns
+    if not columns:
+        columns = (("count", "bigint"),)
+        body = f"WITH gone AS ({body} RETURNING 1) SELECT count(*) FROM gone"  # noqa: S608 - constants
+    takes = ", ".join(f"{name} {type_}" for name, type_ in parameters.items())
+    gives = ", ".join(f"{name} {type_}" for name, type_ in columns)
+    return (
+        f"CREATE FUNCTION {look.function}({takes}) RETURNS TABLE ({gives}) LANGUAGE plpgsql SECURITY DEFINER\n"
+        "AS $body$\n#variable_conflict use_column\nBEGIN\n"
+        "PERFORM set_config('layerlore.across', 'yes', true);\n"
+        f"RETURN QUERY {body};\n"
+        "PERFORM set_config('layerlore.across', '', true);\n"
+        "END\n$body$;"
+    )
+
+
+def _as_function(statement: Select[Any] | Delete) -> tuple[dict[str, str], str]:
+    """The parameters with their types, and the statement with ``$1`` ... for them; its own values are written out."""
+    result = statement.compile(dialect=DIALECT)
+    assert isinstance(result, SQLCompiler)
+    parameters: dict[str, str] = {}
+    places: dict[str, str] = {}
+    for place, name in enumerate(result.positiontup or (), 1):
+        bind = result.binds[name]
+        if bind.required:
+            parameters.setdefault(name, str(bind.type.compile(dialect=DIALECT)))
+            places[f"${place}"] = f"${list(parameters).index(name) + 1}"
+        else:
+            value = result.params[name]
+            places[f"${place}"] = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+    return parameters, re.sub(r"\$\d+", lambda found: places[found[0]], str(result))

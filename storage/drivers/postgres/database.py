@@ -1,0 +1,323 @@
+"""The Postgres database: a pool of asyncpg connections, one transaction a unit, retried when a connection is lost."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from typing import Any, TypeVar, cast
+
+import asyncpg
+
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.health import Health
+from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.installation import hmac_key, put_trial, remove_trial
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.transaction import Backend, P, Placed, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.drivers.postgres import backend
+from layerlore.storage.drivers.postgres.errors import (
+    IN_THE_WAY,
+    LOST,
+    REFUSED,
+    UNABLE,
+    UNREADABLE_URL,
+    unable,
+    without_url,
+)
+from layerlore.storage.drivers.postgres.hints import PostgresHints
+from layerlore.storage.drivers.postgres.migration import migrate_postgres
+from layerlore.storage.drivers.postgres.roles import RoleStanding, grant, read_standing
+from layerlore.storage.drivers.postgres.transaction import PooledConnection, PostgresTx, beginning
+from layerlore.storage.drivers.postgres.url import PostgresUrl, read_url
+
+RETRY_DEADLINE = 15.0
+_LAST_TRY = 0.05
+STATEMENT_SECONDS = 15.0
+
+R = TypeVar("R")
+
+
+class _ConnectionGone(ConnectionError):
+    """asyncpg was asked for something on a connection that is no more."""
+
+
+# Nothing for a unit that wrote nothing.
+_MARK = """
+INSERT INTO last_writes (slot, unit, written_at)
+SELECT $1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+WHERE pg_current_xact_id_if_assigned() IS NOT NULL
+ON CONFLICT (slot) DO UPDATE SET unit = excluded.unit, written_at = excluded.written_at
+"""
+# Waits for a server process that is still at work on the slot's last unit.
+_MARKED = """
+INSERT INTO last_writes (slot, unit, written_at) VALUES ($1, '', 0)
+ON CONFLICT (slot) DO UPDATE SET unit = last_writes.unit
+RETURNING unit
+"""
+_FORGET_MARKS = """
+DELETE FROM last_writes WHERE slot IN (
+    SELECT slot FROM last_writes
+    WHERE written_at < (extract(epoch FROM clock_timestamp()) - 86400) * 1000 FOR UPDATE SKIP LOCKED
+)
+"""
+
+
+class _OutcomeUnknown(Exception):
+    """The connection was lost while COMMIT was on its way."""
+
+    def __init__(self, value: Any, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.value = value
+
+
+class _Mark:
+    """What shows whether a write was committed: the unit's own name, in a slot that nobody else has meanwhile."""
+
+    def __init__(self, slot: str) -> None:
+        self.slot = slot
+        self.unit = uuid.uuid4().hex
+        self.wrote = False  # whether the unit came as far as its COMMIT with something written
+
+
+class PostgresDatabase:
+    """Open with ``open``; any number of replicas may share the database."""
+
+    backend: Backend = backend
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hints: PostgresHints, standing: RoleStanding) -> None:
+        self.standing = standing
+        self._pool = pool
+        self._hints = hints
+        self._units: set[asyncio.Task[Any]] = set()
+        self._free_slots: list[str] = []
+        self.health = Health(self._look, self._try_to_write, "Postgres")
+
+    @property
+    def unfit(self) -> str:
+        return self.standing.unfit
+
+    @classmethod
+    async def open(cls, url: str, *, pool_size: int = 10, listen_url: str = "") -> "PostgresDatabase":
+        """Connect, bring the tables up to date, and keep a pool. The URL's password is in no error and no log.
+
+        ``listen_url``: past a pooler, for the connection that listens; "": the same.
+
+        Raises StorageUnavailable or DatabaseTooNew.
+        """
+        logging.getLogger("asyncpg.pool").setLevel(
+            logging.CRITICAL
+        )  # it prints a traceback for each refused connection
+        try:
+            pool = await _pool(read_url(url), pool_size)
+        except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise StorageUnavailable(f"cannot connect to Postgres: {without_url(error, url)}") from None
+        try:
+            # In a transaction: elsewhere a pooler may give each step of a statement another connection.
+            async with pool.acquire() as connection, connection.transaction():
+                await migrate_postgres(connection)
+                await connection.execute(_FORGET_MARKS)
+                key = await hmac_key(PostgresTx(connection))
+                own = await read_standing(connection)
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+            await pool.close()
+            raise StorageUnavailable(
+                f"Postgres: {error}. The role needs a schema in which it may create tables: its own database, or "
+                "GRANT CREATE ON SCHEMA ...; or tables that another role made for it: layerlore migrate --owner-url"
+            ) from None
+        except UNABLE as error:
+            await pool.close()
+            raise StorageUnavailable(unable(error)) from error
+        except BaseException:
+            await pool.close()
+            raise
+        return cls(pool, PostgresHints(listen_url or url, key), own)
+
+    async def grant(self, role: str) -> None:
+        """As the owner of the tables, let another role serve. Raises StorageUnavailable."""
+        async with self._connection() as connection, connection.transaction():
+            try:
+                await grant(connection, role)
+            except asyncpg.PostgresError as error:
+                raise StorageUnavailable(f"Postgres: {error}") from None
+
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._read(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        with self.health.writing():
+            return await self._write(_bound(whose), lambda tx: function(tx, whose, *args, **kwargs))
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._read(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.health.writing():
+            return await self._write(None, lambda tx: function(tx, *args, **kwargs))
+
+    async def _read(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
+        begin = beginning("READ ONLY", whose)
+
+        async def once(give_up: float) -> T:
+            async with self._connection(give_up) as connection:
+                await connection.execute(begin)
+                try:
+                    return await work(PostgresTx(connection))
+                finally:
+                    if not _is_gone(connection):
+                        await connection.execute("ROLLBACK")
+
+        return await self._unit(self._until_done(once))
+
+    async def _write(self, whose: Scope | Tenant | None, work: Callable[[PostgresTx], Awaitable[T]]) -> T:
+        begin = beginning("READ WRITE", whose)
+        mark = _Mark(self._free_slots.pop() if self._free_slots else uuid.uuid4().hex)
+
+        async def once(give_up: float) -> T:
+            async with self._connection(give_up) as connection:
+                await connection.execute(begin)
+                try:
+                    value = await work(PostgresTx(connection))
+                    mark.wrote = (await connection.execute(_MARK, mark.slot, mark.unit)).endswith(" 1")
+                except BaseException:
+                    if not _is_gone(connection):
+                        await connection.execute("ROLLBACK")
+                    raise
+                try:
+                    await _commit(connection)
+                except (*LOST, asyncpg.InterfaceError) as error:
+                    if mark.wrote:
+                        raise _OutcomeUnknown(value, error) from error
+                    raise
+                return value
+
+        async def unit() -> T:
+            try:
+                return await self._until_done(once, mark)
+            finally:
+                self._free_slots.append(mark.slot)
+                if mark.wrote:
+                    self._hints.committed(whose if isinstance(whose, Scope) else None)
+
+        return await self._unit(unit())
+
+    def hints(self, notify: Notify) -> AbstractContextManager[None]:
+        return self._hints.listening(notify)
+
+    @asynccontextmanager
+    async def _connection(self, give_up: float | None = None) -> AsyncIterator[PooledConnection]:
+        """A connection of the pool, waited for until ``give_up`` by the monotonic clock. Whatever asyncpg makes of its
+        loss, what is raised is among LOST."""
+        left = RETRY_DEADLINE if give_up is None else max(give_up - time.monotonic(), _LAST_TRY)
+        connection = await self._pool.acquire(timeout=left)
+        try:
+            yield connection
+        except asyncpg.InterfaceError as error:
+            if _is_gone(connection):
+                raise _ConnectionGone(str(error)) from error
+            raise
+        finally:
+            # One that is lost by now did its work: an error here would have the unit run again after its commit.
+            with suppress(*LOST, asyncpg.InterfaceError):
+                await self._pool.release(connection)
+
+    async def _unit(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a transaction to its end in a task of its own: a cancelled caller leaves nothing half done."""
+        unit = asyncio.create_task(work)
+        self._units.add(unit)
+        unit.add_done_callback(self._forget)
+        return await asyncio.shield(unit)
+
+    def _forget(self, unit: asyncio.Task[Any]) -> None:
+        self._units.discard(unit)
+        if not unit.cancelled():
+            unit.exception()
+
+    async def _until_done(self, once: Callable[[float], Awaitable[R]], mark: _Mark | None = None) -> R:
+        give_up = time.monotonic() + RETRY_DEADLINE
+        delay = 0.02
+        unknown: _OutcomeUnknown | None = None
+        while True:
+            try:
+                if unknown is not None and mark is not None and await self._was_committed(mark, give_up):
+                    return cast("R", unknown.value)
+                unknown = None
+                return await once(give_up)
+            except _OutcomeUnknown as lost:
+                unknown, cause = lost, lost.__cause__
+            except REFUSED as error:
+                raise StorageUnavailable(f"Postgres refused the connection ({type(error).__name__})") from error
+            except (*LOST, *IN_THE_WAY, TimeoutError) as error:
+                cause = error
+            except UNABLE as error:
+                raise StorageUnavailable(unable(error)) from error
+            if time.monotonic() + delay > give_up:
+                advice = "try again" if unknown is None else "the write may have happened: read before you write again"
+                raise StorageUnavailable(
+                    f"Postgres could not be reached for {RETRY_DEADLINE:g} s ({type(cause).__name__}); {advice}"
+                ) from cause
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, 0.5)
+
+    async def _look(self) -> None:
+        """Whether a transaction that writes can begin. Raises StorageUnavailable, without trying again."""
+        try:
+            async with self._connection() as connection:
+                await connection.execute(beginning("READ WRITE", None) + "; ROLLBACK")
+        except (*LOST, *REFUSED, *UNABLE, TimeoutError) as error:
+            raise StorageUnavailable(unable(error)) from error
+
+    async def _try_to_write(self) -> None:
+        await self._write(None, put_trial)
+        await self._write(None, remove_trial)
+
+    async def _was_committed(self, mark: _Mark, give_up: float) -> bool:
+        """Ask the server how a transaction ended whose COMMIT got no answer."""
+        async with self._connection(give_up) as connection, connection.transaction():
+            return bool(await connection.fetchval(_MARKED, mark.slot) == mark.unit)
+
+    async def check_quickly(self, seconds: float) -> None:
+        """Postgres checks what it reads by itself."""
+
+    async def close(self) -> None:
+        await self.health.close()
+        if self._units:
+            await asyncio.wait(self._units, timeout=RETRY_DEADLINE)
+        await self._hints.close()
+        await self._pool.close()
+
+
+async def _pool(url: PostgresUrl, size: int) -> "asyncpg.Pool[asyncpg.Record]":
+    async def leave(_: Any) -> None:
+        """Nothing was set for the connection, and behind a pooler it is another by now."""
+
+    return await asyncpg.create_pool(
+        url.dsn,
+        min_size=1,
+        max_size=size,
+        command_timeout=STATEMENT_SECONDS,
+        server_settings={"application_name": "layerlore", "timezone": "UTC"},
+        reset=leave if url.is_pooled else None,
+        statement_cache_size=url.statements,
+    )
+
+
+async def _commit(connection: PooledConnection) -> None:
+    await connection.execute("COMMIT")
+
+
+def _bound(whose: Scope | Tenant | Placed) -> Scope | Tenant:
+    return whose if isinstance(whose, Scope | Tenant) else whose.scope
+
+
+def _is_gone(connection: PooledConnection) -> bool:
+    """Whether a connection is closed; the pool takes a lost one back at once, and then it answers nothing more."""
+    try:
+        return connection.is_closed()
+    except asyncpg.InterfaceError:
+        return True

@@ -1,0 +1,57 @@
+"""Brings the tables of a Postgres database up to date."""
+
+import secrets
+from typing import Any
+
+from layerlore.storage.drivers.migrations.runner import LEDGER, latest_version, pending
+
+_LOCK = 0x6C617965726C6F  # "layerlo": the advisory lock of our migrations on a Postgres database
+
+MIGRATION_SECONDS = 86_400.0
+"""How long a step may take on Postgres, and others wait for it: in a large database it rewrites whole tables."""
+
+# Functions that run as the owner find their tables in this schema, and nothing that a caller has put before them; and
+# nobody may call them who was not granted it.
+_SEAL = """
+DO $do$
+DECLARE found regprocedure;
+BEGIN
+    FOR found IN
+        SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef
+    LOOP
+        EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', found, current_schema());
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', found);
+    END LOOP;
+END
+$do$
+"""
+
+
+async def migrate_postgres(connection: Any) -> int:
+    """Apply what is missing on an asyncpg connection. Returns the version reached. Raises DatabaseTooNew."""
+    latest = latest_version("postgres")
+    if await postgres_version(connection) == latest:
+        return latest
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK, timeout=MIGRATION_SECONDS)
+        await connection.execute(LEDGER)
+        for step in pending("postgres", await postgres_version(connection)):
+            await connection.execute(step.sql, timeout=MIGRATION_SECONDS)
+            await connection.execute(
+                "INSERT INTO schema_migrations VALUES ($1, $2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)",
+                step.version,
+                step.name,
+            )
+        await connection.execute(_SEAL)
+        await connection.execute(
+            "INSERT INTO installation VALUES ('hmac_key', $1) ON CONFLICT DO NOTHING", secrets.token_hex(32)
+        )
+    return latest
+
+
+async def postgres_version(connection: Any) -> int:
+    """The schema version of a database; 0: it has no tables of ours."""
+    if await connection.fetchval("SELECT to_regclass('schema_migrations')") is None:
+        return 0
+    version: int = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations")
+    return version

@@ -1,0 +1,95 @@
+"""The two roles of a Postgres that serves several tenants: the owner of the tables, who brings them up to date, and the
+server's own, which row-level security holds to one tenant at a time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.drivers.postgres.errors import UNREADABLE_URL
+from layerlore.storage.drivers.postgres.url import read_url
+
+CONNECT_SECONDS = 10.0
+
+# What the server's role may do with a table, where that is not to read and change its rows.
+_LESS = {"schema_migrations": "SELECT", "journal": "INSERT"}
+_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+_FUNCTIONS = (
+    "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
+)
+_STANDING = """
+SELECT current_user, rolsuper, rolbypassrls,
+       EXISTS (SELECT FROM pg_class
+               WHERE relnamespace = current_schema()::regnamespace AND pg_has_role(current_user, relowner, 'MEMBER'))
+       OR EXISTS (SELECT FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid
+                  CROSS JOIN unnest(polroles) AS opens_to
+                  WHERE relnamespace = current_schema()::regnamespace AND polname = 'across'
+                    AND pg_has_role(current_user, opens_to, 'MEMBER'))
+FROM pg_roles WHERE rolname = current_user
+"""
+_OWNER = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('threads')"
+# They open to the owner's functions, and name whoever made the tables: after these changed hands that is another.
+_OPENING = "SELECT tablename FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'across'"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleStanding:
+    """What a role is to the tables. ``owner``: of any of them, or held to be by their policies."""
+
+    role: str
+    superuser: bool
+    bypasses: bool
+    owner: bool
+
+    @property
+    def above(self) -> str:
+        """Why row-level security can hold the role nowhere, even forced on an owner; empty: it can."""
+        if self.superuser:
+            return f"the role {self.role} is a superuser"
+        return f"the role {self.role} has BYPASSRLS" if self.bypasses else ""
+
+    @property
+    def unfit(self) -> str:
+        """Why row-level security does not hold the role; empty: it does."""
+        return self.above or (f"the role {self.role} owns the tables" if self.owner else "")
+
+
+async def read_standing(connection: Any) -> RoleStanding:
+    """Read the standing of the role that an asyncpg connection has."""
+    return RoleStanding(*await connection.fetchrow(_STANDING))
+
+
+async def role_of(url: str) -> tuple[RoleStanding, str]:
+    """What a URL connects as, and who owns the tables there ("": there are none yet).
+
+    Raises StorageUnavailable, whose text repeats nothing of the URL.
+    """
+    try:
+        where = read_url(url)
+        connection = await asyncpg.connect(where.dsn, timeout=CONNECT_SECONDS, statement_cache_size=where.statements)
+    except (OSError, *UNREADABLE_URL, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise StorageUnavailable(f"cannot connect to Postgres ({type(error).__name__})") from None
+    try:
+        async with connection.transaction():
+            return await read_standing(connection), str(await connection.fetchval(_OWNER) or "")
+    finally:
+        await connection.close()
+
+
+async def grant(connection: Any, role: str) -> None:
+    """As the owner of the tables, let another role serve: it reads and changes rows, adds to the journal, and calls the
+    functions that look at all tenants; it owns nothing."""
+    quoted = await connection.fetchval("SELECT quote_ident($1)", role)
+    schema = await connection.fetchval("SELECT quote_ident(current_schema())")
+    await connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {quoted}")
+    for (name,) in await connection.fetch(_OPENING):
+        table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
+        await connection.execute(f"ALTER POLICY across ON {table} TO CURRENT_USER")
+    for (name,) in await connection.fetch(_TABLES):
+        rights = _LESS.get(name, "SELECT, INSERT, UPDATE, DELETE")
+        table = await connection.fetchval("SELECT format('%I.%I', current_schema(), $1::text)", name)
+        await connection.execute(f"REVOKE ALL ON {table} FROM {quoted}")
+        await connection.execute(f"GRANT {rights} ON {table} TO {quoted}")
+    for (function,) in await connection.fetch(_FUNCTIONS):
+        await connection.execute(f"GRANT EXECUTE ON FUNCTION {function} TO {quoted}")

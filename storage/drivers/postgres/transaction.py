@@ -1,0 +1,110 @@
+"""A Postgres transaction as store functions see it: how it begins, and how it is bound to whose rows it may see.
+
+The settings last until the transaction ends, and the policies of the tables (``migrations/``) compare with them: a
+statement that forgets its condition finds nothing of others, and one in an unbound transaction nothing at all.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+from sqlalchemy import Executable
+
+from layerlore.storage.core.records import Scope, Tenant
+from layerlore.storage.core.scopes import KINDS, scope_token
+from layerlore.storage.core.statements import compiled
+from layerlore.storage.core.transaction import Backend, Row
+from layerlore.storage.drivers.postgres import backend
+from layerlore.storage.drivers.postgres.sql import DIALECT
+
+PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
+Access = Literal["READ WRITE", "READ ONLY"]
+
+# A read sees one snapshot; a write sees what others committed before each of its statements.
+_BEGIN: dict[Access, str] = {
+    # Set here and not for the connection: behind a pooler the next transaction may have another one.
+    "READ WRITE": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL synchronous_commit TO on",
+    "READ ONLY": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
+
+
+def beginning(access: Access, whose: Scope | Tenant | None) -> str:
+    """One round trip that begins a transaction and binds it; unbound (None) it sees no tenant's rows."""
+    return _BEGIN[access] if whose is None else f"{_BEGIN[access]}; {binding(whose)}"
+
+
+def binding(whose: Scope | Tenant) -> str:
+    """What binds the transaction that is open, until it ends."""
+    if isinstance(whose, Tenant):
+        values = {"tenant": whose.tenant_id, "reach": "tenant", "agent": "", "resource": "", "tokens": ""}
+    else:
+        tokens = " ".join(scope_token(whose, kind) for kind in KINDS)
+        of_scope = {"tenant": whose.tenant_id, "agent": whose.agent_id, "resource": whose.resource_id}
+        values = {**of_scope, "reach": "scope", "tokens": tokens}
+    settings = (f"set_config('layerlore.{name}', {_literal(value)}, true)" for name, value in values.items())
+    return f"SELECT {', '.join(settings)}"
+
+
+def _literal(value: str) -> str:
+    """A text as SQL, whatever is in it: several statements go in one message, which takes no parameters."""
+    return f"convert_from('\\x{value.encode().hex()}', 'UTF8')"
+
+
+# A cursor asks for few rows first, then for as many as are about so long in all, in characters.
+_FIRST_ROWS = 8
+_READ_CHARS = 4 * 1024 * 1024
+
+
+def _size(row: Row) -> int:
+    return sum(len(value) for value in row if isinstance(value, str))
+
+
+class PostgresTx:
+    """Runs statements on one connection, inside its transaction."""
+
+    backend: Backend = backend
+
+    def __init__(self, connection: PooledConnection) -> None:
+        self._connection = connection
+
+    async def all(self, statement: Executable, /, **values: Any) -> Sequence[Row]:
+        sql = compiled(statement, DIALECT)
+        return cast("Sequence[Row]", await self._connection.fetch(sql.sql, *sql.arguments(values)))
+
+    async def each(self, statement: Executable, take: Callable[[Row], bool], /, **values: Any) -> None:
+        sql = compiled(statement, DIALECT)
+        cursor = await self._connection.cursor(sql.sql, *sql.arguments(values))
+        ask = _FIRST_ROWS
+        while rows := await cursor.fetch(ask):
+            for row in rows:
+                if not take(cast("Row", row)):
+                    return
+            if len(rows) < ask:
+                return
+            size = max(_size(cast("Row", row)) for row in rows)
+            ask = max(1, min(2 * ask, _READ_CHARS // max(1, size)))
+
+    async def one(self, statement: Executable, /, **values: Any) -> Row | None:
+        sql = compiled(statement, DIALECT)
+        return cast("Row | None", await self._connection.fetchrow(sql.sql, *sql.arguments(values)))
+
+    async def scalar(self, statement: Executable, /, **values: Any) -> Any:
+        sql = compiled(statement, DIALECT)
+        return await self._connection.fetchval(sql.sql, *sql.arguments(values))
+
+    async def scalars(self, statement: Executable, /, **values: Any) -> list[Any]:
+        return [row[0] for row in await self.all(statement, **values)]
+
+    async def run(self, statement: Executable, /, **values: Any) -> int:
+        sql = compiled(statement, DIALECT)
+        status: str = await self._connection.execute(sql.sql, *sql.arguments(values))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    async def many(self, statement: Executable, rows: Sequence[Mapping[str, Any]], /) -> None:
+        sql = compiled(statement, DIALECT)
+        await self._connection.executemany(sql.sql, [sql.arguments(row) for row in rows])
+
+    async def enter(self, scope: Scope) -> None:
+        await self._connection.execute(binding(scope))

@@ -1,0 +1,1 @@
+"""SQLite: one file, one writer with group commit, and a few readers, each in a thread of its own."""

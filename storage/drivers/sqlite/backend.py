@@ -1,0 +1,86 @@
+"""What SQLite does in its own way: a ``Backend`` (``storage.core.transaction``)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Delete, Select, bindparam, func, select, text
+
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.tables import stored_bytes
+from layerlore.storage.core.transaction import Act, Row, SearchIndex, Tx, VectorIndex
+from layerlore.storage.drivers.sqlite import driver
+from layerlore.storage.drivers.sqlite import search as sqlite_search
+
+name = "sqlite"
+search: SearchIndex = sqlite_search
+vectors: VectorIndex = sqlite_search
+commits_in_id_order = True
+keeps_erased_bytes = True
+
+_OPEN_JOURNAL = text("DROP TRIGGER journal_no_delete")
+_CLOSE_JOURNAL = text(
+    "CREATE TRIGGER journal_no_delete BEFORE DELETE ON journal BEGIN\n"
+    "    SELECT RAISE(ABORT, 'the journal is only appended to');\n"
+    "END"
+)
+_BYTES = select(func.coalesce(func.sum(stored_bytes.c.bytes), 0)).where(
+    stored_bytes.c.tenant_id == bindparam("tenant_id"), stored_bytes.c.resource_id == bindparam("resource_id")
+)
+
+
+def describe() -> Json:
+    able = driver.abilities()
+    return {
+        "sqlite": able.version,
+        "module": able.module,
+        "vector_extension": able.vector_extension or "none",
+        "erases_words_at_once": able.fts5_secure_delete,
+        "safe_for_several_processes": able.wal_safe,
+    }
+
+
+def warnings() -> list[str]:
+    if driver.abilities().wal_safe:
+        return []
+    return [
+        f"SQLite {driver.driver.sqlite_version} can corrupt a file that several processes write; "
+        "use one process, or a Python for which pysqlite3 has a wheel"
+    ]
+
+
+async def rows_of_all_tenants(
+    tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+) -> Sequence[Row]:
+    return await tx.all(statement, **values)
+
+
+async def delete_of_all_tenants(
+    tx: Tx, function: str, statement: Select[Any] | Delete, values: Mapping[str, Any]
+) -> int:
+    return await tx.run(statement, **values)
+
+
+async def may_change_journal(tx: Tx, act: Act) -> bool:
+    """Whoever may open the file may."""
+    return True
+
+
+async def open_journal(tx: Tx) -> None:
+    await tx.run(_OPEN_JOURNAL)
+
+
+async def close_journal(tx: Tx) -> None:
+    await tx.run(_CLOSE_JOURNAL)
+
+
+async def bytes_before(tx: Tx, owner: Scope) -> int:
+    return int(await tx.scalar(_BYTES, tenant_id=owner.tenant_id, resource_id=owner.resource_id) or 0)
+
+
+async def bytes_added(tx: Tx, owner: Scope, before: int) -> int:
+    """SQLite has one writer at a time, so nobody else's bytes are among them."""
+    return await bytes_before(tx, owner) - before
+
+
+async def fold_bytes(tx: Tx, owner: Scope) -> None:
+    """There is one row for each resource."""

@@ -1,0 +1,276 @@
+"""The SQLite database: one writer connection with group commit, and a few readers, each in its own thread."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import aiosqlite
+
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.health import Health
+from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.installation import put_trial, remove_trial
+from layerlore.storage.core.transaction import Backend, P, ScopedFunction, StoreFunction, T, Whose
+from layerlore.storage.drivers.sqlite import backend, driver
+from layerlore.storage.drivers.sqlite.code_cache import CodeCache
+from layerlore.storage.drivers.sqlite.damage import WAY_OUT, quick_check
+from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
+from layerlore.storage.drivers.sqlite.group_commit import Writer
+from layerlore.storage.drivers.sqlite.hints import SqliteHints
+from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
+from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
+from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
+
+BUSY_DEADLINE = 10.0
+READ_SECONDS = 5.0
+MEMORY = ":memory:"
+
+R = TypeVar("R")
+
+
+class OwnThread:
+    """A connection and the thread that owns it (aiosqlite's), used for whole functions instead of single statements."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def start(cls, connect: Callable[[], driver.Connection]) -> "OwnThread":
+        connection = aiosqlite.Connection(connect, iter_chunk_size=64)
+        try:
+            return cls(await connection)
+        except BaseException:
+            # aiosqlite asks its thread to end and does not wait: it could outlive the event loop that it answers to.
+            await asyncio.to_thread(connection._thread.join)
+            raise
+
+    async def hop(self, function: Callable[..., R], *args: Any) -> R:
+        """Run ``function(connection, *args)`` in the thread. It runs to its end even if the caller is cancelled."""
+        # aiosqlite has no public way to run a function of one's own; a test holds this one to what it does here.
+        return cast("R", await self._connection._execute(function, self._connection._conn, *args))  # type: ignore[no-untyped-call]
+
+    def interrupt(self) -> None:
+        """Stop the statement that is running, from any thread."""
+        self._connection._conn.interrupt()
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def _read_unit(
+    connection: driver.Connection,
+    start: Callable[[SqliteTx], Coroutine[Any, Any, R]],
+    codes: CodeCache,
+    postings: PostingCache,
+) -> tuple[R, set[str]]:
+    """What it answers, and what was damaged of what it read."""
+    connection.execute("BEGIN")
+    try:
+        tx = SqliteTx(connection, leaves_out=True, codes=codes, postings=postings)
+        return drive(start(tx)), tx.damage
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+class SqliteDatabase:
+    """Open with ``open``; several processes may share the file."""
+
+    backend: Backend = backend
+    unfit = ""
+
+    def __init__(self, path: str, writer: OwnThread, readers: list[OwnThread], file: DatabaseFile | None) -> None:
+        self.path = path
+        self._writer_thread = writer
+        self._file = file
+        self._hints = SqliteHints(None if path == MEMORY else self._another)
+        self._writer = Writer(writer.hop, BUSY_DEADLINE, self._hints.committed, self._check_file)
+        self.health = Health(self._look, self._try_to_write, path)
+        self._readers = readers
+        self._codes, self._postings = CodeCache(), PostingCache()
+        self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
+        for reader in readers:
+            self._idle.put_nowait(reader)
+
+    @classmethod
+    async def open(cls, path: str, *, synchronous: str = "FULL", readers: int = 2) -> "SqliteDatabase":
+        """Open the file (made, 0600, when it is not there), bring its tables up to date, and start the threads.
+
+        ``path`` is a file's path or ``:memory:``. Raises StorageUnavailable or DatabaseTooNew.
+        """
+        try:
+            if path != MEMORY:
+                refuse_what_is_no_file(Path(path))
+                driver.create_private_file(Path(path))
+            return await cls._open(path, synchronous, readers)
+        except (driver.DatabaseError, OSError) as error:
+            way_out = f"; {WAY_OUT}" if driver.is_damage(error) else ""
+            raise StorageUnavailable(
+                f"cannot open the SQLite database {path}: {driver.describe_error(error)}{way_out}"
+            ) from error
+
+    @classmethod
+    async def _open(cls, path: str, synchronous: str, readers: int) -> "SqliteDatabase":
+        connect = partial(driver.connect, path, synchronous=synchronous)
+        give_up = time.monotonic() + BUSY_DEADLINE
+        # Looked at before it is opened: what takes its place from then on is noticed.
+        file = None if path == MEMORY else DatabaseFile(path)
+        writer = await _until_free(lambda: OwnThread.start(connect), give_up)
+        started: list[OwnThread] = []
+        try:
+            await _until_free(lambda: writer.hop(driver.use_write_ahead_log), give_up)
+            await _until_free(lambda: writer.hop(migrate_sqlite), give_up)
+            if file is not None:
+                file.find_log()
+            for _ in range(readers if path != MEMORY else 0):
+                started.append(await _until_free(lambda: OwnThread.start(partial(connect, read_only=True)), give_up))
+            if file is not None:
+                file.check()
+        except BaseException:
+            for thread in (*started, writer):
+                await thread.close()
+            raise
+        # A database in memory belongs to one connection: its reads take turns with its writes.
+        return cls(path, writer, started or [writer], file)
+
+    async def read(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.read_installation(function, whose, *args, **kwargs)
+
+    async def write(
+        self, function: ScopedFunction[Whose, P, T], whose: Whose, /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self.write_installation(function, whose, *args, **kwargs)
+
+    async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        reader = await self._idle.get()
+        # A unit of its own: a caller that is cancelled does not put a reader back that is still at work.
+        unit = asyncio.create_task(self._read_on(reader, start))
+        unit.add_done_callback(_retrieved)
+        return await asyncio.shield(unit)
+
+    async def _read_on(self, reader: OwnThread, start: Callable[[SqliteTx], Coroutine[Any, Any, T]]) -> T:
+        # A reader that stays too long keeps the write-ahead log from being reused, so that it grows without end.
+        alarm = asyncio.get_running_loop().call_later(READ_SECONDS, reader.interrupt)
+        try:
+            unit = partial(_read_unit, start=start, codes=self._codes, postings=self._postings)
+            value, damage = await _until_free(lambda: reader.hop(unit))
+            for found in damage:
+                self.health.damaged(found, WAY_OUT)
+            return value
+        except driver.DatabaseError as error:
+            if driver.is_defect(error):
+                raise
+            if driver.is_damage(error):
+                self.health.damaged(f"something that was read: {driver.describe_error(error)}", WAY_OUT)
+            raise StorageUnavailable(f"the database could not be read: {driver.describe_error(error)}") from error
+        finally:
+            alarm.cancel()
+            self._idle.put_nowait(reader)
+
+    async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        start = cast("Callable[[SqliteTx], Coroutine[Any, Any, T]]", lambda tx: function(tx, *args, **kwargs))
+        with self.health.writing():
+            try:
+                return cast("T", await self._writer.submit(start))
+            except Displaced:
+                await self._save_log()
+                raise
+
+    def _check_file(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
+    async def _look(self) -> None:
+        self._check_file()
+        if self._file is not None and self._file.no_room():
+            raise StorageUnavailable("the disk is full")
+
+    async def _try_to_write(self) -> None:
+        """Raises StorageUnavailable."""
+        await self._writer.submit(put_trial)
+        await self._writer.submit(remove_trial)
+
+    async def _save_log(self) -> None:
+        """Where only the log was taken away, put what it holds into the file, before its last handle is closed."""
+        if self._file is not None and self._file.log_can_be_saved:
+            with suppress(driver.DatabaseError):
+                await self._writer_thread.hop(driver.save_log)
+
+    async def _another(self) -> OwnThread:
+        """One more connection that reads. Raises Displaced rather than open another file, or begin another log."""
+        self._check_file()
+        thread = await OwnThread.start(partial(driver.connect, self.path, synchronous="NORMAL", read_only=True))
+        try:
+            self._check_file()
+        except Displaced:
+            await thread.close()
+            raise
+        return thread
+
+    def hints(self, notify: Notify) -> AbstractContextManager[None]:
+        return self._hints.listening(notify)
+
+    async def rewrite(self) -> bool:
+        """Write the file anew, so that nothing erased is left in its bytes. Returns whether the log is empty, too.
+
+        For after ``restoration.erase_expired``; writes wait meanwhile. Raises StorageUnavailable.
+        """
+        self._check_file()
+        try:
+            return await _until_free(lambda: self._writer_thread.hop(driver.rewrite))
+        except driver.DatabaseError as error:
+            raise StorageUnavailable(f"the database could not be rewritten: {driver.describe_error(error)}") from error
+
+    async def check_quickly(self, seconds: float) -> None:
+        """Look for damage in the file for at most so long; ``health`` says what was found. Raises StorageUnavailable."""
+        if self._file is None:
+            return
+        try:
+            thread = await self._another()
+        except (driver.DatabaseError, OSError) as error:
+            raise StorageUnavailable(f"the database could not be checked: {driver.describe_error(error)}") from error
+        try:
+            for found in await thread.hop(quick_check, seconds):
+                self.health.damaged(found, WAY_OUT)
+        finally:
+            await thread.close()
+
+    async def integrity_problems(self) -> list[str]:
+        """What SQLite's own checks find wrong with the file; empty when all is well."""
+        return await self._writer_thread.hop(driver.integrity_problems)
+
+    async def close(self) -> None:
+        await self.health.close()
+        await self._writer.finish()
+        await self._hints.close()
+        for thread in {*self._readers, self._writer_thread}:
+            await thread.close()
+
+
+def _retrieved(unit: asyncio.Task[Any]) -> None:
+    """A unit whose caller was cancelled has nobody left to see its error."""
+    if not unit.cancelled():
+        unit.exception()
+
+
+async def _until_free(attempt_once: Callable[[], Coroutine[Any, Any, R]], give_up: float | None = None) -> R:
+    """Try until no other connection holds the lock, or until ``give_up`` by the monotonic clock (BUSY_DEADLINE seconds
+    from now); waits outside the threads."""
+    if give_up is None:
+        give_up = time.monotonic() + BUSY_DEADLINE
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await attempt_once()
+        except driver.DatabaseError as error:
+            if not driver.is_busy(error) or time.monotonic() > give_up:
+                raise
+        await asyncio.sleep(driver.retry_delay(attempt))

@@ -1,0 +1,95 @@
+"""The SQLite file behind open connections: whether its path still leads to it.
+
+A file that is deleted, moved or replaced stays what its open connections read and write, while nobody else will ever
+see it: what is written there is lost when they close. The same is true of its write-ahead log.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+from layerlore.storage.core.errors import StorageUnavailable
+
+_Identity = tuple[int, int]
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+_REFUSED = "nothing is written until then, since it would be lost"
+_GONE = (
+    f"the database file is no longer in its place (deleted, or moved): put it back, or restart the server; {_REFUSED}"
+)
+_REPLACED = (
+    "another file has taken the place of the database file: put the former one back, or stop the server, move the new one "
+    f"elsewhere and put it in place with `layerlore restore --from FILE` (the former one's log would damage it); {_REFUSED}"
+)
+_LOG_GONE = (
+    "the database's write-ahead log (its files -wal and -shm) was deleted, moved or replaced under the running server: "
+    f"restart the server; {_REFUSED}"
+)
+
+
+class Displaced(StorageUnavailable):
+    """What the connections hold open is not what their path leads to. The text names no path."""
+
+
+def refuse_what_is_no_file(path: Path) -> None:
+    """Raises StorageUnavailable for a folder, a pipe (which would be waited for without end), a device or a socket."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except OSError:
+        return
+    if kind != stat.S_IFREG:
+        raise StorageUnavailable(
+            f"{path} is {_KINDS.get(kind, 'no file')}: the database needs a file of its own, or a name where none is yet"
+        )
+
+
+class DatabaseFile:
+    """Made before the first connection is opened, so that no other file can come between."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._identity = _identity(path)
+        self._log: dict[str, _Identity | None] = {}
+
+    def find_log(self) -> None:
+        """Know the log from now on, which lies beside what a link leads to. For when a connection has it open."""
+        real = os.path.realpath(self._path)
+        self._log = {name: _identity(name) for name in (f"{real}-wal", f"{real}-shm")}
+
+    def check(self) -> None:
+        """Three looks at the disk's directory, some microseconds. Raises Displaced."""
+        found = _identity(self._path)
+        if found != self._identity:
+            raise Displaced(_GONE if found is None else _REPLACED)
+        for name, identity in self._log.items():
+            if identity is not None and _identity(name) != identity:
+                raise Displaced(_LOG_GONE)
+
+    @property
+    def log_can_be_saved(self) -> bool:
+        """Whether only the log was taken away, so that what it held can still be put into the file."""
+        return _identity(self._path) == self._identity and all(
+            _identity(name) in (None, identity) for name, identity in self._log.items()
+        )
+
+    def no_room(self) -> bool:
+        """Whether the disk has no room for the next megabyte."""
+        try:
+            disk = os.statvfs(Path(self._path).parent)
+        except (OSError, AttributeError):  # Windows has no statvfs
+            return False
+        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        return disk.f_blocks > 0 and free * disk.f_frsize < 1024 * 1024
+
+
+def _identity(path: str) -> _Identity | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -1,0 +1,1 @@
+"""The search index: the words of messages and entries, and their vectors."""

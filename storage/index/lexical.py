@@ -1,0 +1,108 @@
+"""The lexical index: put, removed, and asked which rows of a scope have which word.
+
+Both databases keep the words of a chunk beside a row of ``search_rows``, with an opaque token of the scope among
+them that every query is ANDed with: cost follows the scope, not the store. Neither ranks: the answer is, for each
+word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
+
+An entry is indexed as the only message of a thread of its own. Entries have a token of their own beside the scope's,
+so that what looks for entries alone costs what there is of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import delete
+
+from layerlore.storage.core.records import Indexed, Role, Scope
+from layerlore.storage.core.row_ids import RowIdArray
+from layerlore.storage.core.scopes import KINDS, Kind, in_thread, of_thread, scope_token
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import search_rows
+from layerlore.storage.core.transaction import Tx
+
+# Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
+TEXT_VERSION = 3
+
+QUIET = "q" * 65
+"""A word of the rows that hardly tell anything, longer than any word of a text: a list of them costs what a word's
+does."""
+_ASKS_ONLY = 80
+_EMPTY = 50
+_SHORT_QUESTION = 15
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A message's (or an entry's) place, who said it and when (milliseconds), and what of it is indexed."""
+
+    thread_uid: str
+    seq: int
+    role: Role | Literal["entry"]
+    said_at: int
+    indexed: Indexed
+
+
+def kind_of(role: str) -> Kind:
+    """Of a row of the index."""
+    return "entry" if role == "entry" else "message"
+
+
+_REMOVE = delete(search_rows).where(in_thread(search_rows), any_of(search_rows.c.seq, "seqs"))
+_REMOVE_THREAD = delete(search_rows).where(in_thread(search_rows))
+
+
+async def put(tx: Tx, scope: Scope, entries: Sequence[IndexEntry]) -> None:
+    """Index messages that are not in the index; a chunk without a word is not searched.
+
+    Each gets its session: that of the indexed message before it in the thread if both have the same mark or, without
+    a mark of its own, less than SESSION_GAP_MS lies between them; else one of its own.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            **of_thread(scope, entry.thread_uid),
+            "seq": entry.seq,
+            "chunk": chunk,
+            "text_version": TEXT_VERSION,
+            "role": entry.role,
+            "speaker": entry.indexed.speaker,
+            "said_at": entry.said_at,
+            "chars": entry.indexed.chars,
+            "mark": entry.indexed.mark,
+            "asks": entry.indexed.asks,
+            "empty": entry.indexed.empty,
+            "content_words": entry.indexed.content_words,
+            "words": f"{words} {QUIET}" if _is_quiet(entry.indexed) else words,
+            "scope_tokens": " ".join(dict.fromkeys([scope_token(scope), scope_token(scope, kind_of(entry.role))])),
+        }
+        for entry in sorted(entries, key=lambda entry: entry.seq)
+        for chunk, words in enumerate(entry.indexed.chunks)
+        if words
+    ]
+    if rows:
+        await tx.backend.search.add(tx, rows)
+
+
+def _is_quiet(indexed: Indexed) -> bool:
+    """A long question tells what it is about."""
+    return indexed.empty >= _EMPTY or (indexed.asks >= _ASKS_ONLY and indexed.content_words <= _SHORT_QUESTION)
+
+
+async def remove(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int]) -> None:
+    """Take messages out of the index."""
+    await tx.run(_REMOVE, **of_thread(scope, thread_uid), seqs=list(seqs))
+
+
+async def remove_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
+    """Take a whole thread out of the index."""
+    await tx.run(_REMOVE_THREAD, **of_thread(scope, thread_uid))
+
+
+async def postings(
+    tx: Tx, scope: Scope, words: Sequence[str], *, most: int, kinds: Sequence[Kind] = KINDS
+) -> dict[str, RowIdArray]:
+    """For each word, the row ids in the scope that have it or a word of the same stem: the newest ``most`` of them,
+    ascending."""
+    token = scope_token(scope, "message" if "message" in kinds else "entry")
+    without = "" if "entry" in kinds else scope_token(scope, "entry")
+    return await tx.backend.search.postings(tx, token, without, words, most)

@@ -1,0 +1,284 @@
+"""Vectors of the rows of the index, found by the bits of their codes and compared in float32.
+
+A code has one bit a dimension (``numpy.packbits(vector > 0)``); the Hamming distance of codes orders rows nearly as
+the cosine does, so a scan of the scope's codes gives the candidates, and their floats the exact order. A model's name
+stands for one dimension: vectors of another need another name. Vectors of different models are never compared.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import (
+    BigInteger,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    not_,
+    select,
+    text,
+    tuple_,
+)
+
+from layerlore.storage.core.all_tenants import Look
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.row_ids import RowIdArray, to_list
+from layerlore.storage.core.scopes import KINDS, Kind, in_scope, named_in_scope, of_scope, scope_token
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import SCOPE, search_rows, search_vectors
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.index.lexical import TEXT_VERSION, kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    """A row's vector: float32, little endian, of unit length; and its code."""
+
+    row_id: int
+    code: bytes
+    vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many rows the index has, and how many of them have a vector of the model."""
+
+    total: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    """A row that lacks a vector: chunk ``chunk`` of the message at ``seq``."""
+
+    row_id: int
+    scope: Scope
+    thread_uid: str
+    seq: int
+    chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRow:
+    """A row whose words were made by older rules."""
+
+    row_id: int
+    scope: Scope
+    thread_uid: str
+    seq: int
+
+
+_INSERT = text(
+    "INSERT INTO search_vectors (row_id, model, scope_token, dimension, code, vector)"
+    " VALUES (:row_id, :model, :scope_token, :dimension, :code, :vector) ON CONFLICT DO NOTHING"
+)
+_scope_columns = [search_rows.c[name] for name in SCOPE]
+_has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model"))
+
+# Locked, so that no row goes before its vector is there; one that somebody is deleting is as good as gone.
+_LACKING = (
+    select(search_rows.c.row_id, search_rows.c.role)
+    .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
+    .order_by(search_rows.c.row_id)
+    .with_for_update(read=True, key_share=True, skip_locked=True)
+)
+
+
+async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
+    """Store vectors of a model for rows of a scope. Those that are gone meanwhile, or have one, are skipped; counts what
+    was stored."""
+    by_row = {vector.row_id: vector for vector in vectors}
+    stored = 0
+    for row_id, role in await tx.all(_LACKING, **of_scope(scope), row_ids=list(by_row), model=model):
+        stored += await tx.run(
+            _INSERT,
+            row_id=row_id,
+            model=model,
+            scope_token=scope_token(scope, kind_of(role)),
+            dimension=dimension,
+            code=tx.backend.vectors.as_code(by_row[row_id].code),
+            vector=by_row[row_id].vector,
+        )
+    return stored
+
+
+async def nearest(
+    tx: Tx, scope: Scope, model: str, code: bytes, *, most: int, kinds: Sequence[Kind] = KINDS
+) -> RowIdArray:
+    """The ids of the rows of the scope whose codes differ from ``code`` in the fewest bits, nearest first; of equally
+    near ones the oldest first."""
+    return await tx.backend.vectors.nearest(tx, **_tokens(scope, kinds), model=model, code=code, most=most)
+
+
+async def nearest_among(
+    tx: Tx,
+    scope: Scope,
+    model: str,
+    code: bytes,
+    row_ids: Sequence[int] | RowIdArray,
+    *,
+    most: int,
+    kinds: Sequence[Kind] = KINDS,
+) -> RowIdArray:
+    """Find which of the rows ``row_ids`` have codes that differ from ``code`` in the fewest bits, nearest first; of
+    equally near ones the oldest first."""
+    found = await tx.scalars(
+        tx.backend.vectors.NEAREST_AMONG,
+        **_tokens(scope, kinds),
+        model=model,
+        code=tx.backend.vectors.as_code(code),
+        most=most,
+        row_ids=to_list(row_ids),
+    )
+    return np.array(found, np.int64)
+
+
+def _tokens(scope: Scope, kinds: Sequence[Kind] = KINDS) -> dict[str, str]:
+    """As two parameters, whether or not they are the same: a statement is compiled once."""
+    return {"scope_token": scope_token(scope, kinds[0]), "other_token": scope_token(scope, kinds[-1])}
+
+
+# Written so that SQLite looks the rows up by their ids instead of walking the scope's codes.
+_OF_ROWS = (
+    select(search_vectors.c.row_id, search_vectors.c.vector)
+    .where(
+        any_of(search_vectors.c.row_id, "row_ids"),
+        search_vectors.c.model == bindparam("model"),
+        search_vectors.c.scope_token.op("||")("").in_([bindparam("scope_token"), bindparam("other_token")]),
+    )
+    .order_by(search_vectors.c.row_id)
+)
+
+
+async def of_rows(
+    tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
+) -> tuple[RowIdArray, NDArray[np.float32]]:
+    """The vectors that these rows have: row ids, ascending, and as many rows of float32."""
+    rows = await tx.all(_OF_ROWS, row_ids=to_list(row_ids), model=model, **_tokens(scope))
+    if not rows:
+        return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+    found, blobs = zip(*rows, strict=True)
+    floats = np.frombuffer(b"".join(blobs), "<f4").reshape(len(rows), -1)
+    return np.array(found, np.int64), floats.astype(np.float32, copy=False)
+
+
+_total = select(func.count()).select_from(search_rows)
+_done = select(func.count()).select_from(search_vectors).where(search_vectors.c.model == bindparam("model"))
+_TOTAL = _total.where(in_scope(search_rows))
+_DONE = _done.where(search_vectors.c.scope_token.in_([bindparam("scope_token"), bindparam("other_token")]))
+_COUNT = (("count", "bigint"),)
+_TOTAL_EVERYWHERE = Look("layerlore_count_rows", _total, _COUNT)
+_DONE_EVERYWHERE = Look("layerlore_count_vectors", _done, _COUNT)
+
+
+async def progress(tx: Tx, scope: Scope, model: str) -> Progress:
+    """How far the rows of a scope have vectors of the model."""
+    total: int = await tx.scalar(_TOTAL, **of_scope(scope))
+    done: int = await tx.scalar(_DONE, model=model, **_tokens(scope))
+    return Progress(total, done)
+
+
+_THERE = select(func.count()).select_from(search_rows).where(in_scope(search_rows), any_of(search_rows.c.row_id, "ids"))
+
+
+async def count_there(tx: Tx, scope: Scope, row_ids: Collection[int]) -> int:
+    """How many of these rows of a scope are still there."""
+    if not row_ids:
+        return 0
+    return int(await tx.scalar(_THERE, **of_scope(scope), ids=list(row_ids)))
+
+
+async def progress_everywhere(tx: Tx, model: str) -> Progress:
+    """How far the rows of all scopes have vectors of the model."""
+    ((total,),) = await _TOTAL_EVERYWHERE.rows(tx)
+    ((done,),) = await _DONE_EVERYWHERE.rows(tx, model=model)
+    return Progress(total, done)
+
+
+# Beyond the ids of both databases.
+_LAST_ID = 2**63 - 1
+_NEXT = select(search_rows.c.row_id).where(search_rows.c.row_id > bindparam("after")).order_by(search_rows.c.row_id)
+_ROW_ID = (("row_id", "bigint"),)
+_REACH = Look("layerlore_row_behind", _NEXT.limit(1).offset(bindparam("rows", type_=BigInteger())), _ROW_ID)
+_LAST_ROW = Look("layerlore_last_row", select(func.coalesce(func.max(search_rows.c.row_id), 0)), _ROW_ID)
+
+
+async def last_row(tx: Tx) -> int:
+    """The greatest id of a row; 0 where there is none."""
+    row_id: int
+    ((row_id,),) = await _LAST_ROW.rows(tx)
+    return row_id
+
+
+async def reach(tx: Tx, *, after: int, rows: int) -> int:
+    """An id that about so many rows behind ``after`` have not passed: for going through all of them in short reads."""
+    found = await _REACH.rows(tx, after=after, rows=rows)
+    for (row_id,) in found:
+        return int(row_id)
+    return _LAST_ID
+
+
+_PLACED = (*_ROW_ID, *((name, "text") for name in (*SCOPE, "thread_uid")), ("seq", "bigint"))
+_PENDING = Look(
+    "layerlore_rows_without_vector",
+    select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq, search_rows.c.chunk)
+    .where(search_rows.c.row_id > bindparam("after"), search_rows.c.row_id <= bindparam("upto"), not_(_has_one))
+    .order_by(search_rows.c.row_id)
+    .limit(bindparam("most", type_=BigInteger())),
+    (*_PLACED, ("chunk", "integer")),
+)
+
+
+async def pending(tx: Tx, model: str, *, after: int, most: int, upto: int | None = None) -> list[PendingRow]:
+    """The next rows of all scopes behind ``after``, up to ``upto``, that lack a vector of the model, ascending. Without
+    ``upto`` it looks at every row behind ``after`` until it has found ``most``.
+
+    Row ids are given before they are committed: a pass that found no more begins again at 0 to meet the late ones.
+    """
+    rows = await _PENDING.rows(tx, model=model, after=after, upto=_LAST_ID if upto is None else upto, most=most)
+    return [
+        PendingRow(row_id, Scope(tenant_id, agent_id, resource_id), *place)
+        for row_id, tenant_id, agent_id, resource_id, *place in rows
+    ]
+
+
+# The version is written out because the index on such rows serves no other form.
+_STALE = Look(
+    "layerlore_stale_rows",
+    select(search_rows.c.row_id, *_scope_columns, search_rows.c.thread_uid, search_rows.c.seq)
+    .where(search_rows.c.text_version < literal_column(str(TEXT_VERSION)), search_rows.c.row_id > bindparam("after"))
+    .order_by(search_rows.c.row_id)
+    .limit(bindparam("most", type_=BigInteger())),
+    _PLACED,
+)
+
+
+async def stale(tx: Tx, *, after: int, most: int) -> list[StaleRow]:
+    """The next rows of all scopes behind ``after``, ascending, that ``indexed_rows.rebuild_rows`` has to make
+    again."""
+    rows = await _STALE.rows(tx, after=after, most=most)
+    return [
+        StaleRow(row_id, Scope(tenant_id, agent_id, resource_id), *place)
+        for row_id, tenant_id, agent_id, resource_id, *place in rows
+    ]
+
+
+_key = tuple_(search_vectors.c.row_id, search_vectors.c.model)
+_FORGET = Look(
+    "layerlore_forget_vectors",
+    delete(search_vectors).where(
+        _key.in_(
+            select(search_vectors.c.row_id, search_vectors.c.model)
+            .where(not_(any_of(search_vectors.c.model, "keep")))
+            .limit(bindparam("most", type_=BigInteger()))
+        )
+    ),
+)
+
+
+async def forget_models(tx: Tx, keep: Collection[str], most: int) -> int:
+    """Remove at most ``most`` vectors of the models that are not among ``keep``; counts them. 0: there are no more."""
+    return await _FORGET.count(tx, keep=list(keep), most=most)

@@ -1,0 +1,345 @@
+"""Messages: appended under their thread's lock, replaced, read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from sqlalchemy import Executable, bindparam, func, insert, select, update
+
+from layerlore.storage.core.damaged_values import list_of, object_of, parts_of
+from layerlore.storage.core.errors import Conflict
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Draft, Message, Scope, SearchText, Thread
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import messages
+from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.derived import derivations, entries, observation_sources
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import erased_ids
+from layerlore.storage.messages.light_parts import loads, loads_light, without_data
+from layerlore.storage.messages.tool_pairs import call_ids, result_ids, without
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.clock_repair import mend
+
+# created_at may run ahead of the clock by at most this, however late the caller says a message was.
+AHEAD_MS = 5 * 60 * 1000
+
+COLUMNS = (
+    messages.c.seq,
+    messages.c.id,
+    messages.c.role,
+    messages.c.name,
+    messages.c.parts,
+    messages.c.hidden_calls,
+    messages.c.metadata,
+    messages.c.tokens,
+    messages.c.encoding,
+    messages.c.created_at,
+    messages.c.said_at,
+    messages.c.revision,
+)
+_visible = messages.c.deletion_uid.is_(None)
+
+
+class _Known(NamedTuple):
+    """A stored message with the id of a draft."""
+
+    id: str
+    seq: int
+    role: str
+    name: str | None
+    parts: str
+    hidden_calls: str | None
+    metadata: str
+    said_at: int
+    tokens: int
+    deletion_uid: str | None
+
+
+_KNOWN = select(*(messages.c[name] for name in _Known._fields)).where(in_thread(messages), any_of(messages.c.id, "ids"))
+
+_INSERT = insert(messages).values(
+    **{
+        name: bindparam(name)
+        for name in (
+            *("tenant_id", "agent_id", "resource_id", "thread_uid", "seq", "id", "role", "name", "parts", "metadata"),
+            *("tokens", "encoding", "created_at", "said_at"),
+        )
+    },
+    revision=1,
+)
+_REPLACE = (
+    update(messages)
+    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
+    .values(
+        role=bindparam("new_role"),
+        name=bindparam("new_name"),
+        parts=bindparam("new_parts"),
+        hidden_calls=None,
+        metadata=bindparam("new_metadata"),
+        tokens=bindparam("new_tokens"),
+        encoding=bindparam("new_encoding"),
+        said_at=func.coalesce(bindparam("new_said_at", type_=messages.c.said_at.type), messages.c.said_at),
+        revision=messages.c.revision + 1,
+    )
+)
+_TOTALS = threads.totals_change(
+    {
+        "next_seq": bindparam("new_next_seq"),
+        "last_created_at": bindparam("new_last_created_at"),
+        "message_count": bindparam("new_message_count"),
+        "token_count": bindparam("new_token_count"),
+        "raw_tokens": bindparam("new_raw_tokens"),
+        "updated_at": bindparam("now"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of one draft; one that was deleted is not stored again, and has no seq (0) once it is erased."""
+
+    id: str
+    seq: int
+    status: Literal["added", "unchanged", "replaced", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """``more_raw`` is by how much the thread's ``raw_tokens`` changed."""
+
+    thread: Thread
+    stored: list[Stored]
+    more_raw: int
+
+
+def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
+    """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) without the bytes of
+    its images and files."""
+    seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
+    shown = parts_of(parts, loads_light if light else loads)
+    if hidden:
+        shown = without(shown, list_of(hidden))
+    if light and '"data"' in parts:
+        shown = without_data(shown, seq)
+    return Message(
+        thread_id,
+        seq,
+        id_,
+        role,
+        name,
+        shown,
+        {} if metadata == "{}" else object_of(metadata),
+        tokens,
+        encoding,
+        created_at,
+        said_at,
+        revision,
+    )
+
+
+MakeMessage = Callable[[str, Row], Message]
+"""Makes the light message of a thread (by its id) from a row of COLUMNS: ``message_of``, or what remembers what it gave."""
+
+
+async def read(
+    tx: Tx, statement: Executable, thread_id: str, /, make: MakeMessage = message_of, **values: Any
+) -> list[Message]:
+    """The light messages of a statement that selects COLUMNS of one thread, in its order."""
+    found: list[Message] = []
+
+    def take(row: Row) -> bool:
+        found.append(make(thread_id, row))
+        return True
+
+    await tx.each(statement, take, **values)
+    return found
+
+
+async def append(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    drafts: Sequence[Draft],
+    *,
+    new_uid: str,
+    replace_known: bool,
+    now: int,
+    search_text: SearchText,
+) -> Appended:
+    """Append the drafts to a thread, which the first message makes. All or nothing.
+
+    A draft whose id the thread has is kept in place: unchanged, or replaced if ``replace_known``. One that was deleted
+    is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are given without
+    gaps and never again; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
+    rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
+
+    Raises Conflict for an id with other content.
+    """
+    thread = await mend(tx, scope, await threads.lock_or_make(tx, scope, thread_id, new_uid, now), now)
+    of = of_thread(scope, thread.thread_uid)
+    met = map(_Known._make, await tx.all(_KNOWN, **of, ids=[draft.id for draft in drafts]))
+    known = {old.id: old for old in met}
+    erased = await _find_erased(tx, scope, thread, [draft.id for draft in drafts if draft.id not in known])
+    seq, last, tokens, raw, added = thread.next_seq, thread.last_created_at, thread.token_count, thread.raw_tokens, 0
+    stored: list[Stored] = []
+    rows: list[dict[str, Any]] = []
+    indexed: list[lexical.IndexEntry] = []
+    for draft in drafts:
+        if (old := known.get(draft.id)) is not None:
+            outcome, token_change = await _meet_again(tx, scope, thread, old, draft, replace_known)
+            stored.append(outcome)
+            tokens += token_change
+            raw += token_change if outcome.seq > thread.observed_seq else 0
+            if outcome.status == "replaced":
+                await lexical.remove(tx, scope, thread.thread_uid, [outcome.seq])
+                indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
+            continue
+        if draft.id in erased:
+            stored.append(Stored(draft.id, 0, "deleted"))
+            continue
+        last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
+        said_at = _said(draft, last, now)
+        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": said_at})
+        stored.append(Stored(draft.id, seq, "added"))
+        indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
+        seq, tokens, raw, added = seq + 1, tokens + draft.tokens, raw + draft.tokens, added + 1
+    if rows:
+        await tx.many(_INSERT, rows)
+    await lexical.put(tx, scope, indexed)
+    await _pass_on_replaced(tx, scope, thread, known, drafts, stored, now)
+    after = replace(
+        thread,
+        next_seq=seq,
+        last_created_at=last,
+        message_count=thread.message_count + added,
+        token_count=tokens,
+        raw_tokens=raw,
+        updated_at=now if indexed or rows else thread.updated_at,
+    )
+    await _count(tx, of, after)
+    return Appended(after, stored, raw - thread.raw_tokens)
+
+
+async def _pass_on_replaced(
+    tx: Tx,
+    scope: Scope,
+    thread: Thread,
+    known: dict[str, _Known],
+    drafts: Sequence[Draft],
+    stored: Sequence[Stored],
+    now: int,
+) -> None:
+    """Have what was made of replaced messages follow them: some say the same as before, others do not."""
+    same: list[int] = []
+    other: list[int] = []
+    for draft, outcome in zip(drafts, stored, strict=True):
+        if outcome.status == "replaced":
+            old = known[draft.id]
+            says_the_same = (old.role, old.parts) == (draft.role, to_json(draft.parts))
+            (same if says_the_same else other).append(outcome.seq)
+    if same or other:
+        await entries.follow_replaced(tx, scope, thread.thread_uid, same_text=same, other_text=other)
+        await observation_sources.changed(tx, scope, thread.thread_uid, other, now=now)
+    if other:
+        await derivations.replaced(tx, scope, thread, other, now=now)
+
+
+async def _count(tx: Tx, of: dict[str, Any], after: Thread) -> None:
+    await tx.run(
+        _TOTALS,
+        **of,
+        new_next_seq=after.next_seq,
+        new_last_created_at=after.last_created_at,
+        new_message_count=after.message_count,
+        new_token_count=after.token_count,
+        new_raw_tokens=after.raw_tokens,
+        now=after.updated_at,
+    )
+
+
+def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_text: SearchText) -> lexical.IndexEntry:
+    """The entry of a replaced message. Its words hold the day it was said, which it keeps unless another is given."""
+    said_at = draft.said_at if draft.said_at is not None else old.said_at
+    message = Message(
+        thread.thread_id,
+        seq,
+        draft.id,
+        draft.role,
+        draft.name,
+        draft.parts,
+        draft.metadata,
+        draft.tokens,
+        draft.encoding,
+        created_at=said_at,
+        said_at=said_at,
+        revision=1,
+        answered=draft.answered,
+    )
+    return lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, search_text(message))
+
+
+def _said(draft: Draft, created_at: int, now: int) -> int:
+    """The time as given; else when it was stored, which is never in the future, as created_at may be."""
+    return draft.said_at if draft.said_at is not None else min(created_at, now)
+
+
+def _values(draft: Draft) -> dict[str, Any]:
+    return {
+        "id": draft.id,
+        "role": draft.role,
+        "name": draft.name,
+        "parts": to_json(draft.parts),
+        "metadata": to_json(draft.metadata),
+        "tokens": draft.tokens,
+        "encoding": draft.encoding,
+    }
+
+
+async def _find_erased(tx: Tx, scope: Scope, thread: Thread, ids: Sequence[str]) -> set[str]:
+    """Which of these ids were those of messages that are erased. A thread that lost none is not asked."""
+    lost_some = thread.next_seq - 1 > thread.message_count
+    return await erased_ids.find(tx, scope, thread.thread_uid, ids) if lost_some else set()
+
+
+async def _meet_again(
+    tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft, replace_known: bool
+) -> tuple[Stored, int]:
+    """A draft whose id is there already. Returns what became of it, and the change of the thread's tokens."""
+    id_, seq, role, name, parts, hidden, metadata, said_at, tokens, deletion_uid = old
+    if deletion_uid is not None:
+        return Stored(id_, seq, "deleted"), 0
+    values = _values(draft)
+    # What was read can be sent again: then the parts whose other half is deleted are not among them.
+    shown = to_json(without(parts_of(parts), list_of(hidden))) if hidden else parts
+    same_text = (role, name) == (values["role"], values["name"]) and (
+        values["parts"] in (parts, shown) or await _is_same_but_erased(tx, scope, thread, old, draft)
+    )
+    same_rest = metadata == values["metadata"] and draft.said_at in (None, said_at)
+    if same_text and (same_rest or not replace_known):
+        return Stored(id_, seq, "unchanged"), 0
+    if not replace_known:
+        raise Conflict(
+            f"message {id_!r} is stored with other content (seq {seq}): use another id, or replace=true to replace it"
+        )
+    changes = {f"new_{column}": value for column, value in values.items() if column != "id"}
+    await tx.run(_REPLACE, **of_thread(scope, thread.thread_uid), **changes, at_seq=seq, new_said_at=draft.said_at)
+    return Stored(id_, seq, "replaced"), draft.tokens - tokens
+
+
+async def _is_same_but_erased(tx: Tx, scope: Scope, thread: Thread, old: _Known, draft: Draft) -> bool:
+    """Whether the draft has just the parts that are stored, and halves of calls that went with an erasure."""
+    stored = parts_of(old.parts)
+    lost = (call_ids(draft.parts) | result_ids(draft.parts)) - call_ids(stored) - result_ids(stored)
+    if not lost or to_json(without(draft.parts, lost)) != old.parts:
+        return False
+    return lost == await erased_ids.find_calls(tx, scope, thread.thread_uid, lost)
+
+
+_IDS_THERE = select(messages.c.id).where(in_thread(messages), _visible, any_of(messages.c.id, "ids"))
+
+
+async def ids_there(tx: Tx, scope: Scope, thread_uid: str, ids: Sequence[str]) -> list[str]:
+    """Which of these ids a thread has visible messages of."""
+    return sorted(await tx.scalars(_IDS_THERE, **of_thread(scope, thread_uid), ids=list(ids)))

@@ -1,0 +1,135 @@
+"""Halves of tool calls whose other half is deleted: hidden, shown again, and erased together with it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from sqlalchemy import bindparam, delete, or_, select, update
+
+from layerlore.storage.core.damaged_values import list_of, parts_of
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Message, Scope, SearchText, Thread
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import messages
+from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.derived import observation_sources, version_sources
+from layerlore.storage.index import lexical
+from layerlore.storage.messages import answered_calls, erased_ids
+from layerlore.storage.messages.messages import COLUMNS, message_of
+from layerlore.storage.messages.tool_pairs import orphans, without
+
+# Deleted ones too: they show which halves are gone.
+_WITH_TOOLS = (
+    select(*COLUMNS, messages.c.deletion_uid)
+    .where(in_thread(messages), or_(messages.c.parts.like('%"tool_call%'), messages.c.parts.like('%"tool_result%')))
+    .order_by(messages.c.seq)
+)
+_HIDE_CALLS = (
+    update(messages)
+    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
+    .values(hidden_calls=bindparam("new_hidden_calls"))
+)
+_STRIP = _HIDE_CALLS.values(parts=bindparam("new_parts"))
+_ERASE_DELETION = delete(messages).where(in_thread(messages), messages.c.deletion_uid == bindparam("deletion_uid"))
+_GO_WITH = (
+    update(messages)
+    .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+    .values(deletion_uid=bindparam("deletion_uid"))
+)
+
+
+class _WithTools(NamedTuple):
+    """A message with halves of tool calls; ``row`` has COLUMNS."""
+
+    seq: int
+    row: Row
+    parts: list[Json]
+    hidden: set[str]
+    deletion_uid: str | None
+
+
+async def _with_tools(tx: Tx, of: dict[str, Any]) -> list[_WithTools]:
+    found: list[_WithTools] = []
+    for *row, deletion_uid in await tx.all(_WITH_TOOLS, **of):
+        seq, _id, _role, _name, parts, hidden, *_ = row
+        found.append(_WithTools(seq, row, parts_of(parts), set(list_of(hidden)) if hidden else set(), deletion_uid))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Emptied:
+    """A visible message that holds nothing but halves whose other half is deleted, and one delete that hid such."""
+
+    message: Message
+    deletion_uid: str | None
+
+
+async def settle(
+    tx: Tx, scope: Scope, thread: Thread, gone: Collection[int], search_text: SearchText, *, now: int
+) -> list[Emptied]:
+    """Hide the halves whose other half is deleted or in ``gone``, show the others, and index what changed anew.
+
+    Returns the messages, not in ``gone``, of which nothing would be left: they are for the caller to hide.
+    """
+    of = of_thread(scope, thread.thread_uid)
+    found = await _with_tools(tx, of)
+    deleted_by: dict[int, str | None] = {each.seq: each.deletion_uid for each in found if each.deletion_uid is not None}
+    alone = orphans([(each.seq, each.parts) for each in found], {*deleted_by, *gone})
+    emptied: list[Emptied] = []
+    changed: list[int] = []
+    for each in found:
+        wanted = alone.get(each.seq, {})
+        if each.seq in deleted_by or each.seq in gone or each.hidden == set(wanted):
+            continue
+        message = message_of(thread.thread_id, each.row)
+        rest = without(each.parts, wanted)
+        if rest:
+            await tx.run(_HIDE_CALLS, **of, at_seq=each.seq, new_hidden_calls=_stored(wanted))
+            await index_again(tx, scope, thread, [replace(message, parts=rest)], search_text)
+            changed.append(each.seq)
+        else:
+            emptied.append(Emptied(message, next(filter(None, map(deleted_by.get, wanted.values())), None)))
+    await observation_sources.changed(tx, scope, thread.thread_uid, changed, now=now)
+    return emptied
+
+
+async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> None:
+    """Erase the messages that one delete hid, the halves of tool calls elsewhere whose other half they held, and the
+    documents that were made from them."""
+    of = of_thread(scope, thread_uid)
+    found = await _with_tools(tx, of)
+    calls: set[str] = set()
+    erased = {each.seq for each in found if each.deletion_uid == deletion_uid}
+    alone = orphans([(each.seq, each.parts) for each in found], erased) if erased else {}
+    for each in found:
+        wanted = alone.get(each.seq)
+        if not wanted:
+            continue
+        rest = without(each.parts, wanted)
+        if rest:
+            calls |= wanted.keys()
+            hidden = _stored(each.hidden - wanted.keys())
+            await tx.run(_STRIP, **of, at_seq=each.seq, new_parts=to_json(rest), new_hidden_calls=hidden)
+        else:
+            await tx.run(_GO_WITH, **of, seqs=[each.seq], deletion_uid=deletion_uid)
+    await version_sources.erase(tx, scope, thread_uid, deletion_uid)
+    await erased_ids.keep(tx, scope, thread_uid, deletion_uid, calls)
+    await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
+
+
+async def index_again(
+    tx: Tx, scope: Scope, thread: Thread, changed: Sequence[Message], search_text: SearchText
+) -> None:
+    """Index messages anew, whether or not they are in the index."""
+    changed = await answered_calls.attach(tx, scope, thread.thread_uid, changed)
+    await lexical.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
+    entries = [
+        lexical.IndexEntry(thread.thread_uid, message.seq, message.role, message.said_at, search_text(message))
+        for message in changed
+    ]
+    await lexical.put(tx, scope, entries)
+
+
+def _stored(hidden_calls: Collection[str]) -> str | None:
+    return to_json(sorted(hidden_calls)) if hidden_calls else None

@@ -1,0 +1,223 @@
+"""Pages of a thread's messages, of any sizes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Select, and_, bindparam, func, or_, select
+
+from layerlore.storage.core.records import ROLES, Message, Scope, Thread
+from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import messages
+from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import answered_calls
+from layerlore.storage.messages.light_parts import without_data
+from layerlore.storage.messages.messages import COLUMNS, message_of, read
+from layerlore.storage.threads import threads
+
+_LAST_SEQ = 2**62
+# Beyond any time that can be given, in milliseconds since 1970.
+_ALWAYS = 2**62
+_visible = messages.c.deletion_uid.is_(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages in chronological order, and how many of the thread's match the roles and the time asked for."""
+
+    thread: Thread
+    messages: list[Message]
+    total: int
+
+
+_UP_TO = (
+    select(*COLUMNS)
+    .where(in_thread(messages), messages.c.deletion_uid.is_(None), messages.c.seq <= bindparam("upto"))
+    .limit(bindparam("most"))
+)
+_behind_cursor = messages.c.seq > bindparam("after")
+_spoken = or_(messages.c.role == "user", messages.c.role == "assistant")
+_BETWEEN = _UP_TO.where(_behind_cursor).order_by(messages.c.seq)
+_SPOKEN = _BETWEEN.where(_spoken)
+_SPOKEN_BEFORE = _UP_TO.where(_spoken).order_by(messages.c.seq.desc())
+
+
+_said_then = and_(messages.c.said_at >= bindparam("since"), messages.c.said_at <= bindparam("until"))
+
+
+@cache
+def _page(newest_first: bool, by_offset: bool, timed: bool = False) -> Select[Any]:
+    query = (
+        select(*COLUMNS)
+        .where(
+            in_thread(messages),
+            _visible,
+            messages.c.seq > bindparam("after"),
+            messages.c.seq < bindparam("before"),
+            any_of(messages.c.role, "roles"),
+        )
+        .order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc())
+        .limit(bindparam("page_size"))
+    )
+    query = query.where(_said_then) if timed else query
+    return query.offset(bindparam("skipped")) if by_offset else query
+
+
+_COUNT = (
+    select(func.count()).select_from(messages).where(in_thread(messages), _visible, any_of(messages.c.role, "roles"))
+)
+_COUNT_THEN = _COUNT.where(_said_then)
+
+_BY_TIME = (
+    messages.join(threads_table, same_thread(messages, threads_table)),
+    and_(
+        in_scope(messages),
+        _said_then,
+        _visible,
+        any_of(messages.c.role, "roles"),
+        threads_table.c.deletion_uid.is_(None),
+    ),
+)
+_SAID_THEN = (
+    select(*COLUMNS, threads_table.c.thread_id)
+    .select_from(_BY_TIME[0])
+    .where(_BY_TIME[1])
+    .order_by(messages.c.said_at, messages.c.thread_uid, messages.c.seq)
+    .limit(bindparam("page_size"))
+    .offset(bindparam("skipped"))
+)
+_COUNT_SAID_THEN = select(func.count()).select_from(_BY_TIME[0]).where(_BY_TIME[1])
+
+
+class Filled(Protocol):
+    """What a page is read into. ``take`` is given each message, whole, as it is read, and says whether it wants more."""
+
+    def take(self, message: Message) -> bool: ...
+
+
+FilledT = TypeVar("FilledT", bound=Filled)
+
+
+async def fill(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    new: Callable[[], FilledT],
+    *,
+    roles: Sequence[str],
+    limit: int,
+    offset: int | None = None,
+    before: int | None = None,
+    after: int | None = None,
+    since: int | None = None,
+    until: int | None = None,
+) -> tuple[FilledT, Thread, int]:
+    """Read one page of a thread into what ``new`` makes: from the oldest on with an offset or ``after``, else from the
+    newest before ``before`` back. Only what it takes is read, so that a page may hold any sizes.
+
+    ``before`` and ``after`` are seqs and exclusive; ``since`` and ``until`` are times at which messages were said, in
+    milliseconds since 1970, and inclusive. Returns the thread and how many of its messages have these roles and were
+    said then, too. Raises NotFound.
+    """
+    thread = await threads.find(tx, scope, thread_id)
+    timed = since is not None or until is not None
+    then = _times(since, until) if timed else {}
+    of = {**of_thread(scope, thread.thread_uid), "roles": list(roles), **then}
+    filled = new()
+    await tx.each(
+        _page(_newest_first(offset, before, after), offset is not None, timed),
+        lambda row: filled.take(message_of(thread_id, row, light=False)),
+        **of,
+        page_size=limit,
+        after=after if after is not None else 0,
+        before=before if before is not None else _LAST_SEQ,
+        **({"skipped": offset} if offset is not None else {}),
+    )
+    if timed:
+        return filled, thread, int(await tx.scalar(_COUNT_THEN, **of))
+    total = None if len(roles) == len(ROLES) else await tx.scalar(_COUNT, **of)
+    return filled, thread, thread.message_count if total is None else total
+
+
+async def fill_of_all(
+    tx: Tx,
+    scope: Scope,
+    new: Callable[[], FilledT],
+    *,
+    roles: Sequence[str],
+    limit: int,
+    offset: int = 0,
+    since: int | None = None,
+    until: int | None = None,
+) -> tuple[FilledT, int]:
+    """Read what was said in a time, of all threads of the scope, from the oldest on, into what ``new`` makes; see
+    ``fill``. Returns how many messages that are, too."""
+    of = {**of_scope(scope), "roles": list(roles), **_times(since, until)}
+    filled = new()
+    await tx.each(
+        _SAID_THEN,
+        lambda row: filled.take(message_of(row[-1], row[:-1], light=False)),
+        **of,
+        page_size=limit,
+        skipped=offset,
+    )
+    return filled, int(await tx.scalar(_COUNT_SAID_THEN, **of))
+
+
+def _times(since: int | None, until: int | None) -> dict[str, int]:
+    return {"since": -_ALWAYS if since is None else since, "until": _ALWAYS if until is None else until}
+
+
+def _newest_first(offset: int | None, before: int | None, after: int | None) -> bool:
+    return offset is None and (after is None or before is not None)
+
+
+class Light:
+    """All of a page, light."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def take(self, message: Message) -> bool:
+        self.messages.append(replace(message, parts=without_data(message.parts, message.seq)))
+        return True
+
+
+async def page(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    *,
+    roles: Sequence[str],
+    limit: int,
+    offset: int | None = None,
+    before: int | None = None,
+    after: int | None = None,
+) -> Page:
+    """A page of a thread as light messages. Raises NotFound."""
+    places = {"offset": offset, "before": before, "after": after}
+    filled, thread, total = await fill(tx, scope, thread_id, Light, roles=roles, limit=limit, **places)
+    return Page(thread, filled.messages[::-1] if _newest_first(**places) else filled.messages, total)
+
+
+async def read_between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
+    """The first ``most`` messages with a seq above ``after`` and not above ``upto``, in order, with the calls that their
+    results answer."""
+    of = of_thread(scope, thread.thread_uid)
+    found = await read(tx, _BETWEEN, thread.thread_id, **of, after=after, upto=upto, most=most)
+    return await answered_calls.attach(tx, scope, thread.thread_uid, found)
+
+
+async def read_spoken(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
+    """The first ``most`` messages of user and assistant with a seq above ``after`` and not above ``upto``, in order."""
+    of = of_thread(scope, thread.thread_uid)
+    return await read(tx, _SPOKEN, thread.thread_id, **of, after=after, upto=upto, most=most)
+
+
+async def read_spoken_before(tx: Tx, scope: Scope, thread: Thread, *, upto: int, most: int) -> list[Message]:
+    """The last ``most`` of user and assistant with a seq not above ``upto``, in order."""
+    of = of_thread(scope, thread.thread_uid)
+    return (await read(tx, _SPOKEN_BEFORE, thread.thread_id, **of, upto=upto, most=most))[::-1]

@@ -1,0 +1,166 @@
+"""The messages that a window or a recall may show, each found through an index, however long the thread is.
+
+Every function takes a thread that was found in the same transaction, and gives visible messages only, light, less the
+halves of tool calls whose other half was deleted.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, func, literal_column, select
+
+from layerlore.storage.core.records import Message, Scope, Thread
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import messages
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
+
+_visible = messages.c.deletion_uid.is_(None)
+
+# The role stands in the statement itself, since the index holds messages of this role alone.
+_LATEST_FROM_USER = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.role == literal_column("'user'"))
+    .order_by(messages.c.seq.desc())
+    .limit(1)
+)
+
+
+_in_span = and_(
+    in_thread(messages), _visible, messages.c.seq > bindparam("after"), messages.c.seq < bindparam("before")
+)
+
+
+@cache
+def _span(newest_first: bool) -> Select[Any]:
+    query = select(*COLUMNS).where(_in_span)
+    return query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq.asc()).limit(bindparam("most"))
+
+
+async def newest(
+    tx: Tx, scope: Scope, thread: Thread, *, most: int, before: int | None = None, make: MakeMessage = message_of
+) -> list[Message]:
+    """The newest messages, at most ``most``, of those with a seq below ``before``, as ``make`` gives them; in
+    chronological order."""
+    end = thread.next_seq if before is None else before
+    return await _read(tx, scope, thread, newest_first=True, after=0, before=end, most=most, make=make)
+
+
+async def first(tx: Tx, scope: Scope, thread: Thread, *, most: int) -> list[Message]:
+    """The messages that the thread begins with, at most ``most``, in order."""
+    return await _read(tx, scope, thread, newest_first=False, after=0, before=thread.next_seq, most=most)
+
+
+async def between(
+    tx: Tx, scope: Scope, thread: Thread, *, after: int, before: int, first: int, newest: int
+) -> tuple[list[Message], list[Message]]:
+    """Read the first and the newest messages with ``after`` < seq < ``before``, at most so many of each, in order.
+
+    None comes twice: where there are fewer than both together, the newest are taken and the first are the rest.
+    """
+    later = await _read(tx, scope, thread, newest_first=True, after=after, before=before, most=newest)
+    end = later[0].seq if later else before
+    return await _read(tx, scope, thread, newest_first=False, after=after, before=end, most=first), later
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """What differs whenever other messages stand in a part of a thread: how many, the first and the last seq, and the
+    sum of their revisions and tokens."""
+
+    messages: int
+    first: int
+    last: int
+    revisions: int
+    tokens: int
+
+
+@cache
+def _state(of_newest: bool) -> Select[Any]:
+    query = select(messages.c.seq, messages.c.revision, messages.c.tokens).where(_in_span)
+    if of_newest:
+        query = query.order_by(messages.c.seq.desc()).limit(bindparam("most"))
+    found = query.subquery()
+    return select(
+        func.count(),
+        func.coalesce(func.min(found.c.seq), 0),
+        func.coalesce(func.max(found.c.seq), 0),
+        func.coalesce(func.sum(found.c.revision), 0),
+        func.coalesce(func.sum(found.c.tokens), 0),
+    ).select_from(found)
+
+
+async def state_between(
+    tx: Tx, scope: Scope, thread: Thread, *, after: int, before: int, most: int | None = None
+) -> RunState:
+    """The state of the messages with ``after`` < seq < ``before``, or of the newest ``most`` of them: what that costs
+    does not grow with the thread."""
+    newest = {} if most is None else {"most": most}
+    of = of_thread(scope, thread.thread_uid)
+    row = await tx.one(_state(most is not None), **of, after=after, before=before, **newest)
+    assert row is not None
+    return RunState(*map(int, row))
+
+
+async def latest_from_user(tx: Tx, scope: Scope, thread: Thread) -> Message | None:
+    """The newest message of role user; None where there is none."""
+    row = await tx.one(_LATEST_FROM_USER, **of_thread(scope, thread.thread_uid))
+    return None if row is None else message_of(thread.thread_id, row)
+
+
+_BEFORE = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq < bindparam("at_seq"))
+    .order_by(messages.c.seq.desc())
+    .limit(bindparam("page_size"))
+)
+_AFTER = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, messages.c.seq > bindparam("at_seq"))
+    .order_by(messages.c.seq.asc())
+    .limit(bindparam("page_size"))
+)
+
+
+async def neighbours(
+    tx: Tx, scope: Scope, thread_uid: str, thread_id: str, seq: int, *, before: int, after: int
+) -> tuple[list[Message], list[Message]]:
+    """The messages that stand just before and just after one, each in chronological order."""
+    of = {**of_thread(scope, thread_uid), "at_seq": seq}
+    earlier = await read(tx, _BEFORE, thread_id, **of, page_size=before)
+    return earlier[::-1], await read(tx, _AFTER, thread_id, **of, page_size=after)
+
+
+_WHOLE = (
+    select(*COLUMNS)
+    .where(in_thread(messages), _visible, any_of(messages.c.seq, "seqs"))
+    .order_by(messages.c.seq.desc())
+)
+
+
+async def whole(tx: Tx, scope: Scope, thread: Thread, seqs: Sequence[int], take: Callable[[Message], bool]) -> None:
+    """Give ``take`` these messages with the bytes of their images and files, one by one, the newest first, until it
+    returns False."""
+    of = of_thread(scope, thread.thread_uid)
+    await tx.each(_WHOLE, lambda row: take(message_of(thread.thread_id, row, light=False)), **of, seqs=list(seqs))
+
+
+async def _read(
+    tx: Tx,
+    scope: Scope,
+    thread: Thread,
+    *,
+    newest_first: bool,
+    after: int,
+    before: int,
+    most: int,
+    make: MakeMessage = message_of,
+) -> list[Message]:
+    if most < 1 or before - after < 2:
+        return []
+    of = {**of_thread(scope, thread.thread_uid), "after": after, "before": before, "most": most}
+    found = await read(tx, _span(newest_first), thread.thread_id, make, **of)
+    return found[::-1] if newest_first else found

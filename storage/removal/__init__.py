@@ -1,0 +1,1 @@
+"""Taking away: deleting and restoring, erasing for good, masking secrets, and the expiry of what was deleted."""

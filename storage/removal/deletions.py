@@ -1,0 +1,171 @@
+"""Deleting: hidden at once from every reader and from search, restorable for a while, then erased for good."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from layerlore.storage.core import installation
+from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.records import Message, Scope, SearchText, Thread
+from layerlore.storage.core.scopes import in_thread, of_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import deletions, messages
+from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import derivations, entries, observation_sources, version_sources
+from layerlore.storage.index import lexical
+from layerlore.storage.jobs import jobs
+from layerlore.storage.jobs.jobs import Kind
+from layerlore.storage.messages import orphans, turns
+from layerlore.storage.messages.messages import COLUMNS, read
+from layerlore.storage.threads import threads
+
+Which = Literal["last_turn", "all", "ids"]
+
+_visible = messages.c.deletion_uid.is_(None)
+_ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
+_BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))
+_FROM = _ALL.where(messages.c.seq >= bindparam("from_seq"))
+
+_HIDE = (
+    update(messages)
+    .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
+    .values(deletion_uid=bindparam("new_deletion_uid"))
+)
+CHANGE_COUNTS = threads.totals_change(
+    {
+        "message_count": threads_table.c.message_count + bindparam("more_messages"),
+        "token_count": threads_table.c.token_count + bindparam("more_tokens"),
+        "raw_tokens": threads_table.c.raw_tokens + bindparam("more_raw"),
+        "updated_at": bindparam("now"),
+    }
+)
+_HIDE_THREAD = update(threads_table).where(in_thread(threads_table)).values(deletion_uid=bindparam("new_deletion_uid"))
+ERASE_THREAD = delete(threads_table).where(in_thread(threads_table))
+_RECORD = insert(deletions).values(
+    **{
+        name: bindparam(name)
+        for name in (
+            *("tenant_id", "agent_id", "resource_id", "deletion_uid", "thread_uid", "kind"),
+            *("message_count", "deleted_at"),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a delete hid; ``deletion_uid`` restores it, unless it was erased at once or nothing was there."""
+
+    thread: Thread
+    messages: list[Message]
+    deletion_uid: str | None
+    fell_back: frozenset[Kind] = frozenset()
+    """What is without something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
+
+
+async def delete_messages(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    which: Which,
+    *,
+    ids: Collection[str],
+    roles: Collection[str],
+    deletion_uid: str,
+    erase: bool,
+    now: int,
+    search_text: SearchText,
+) -> Deleted:
+    """Hide (or, with ``erase``, remove for good) messages of a thread, narrowed to the roles.
+
+    ``last_turn`` is what the user said last, in one message or several of one call, and all that followed. A tool call whose result goes, or a result whose
+    call goes, goes too: its whole message if nothing else is in it, else that part of it.
+
+    Raises NotFound for an unknown thread or id, InvalidInput when there is no turn to delete.
+    """
+    thread = await threads.lock(tx, scope, thread_id)
+    of = of_thread(scope, thread.thread_uid)
+    gone = [message for message in await _chosen(tx, scope, thread, which, ids) if message.role in roles]
+    if not gone:
+        return Deleted(thread, [], None)
+    emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text, now=now)
+    gone += [half.message for half in emptied]
+    seqs = [message.seq for message in gone]
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid, seqs)
+    stood = await derivations.standing(tx, scope, thread, seqs)
+    await lexical.remove(tx, scope, thread.thread_uid, seqs)
+    again = await derivations.drop(tx, scope, thread, seqs) + await derivations.drop_title(tx, scope, thread, seqs)
+    await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
+    if erase:
+        await orphans.erase(tx, scope, thread.thread_uid, deletion_uid)
+        await installation.owe_rewrite(tx)
+    else:
+        await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
+    await entries.drop_sources(tx, scope, sourced, erased=erase)
+    if sourced and len(await entries.read_seen(tx, scope, sourced)) < len(sourced):
+        again.append((thread.thread_uid, "entries", min(seqs)))
+    await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
+    again += await derivations.fallen(tx, scope, thread, stood)
+    await derivations.do_again(tx, scope, again, now=now)
+    await jobs.fence_off(tx, scope, now=now)
+    tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
+    await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, more_raw=-raw, now=now)
+    after = await threads.find(tx, scope, thread_id)
+    fell_back = frozenset(kind for _, kind, _ in again)
+    in_order = sorted(gone, key=lambda message: message.seq)
+    return Deleted(after, in_order, None if erase else deletion_uid, fell_back)
+
+
+def raw_tokens(found: Sequence[Message], thread: Thread) -> int:
+    """Tokens of those messages that no active observation covers."""
+    return sum(message.tokens for message in found if message.seq > thread.observed_seq)
+
+
+async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Collection[str]) -> list[Message]:
+    of, thread_id = of_thread(scope, thread.thread_uid), thread.thread_id
+    if which == "all":
+        return await read(tx, _ALL, thread_id, **of)
+    if which == "ids":
+        found = await read(tx, _BY_IDS, thread_id, **of, ids=list(ids))
+        unknown = sorted(set(ids) - {message.id for message in found})
+        if unknown:
+            names = ", ".join(map(repr, unknown[:5]))
+            raise NotFound(f"thread {thread_id!r} has no message {names}; nothing was deleted")
+        return found
+    said = await turns.find_last_said(tx, scope, thread)
+    if said is None:
+        raise InvalidInput(
+            f"thread {thread_id!r} has no user message, so no last turn; which='ids' or which='all' delete without one"
+        )
+    begin = await turns.find_begin(tx, scope, thread, said)
+    return await read(tx, _FROM, thread_id, **of, from_seq=begin)
+
+
+async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:
+    """Hide (or, with ``erase``, remove for good) a thread and everything that hangs on it. Raises NotFound.
+
+    Its name is free at once: a thread made under it is another one.
+    """
+    thread = await threads.lock(tx, scope, thread_id)
+    of = of_thread(scope, thread.thread_uid)
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
+    stood = await derivations.standing(tx, scope, thread, None)
+    await lexical.remove_thread(tx, scope, thread.thread_uid)
+    if erase:
+        await version_sources.erase_of_thread(tx, scope, thread.thread_uid)
+        await tx.run(ERASE_THREAD, **of)
+        await jobs.forget_thread(tx, scope, thread.thread_uid)
+        await installation.owe_rewrite(tx)
+    else:
+        await tx.run(_HIDE_THREAD, **of, new_deletion_uid=deletion_uid)
+        await tx.run(
+            _RECORD, **of, deletion_uid=deletion_uid, kind="thread", message_count=thread.message_count, deleted_at=now
+        )
+    await entries.drop_sources(tx, scope, sourced, erased=erase)
+    again = await derivations.fallen(tx, scope, thread, stood)
+    await derivations.do_again(tx, scope, again, now=now)
+    await jobs.fence_off(tx, scope, now=now)
+    return Deleted(thread, [], None if erase else deletion_uid, frozenset(kind for _, kind, _ in again))

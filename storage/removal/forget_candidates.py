@@ -1,0 +1,92 @@
+"""What a resource holds beside messages and entries that may mention something, and what was chosen to be forgotten."""
+
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, func, insert, select
+
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.scopes import in_scope, of_scope, same_thread
+from layerlore.storage.core.statements import any_of
+from layerlore.storage.core.tables import SCOPE, idempotency, observations, session_memories, threads, user_profiles
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived.version_sources import version_there
+
+# Kept beside answers to requests, and as long. A caller's key holds no control character, so that none is this.
+_KEY = "\x01forget:"
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An observation that is shown, or will be; of any thread of the scope."""
+
+    thread_uid: str
+    thread_id: str
+    observation_id: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDocument:
+    """A working memory document as it is now: of a thread, or (empty ``thread_uid`` and id) the profile."""
+
+    thread_uid: str
+    thread_id: str
+    content: str
+
+
+_live = threads.c.deletion_uid.is_(None)
+_OBSERVATIONS = (
+    select(threads.c.thread_uid, threads.c.thread_id, observations.c.observation_id, observations.c.text)
+    .join_from(observations, threads, same_thread(observations, threads))
+    .where(in_scope(observations), any_of(observations.c.status, "statuses"), _live)
+    .order_by(threads.c.thread_uid, observations.c.observation_id)
+)
+_later = session_memories.alias("later")
+_newest = (
+    select(func.max(_later.c.version))
+    .where(same_thread(_later, session_memories), version_there(_later))
+    .correlate(session_memories)
+).scalar_subquery()
+_DOCUMENTS = (
+    select(threads.c.thread_uid, threads.c.thread_id, session_memories.c.content)
+    .join_from(session_memories, threads, same_thread(session_memories, threads))
+    .where(in_scope(session_memories), session_memories.c.version == _newest, _live)
+    .order_by(threads.c.thread_uid)
+)
+_PROFILE = (
+    select(user_profiles.c.content)
+    .where(in_scope(user_profiles), version_there(user_profiles))
+    .order_by(user_profiles.c.version.desc())
+    .limit(1)
+)
+_KEEP = insert(idempotency).values(
+    **{name: bindparam(name) for name in (*SCOPE, "key", "answer", "created_at")}, body_hmac=""
+)
+_FIND = select(idempotency.c.answer).where(in_scope(idempotency), idempotency.c.key == bindparam("key"))
+
+
+async def list_notes(tx: Tx, scope: Scope) -> list[Noted]:
+    """The observations of the scope that are active, or noted ahead."""
+    return [Noted(*row) for row in await tx.all(_OBSERVATIONS, **of_scope(scope), statuses=["active", "buffered"])]
+
+
+async def list_documents(tx: Tx, scope: Scope) -> list[WrittenDocument]:
+    """The documents of the scope that are not empty: the profile, then those of threads."""
+    profile = await tx.scalar(_PROFILE, **of_scope(scope))
+    found = [] if profile is None else [WrittenDocument("", "", profile)]
+    found += [WrittenDocument(*row) for row in await tx.all(_DOCUMENTS, **of_scope(scope))]
+    return [each for each in found if each.content]
+
+
+async def keep_chosen(tx: Tx, scope: Scope, token: str, chosen: Json, *, now: int) -> None:
+    """Keep what a token names (places and fingerprints, no text), for as long as answers to requests are kept."""
+    await tx.run(_KEEP, **of_scope(scope), key=_KEY + token, answer=to_json(chosen), created_at=now)
+
+
+async def chosen_by(tx: Tx, scope: Scope, token: str) -> Json | None:
+    """What the token names; None for one that is unknown, or too old."""
+    stored = await tx.scalar(_FIND, **of_scope(scope), key=_KEY + token)
+    chosen: Json | None = None if stored is None else json.loads(stored)
+    return chosen

@@ -1,0 +1,1 @@
+"""Threads: their rows and lists, their events, and how far background work has come in each."""

@@ -1,0 +1,367 @@
+"""Threads: found, made by their first message, listed, updated, counted; and how far background work has read them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, Text, Update, and_, bindparam, cast, func, or_, select, tuple_, update
+
+from layerlore.storage.core.damaged_values import object_of
+from layerlore.storage.core.errors import Conflict, NotFound
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.statements import insert_or_ignore
+from layerlore.storage.core.tables import deletions, events, threads
+from layerlore.storage.core.transaction import Row, Tx
+
+# How often a thread is made and looked for again while others delete it.
+_TRIES = 20
+
+OrderBy = Literal["created_at", "updated_at", "title"]
+
+_COLUMNS = (
+    threads.c.thread_uid,
+    threads.c.thread_id,
+    threads.c.title,
+    threads.c.metadata,
+    threads.c.created_at,
+    threads.c.updated_at,
+    threads.c.next_seq,
+    threads.c.last_created_at,
+    threads.c.message_count,
+    threads.c.token_count,
+    threads.c.next_event_seq,
+    threads.c.next_step_seq,
+    threads.c.window_policy,
+    threads.c.raw_tokens,
+    threads.c.observed_seq,
+    threads.c.buffered_seq,
+    threads.c.buffered_chars,
+    threads.c.current_task,
+    threads.c.next_step,
+    threads.c.title_by,
+)
+_live = threads.c.deletion_uid.is_(None)
+_FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
+_LOCK = _FIND.with_for_update()
+_FIND_UID = select(*_COLUMNS).where(in_thread(threads), _live)
+_LOCK_UID = _FIND_UID.with_for_update()
+
+_MAKE = insert_or_ignore(
+    threads,
+    {
+        **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "thread_id")},
+        "title": None,
+        "metadata": "{}",
+        "created_at": bindparam("now"),
+        "updated_at": bindparam("now"),
+        "next_seq": 1,
+        "last_created_at": 0,
+        "message_count": 0,
+        "token_count": 0,
+    },
+)
+_DESCRIBE = (
+    update(threads)
+    .where(in_thread(threads))
+    .values(
+        title=bindparam("new_title"),
+        title_by=bindparam("new_title_by"),
+        metadata=bindparam("new_metadata"),
+        window_policy=bindparam("new_window_policy"),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a scope holds."""
+
+    threads: int
+    messages: int
+    tokens: int
+    restorable_deletes: int
+
+
+_COUNT_LIVE = select(
+    func.count(),
+    func.coalesce(func.sum(threads.c.message_count), 0),
+    func.coalesce(func.sum(threads.c.token_count), 0),
+).where(in_scope(threads), threads.c.deletion_uid.is_(None))
+_COUNT_DELETES = select(func.count()).select_from(deletions).where(in_scope(deletions))
+
+
+Cursor = Literal["entries_seq", "profile_seq", "session_seq"]
+
+
+# Of a thread's newest events so many are looked at for their actor: background work is an actor too.
+_NEWEST_EVENTS = 20
+
+_ACTORS = (
+    select(events.c.actor)
+    .where(same_thread(events, threads))
+    .order_by(events.c.seq.desc())
+    .limit(_NEWEST_EVENTS)
+    .correlate(threads)
+)
+_NEWEST = (
+    select(threads.c.thread_id, threads.c.updated_at)
+    .where(in_scope(threads), _live, threads.c.updated_at >= bindparam("since"))
+    .where(bindparam("actor").in_(_ACTORS))
+    .order_by(threads.c.updated_at.desc(), threads.c.thread_uid.desc())
+    .limit(1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Whether a thread is there and, if not, the newest one that the same client wrote to."""
+
+    there: bool
+    thread_id: str = ""
+    updated_at: int = 0
+
+
+def _thread(row: Row) -> Thread:
+    uid, thread_id, title, metadata, *rest = row
+    return Thread(uid, thread_id, title, {} if metadata == "{}" else object_of(metadata), *rest)
+
+
+async def find(tx: Tx, scope: Scope, thread_id: str) -> Thread:
+    """The live thread of that name. Raises NotFound, also for another scope's."""
+    return _found(await tx.one(_FIND, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
+    """The live thread of that name, held until the transaction ends: whoever changes a thread's messages holds it.
+    Raises NotFound."""
+    return _found(await tx.one(_LOCK, **of_scope(scope), thread_id=thread_id), thread_id)
+
+
+async def find_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
+    """The live thread with this uid; None when it is deleted by now."""
+    row = await tx.one(_FIND_UID, **of_thread(scope, thread_uid))
+    return None if row is None else _thread(row)
+
+
+async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
+    """The live thread with this uid, held until the transaction ends, for work that goes on where it left off; None
+    when it is deleted by now."""
+    row = await tx.one(_LOCK_UID, **of_thread(scope, thread_uid))
+    return None if row is None else _thread(row)
+
+
+def _found(row: Row | None, thread_id: str) -> Thread:
+    if row is None:
+        raise NotFound(f"there is no thread {thread_id!r}; list_threads shows the ones there are")
+    return _thread(row)
+
+
+async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: int) -> Thread:
+    """The thread of that name, held; made under ``new_uid`` if there is none. Raises Conflict when others make and
+    delete it all the while."""
+    values = {**of_scope(scope), "thread_id": thread_id}
+    for _ in range(_TRIES):
+        row = await tx.one(_LOCK, **values)
+        if row is not None:
+            return _thread(row)
+        # Nothing is made beside a live thread, and on Postgres that one may be deleted before it can be locked.
+        await tx.run(_MAKE, **values, thread_uid=new_uid, now=now)
+    raise Conflict(f"thread {thread_id!r} is deleted and made again by others at this moment; try again")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What update_thread changes: a title and a window's policy (None leaves each, "" removes it), and a merge patch
+    (RFC 7396) for metadata."""
+
+    title: str | None
+    metadata_patch: Json | None
+    window_policy: str | None = None
+
+
+async def describe(
+    tx: Tx,
+    scope: Scope,
+    thread_id: str,
+    change: Description,
+    *,
+    new_uid: str,
+    now: int,
+    check: Callable[[Json], object],
+) -> Thread:
+    """Change what describes a thread, making it if it is absent; ``check`` refuses metadata that is too large."""
+    thread = await lock_or_make(tx, scope, thread_id, new_uid, now)
+    title = thread.title if change.title is None else change.title or None
+    metadata = (
+        merge_patch(thread.metadata, change.metadata_patch) if change.metadata_patch is not None else thread.metadata
+    )
+    check(metadata)
+    window_policy = thread.window_policy if change.window_policy is None else change.window_policy or None
+    await tx.run(
+        _DESCRIBE,
+        **of_thread(scope, thread.thread_uid),
+        new_title=title,
+        new_title_by=thread.title_by if change.title is None else "caller",
+        new_metadata=to_json(metadata),
+        new_window_policy=window_policy,
+        now=now,
+    )
+    return await find(tx, scope, thread_id)
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """JSON merge patch, RFC 7396: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result
+
+
+_ORDER: dict[OrderBy, ColumnElement[Any]] = {
+    "created_at": threads.c.created_at,
+    "updated_at": threads.c.updated_at,
+    "title": func.coalesce(threads.c.title, ""),
+}
+
+
+def order_value(thread: Thread, order_by: OrderBy) -> Any:
+    """By what a list in that order places the thread."""
+    if order_by == "title":
+        return thread.title or ""
+    return thread.created_at if order_by == "created_at" else thread.updated_at
+
+
+@cache
+def _page(order_by: OrderBy, descending: bool, continued: bool) -> Select[Any]:
+    value = _ORDER[order_by]
+    place = tuple_(value, threads.c.thread_uid)
+    query = select(*_COLUMNS, value.label("place")).where(in_scope(threads), _live).limit(bindparam("page_size"))
+    if continued:
+        typed = bindparam("after_value", type_=value.type)
+        start = tuple_(typed, bindparam("after_uid"))
+        query = query.where(place < start if descending else place > start)
+    return query.order_by(*(column.desc() if descending else column.asc() for column in (value, threads.c.thread_uid)))
+
+
+async def read_page(
+    tx: Tx,
+    scope: Scope,
+    *,
+    metadata: Mapping[str, Any],
+    order_by: OrderBy,
+    descending: bool,
+    after: tuple[Any, str] | None,
+    limit: int,
+) -> tuple[list[Thread], tuple[Any, str] | None]:
+    """Live threads whose metadata has every given key with an equal value, and where the next page goes on."""
+    chosen: list[Thread] = []
+    page_size = limit + 1 if not metadata else 200
+    while True:
+        rows = await tx.all(
+            _page(order_by, descending, after is not None),
+            **of_scope(scope),
+            page_size=page_size,
+            **(dict(zip(("after_value", "after_uid"), after, strict=True)) if after else {}),
+        )
+        for *columns, place in rows:
+            thread = _thread(columns)
+            if all(key in thread.metadata and _equal(thread.metadata[key], value) for key, value in metadata.items()):
+                if len(chosen) == limit:
+                    return chosen, after
+                chosen.append(thread)
+            after = (place, thread.thread_uid)
+        if len(rows) < page_size:
+            return chosen, None
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Equality of JSON values: true is not 1, as it is in Python; 1 is 1.0."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_equal, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+
+
+def totals_change(values: Mapping[str, ColumnElement[Any]]) -> Update:
+    """An update of one thread's counters, for the stores that add or hide messages."""
+    return update(threads).where(in_thread(threads)).values(**values)
+
+
+# When the thread was last used stays: lists are sorted by that.
+_EXTRACTIVE = "extractive"
+_PUT_TITLE = (
+    update(threads)
+    .where(
+        in_thread(threads),
+        or_(
+            and_(threads.c.title.is_(None), threads.c.title_by.is_(None)),
+            and_(threads.c.title_by == _EXTRACTIVE, cast(bindparam("new_title_by"), Text) != _EXTRACTIVE),
+        ),
+    )
+    .values(title=bindparam("new_title"), title_by=bindparam("new_title_by"))
+)
+
+
+async def put_title(tx: Tx, scope: Scope, thread_uid: str, title: str, *, by: str) -> bool:
+    """Give the thread a title, if it has none and no caller wanted it so, or a model's in place of one that was cut from
+    what was said; ``by`` is the model, or ``extractive``. The transaction holds the thread. Returns whether it was
+    given."""
+    return await tx.run(_PUT_TITLE, **of_thread(scope, thread_uid), new_title=title, new_title_by=by) == 1
+
+
+async def count_live(tx: Tx, scope: Scope) -> tuple[int, int, int]:
+    """How many live threads there are, and their messages and tokens."""
+    row = await tx.one(_COUNT_LIVE, **of_scope(scope))
+    assert row is not None
+    count, messages, tokens = map(int, row)
+    return count, messages, tokens
+
+
+async def count_scope(tx: Tx, scope: Scope) -> Counts:
+    """Live threads, their messages and tokens, and the deletes that can be undone."""
+    held = await count_live(tx, scope)
+    return Counts(*held, restorable_deletes=int(await tx.scalar(_COUNT_DELETES, **of_scope(scope))))
+
+
+@cache
+def _read_cursor(cursor: Cursor) -> Select[tuple[int]]:
+    return select(threads.c[cursor]).where(in_thread(threads))
+
+
+@cache
+def _move_cursor(cursor: Cursor) -> Update:
+    column = threads.c[cursor]
+    return (
+        update(threads).where(in_thread(threads), column <= bindparam("new_seq")).values({column: bindparam("new_seq")})
+    )
+
+
+async def read_cursor(tx: Tx, scope: Scope, thread_uid: str, cursor: Cursor) -> int:
+    """The seq up to which a kind of background work has read a thread; 0 for a thread that is not there."""
+    return int(await tx.scalar(_read_cursor(cursor), **of_thread(scope, thread_uid)) or 0)
+
+
+async def move_cursor(tx: Tx, scope: Scope, thread_uid: str, cursor: Cursor, seq: int) -> None:
+    """Move a cursor on, never back; the transaction holds the thread."""
+    await tx.run(_move_cursor(cursor), **of_thread(scope, thread_uid), new_seq=seq)
+
+
+async def find_elsewhere(tx: Tx, scope: Scope, thread_id: str, actor: str, *, since: int) -> Elsewhere:
+    """Look for a live thread; if there is none, for one that was changed at ``since`` or later, and lately by ``actor``
+    (a client's name as events have it; "": of nobody)."""
+    try:
+        await find(tx, scope, thread_id)
+    except NotFound:
+        row = await tx.one(_NEWEST, **of_scope(scope), since=since, actor=actor) if actor else None
+        return Elsewhere(False, *row) if row else Elsewhere(False)
+    return Elsewhere(True)

@@ -1,0 +1,1 @@
+"""Agents' work: plans, attempts, runs with their checkpoints, and steps."""

@@ -1,0 +1,80 @@
+"""Open work of a scope: plans in which something is still to be done, and runs that are suspended."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, Select, bindparam, func, literal_column, or_, select
+
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.scopes import in_scope, of_scope, same_thread
+from layerlore.storage.core.tables import plans, runs
+from layerlore.storage.core.tables import threads as threads_table
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.work.plans import plan_of
+from layerlore.storage.work.runs import COLUMNS, LIVE, Run, run_of
+
+MOST_COUNTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPlan:
+    """An open plan, its thread, and when it was changed last."""
+
+    thread_id: str
+    plan: Json
+    updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWork:
+    """The newest open plans and suspended runs, and how many there are of each, MOST_COUNTED at most."""
+
+    plans: tuple[OpenPlan, ...] = ()
+    runs: tuple[Run, ...] = ()
+    total_plans: int = 0
+    total_runs: int = 0
+
+
+def _open(table: FromClause, condition: ColumnElement[bool], *columns: Any) -> Select[Any]:
+    return (
+        select(*columns)
+        .join_from(table, threads_table, same_thread(table, threads_table))
+        .where(in_scope(table), condition, LIVE, table.c.thread_uid != bindparam("other_than"))
+        .limit(bindparam("most"))
+    )
+
+
+def _count(query: Select[Any]) -> Select[int]:
+    return select(func.count()).select_from(query.subquery())
+
+
+# Written out, so that the partial indexes serve.
+_open_plan = plans.c.is_open == literal_column("1")
+_suspended_run = (runs.c.status == literal_column("'suspended'")) & or_(
+    runs.c.expires_at.is_(None), runs.c.expires_at > bindparam("now")
+)
+_PLANS = _open(plans, _open_plan, threads_table.c.thread_id, plans.c.plan, plans.c.created_at).order_by(
+    plans.c.created_at.desc(), plans.c.thread_uid.desc()
+)
+_RUNS = _open(runs, _suspended_run, *COLUMNS).order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
+_COUNT_PLANS = _count(_open(plans, _open_plan, plans.c.revision))
+_COUNT_RUNS = _count(_open(runs, _suspended_run, runs.c.run_id))
+
+
+async def find_open(tx: Tx, scope: Scope, *, other_than: str, now: int, most: int) -> OpenWork:
+    """The open work of all threads but the one with the uid ``other_than`` (empty: of all), of each kind at most
+    ``most``, those changed last first. A run whose checkpoint has expired by ``now`` is not open."""
+    of = {**of_scope(scope), "other_than": other_than}
+    plan_rows = await tx.all(_PLANS, **of, most=most)
+    run_rows = await tx.all(_RUNS, **of, now=now, most=most)
+    total_plans, total_runs = len(plan_rows), len(run_rows)
+    if total_plans == most:
+        total_plans = int(await tx.scalar(_COUNT_PLANS, **of, most=MOST_COUNTED))
+    if total_runs == most:
+        total_runs = int(await tx.scalar(_COUNT_RUNS, **of, now=now, most=MOST_COUNTED))
+    return OpenWork(
+        tuple(OpenPlan(thread_id, plan_of(plan), updated_at) for thread_id, plan, updated_at in plan_rows),
+        tuple(map(run_of, run_rows)),
+        total_plans,
+        total_runs,
+    )

@@ -1,0 +1,68 @@
+"""What a context keeps of the windows asked for last."""
+
+from typing import Any
+
+from layerlore.memory.context.caches import WindowCache, WindowMessages
+from layerlore.memory.context.message_lines import weigh_message
+from layerlore.memory.parts.tokens import load_counter
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Scope, Thread
+from layerlore.storage.messages.messages import message_of
+
+COUNTER = load_counter()
+ANA, BEN = Scope("t", "a", "ana"), Scope("t", "a", "ben")
+THREAD = Thread("uid", "main", None)
+
+
+def row(seq: int, text: str, revision: int = 1, tokens: int = 3, hidden: str | None = None) -> tuple[Any, ...]:
+    parts = to_json([{"type": "text", "text": text}])
+    return (seq, f"m{seq}", "user", None, parts, hidden, "{}", tokens, COUNTER.name, 0, 0, revision)
+
+
+def test_a_row_that_is_the_same_is_made_into_a_message_and_weighed_once() -> None:
+    kept = WindowMessages()
+    first = kept.make("main", row(1, "tea"))
+    weighed = kept.weigh(first, COUNTER)
+    assert first == message_of("main", row(1, "tea"))
+    assert weighed == weigh_message(first, COUNTER)
+    kept.keep([first])
+    assert kept.make("main", row(1, "tea")) is first
+    assert kept.weigh(first, COUNTER) is weighed
+
+
+def test_a_row_of_which_any_column_is_another_is_read_anew() -> None:
+    kept = WindowMessages()
+    for other in (row(1, "tea"), row(1, "coffee"), row(1, "coffee", 2), row(1, "coffee", 2, 4)):
+        made = kept.make("main", other)
+        assert made == message_of("main", other)
+        assert kept.weigh(made, COUNTER) == weigh_message(made, COUNTER)
+        kept.keep([made])
+
+
+def test_what_is_no_longer_in_the_window_and_a_large_window_are_not_kept() -> None:
+    kept = WindowMessages()
+    one, two = kept.make("main", row(1, "tea")), kept.make("main", row(2, "coffee"))
+    kept.keep([two])
+    assert kept.make("main", row(1, "tea")) is not one
+    assert kept.make("main", row(2, "coffee")) is two
+    large = kept.make("main", row(3, "water", tokens=50_000))
+    kept.keep([two, large])
+    assert kept.make("main", row(2, "coffee")) is not two
+
+
+def test_a_message_that_was_changed_on_the_way_is_weighed_as_it_is() -> None:
+    kept = WindowMessages()
+    read = kept.make("main", row(1, "tea " * 30, tokens=35))
+    kept.weigh(read, COUNTER)
+    shorter = message_of("main", row(1, "tea", tokens=3))
+    assert kept.weigh(shorter, COUNTER) == weigh_message(shorter, COUNTER)
+
+
+def test_each_scope_has_its_own_and_one_is_forgotten_alone() -> None:
+    cache = WindowCache()
+    of_ana, of_ben = cache.get(ANA, THREAD), cache.get(BEN, THREAD)
+    assert of_ana is not of_ben
+    assert cache.get(ANA, THREAD) is of_ana
+    cache.forget(ANA)
+    assert cache.get(ANA, THREAD) is not of_ana
+    assert cache.get(BEN, THREAD) is of_ben

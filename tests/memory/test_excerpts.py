@@ -1,0 +1,67 @@
+"""What is shown of a long text: the sentences that match, what they need, and marks where something is left out."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layerlore.memory.parts.tokens import CUT_MARK
+from layerlore.memory.recall.excerpts import CUT, pick_sentences
+from layerlore.memory.text.quotation import join_lines
+
+FILLER = "Nothing of that is what anybody looked for, and nobody ever will. " * 12
+
+
+def test_a_text_that_fits_stays_whole_on_one_line() -> None:
+    assert pick_sentences("one\n\ntwo  three", {"zebra": 1.0}, 100) == "one two three"
+
+
+def test_the_sentence_with_the_words_is_shown_with_the_one_before_it() -> None:
+    text = f"{FILLER}We moved in May. The ferries leave Graz at nine o'clock. {FILLER}"
+    shown = pick_sentences(text, {"ferry": 2.0, "graz": 3.0}, 120)
+    assert shown == f"{CUT} We moved in May. The ferries leave Graz at nine o'clock.{CUT_MARK}"
+
+
+def test_rare_words_count_more_than_frequent_ones() -> None:
+    text = f"The meeting is about the budget. {FILLER}\nThe violin is from Cremona. {FILLER}"
+    assert "Cremona" in pick_sentences(text, {"meeting": 0.5, "budget": 0.5, "violin": 4.0}, 80)
+    assert "budget" in pick_sentences(text, {"meeting": 3.0, "budget": 3.0, "violin": 4.0}, 80)
+
+
+def test_an_item_of_a_list_is_shown_under_its_heading() -> None:
+    items = "\n".join(f"- step number {number} of the many steps" for number in range(20))
+    text = f"{FILLER}\nHow to oil the bicycle:\n{items}\n- clean the chain with petrol\n{FILLER}"
+    shown = pick_sentences(text, {"chain": 2.0, "petrol": 2.0}, 100)
+    assert shown == f"{CUT} How to oil the bicycle: {CUT} - clean the chain with petrol{CUT_MARK}"
+
+
+def test_without_a_word_the_chunk_that_was_found_is_shown() -> None:
+    text = f"{FILLER}\nMila purrs when she is fed at noon.\n{FILLER}"
+    assert "Mila purrs" in pick_sentences(text, {"pet": 2.0}, 100, "Mila purrs when she is fed at noon.")
+
+
+def test_without_a_word_and_a_chunk_the_beginning_is_shown() -> None:
+    assert pick_sentences(f"It all begins here. {FILLER}", {"pet": 2.0}, 60) == f"It all begins here.{CUT_MARK}"
+
+
+def test_a_text_without_a_sentence_is_cut_at_spaces() -> None:
+    shown = pick_sentences("lorem ipsum " * 300 + "violin " + "dolor sit " * 300, {"violin": 1.0}, 250)
+    assert "violin" in shown
+    assert len(shown) <= 250 + len(f"{CUT} {CUT_MARK}")
+
+
+def test_sentences_of_scripts_without_spaces_are_told_apart() -> None:
+    text = "今日は天気がいいです。" * 40 + "私の猫の名前はミラです。" + "明日は雨が降るでしょう。" * 40
+    assert "私の猫の名前はミラです。" in pick_sentences(text, {"ミラ": 3.0}, 60)
+
+
+texts = st.text(st.sampled_from("ab .!?\n-1。é"), max_size=700)
+
+
+@given(texts, st.lists(st.sampled_from(["a", "ab", "abab", "1"]), max_size=3), st.integers(20, 400))
+def test_what_is_shown_stands_in_the_text(text: str, sought: list[str], most: int) -> None:
+    shown = pick_sentences(text, dict.fromkeys(sought, 1.0), most)
+    rest = join_lines(text)
+    for piece in shown.removesuffix(CUT_MARK).split(CUT):
+        at = rest.find(join_lines(piece))
+        assert at >= 0
+        rest = rest[at + len(join_lines(piece)) :]
+    assert len(shown) <= most + len(CUT_MARK) + 2 * shown.count(CUT)

