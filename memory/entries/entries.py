@@ -215,12 +215,15 @@ def _find_corrected(
     least: float,
 ) -> tuple[list[str], list[str]]:
     """The ids of the entries whose place the new one takes: those named; else, of a correction, all that are as near as
-    what says the same, or the nearest one that is near enough. And the ids of those that stand, since they are trusted
-    more: what somebody said himself gives way to nothing that is trusted less."""
+    what says the same, or the nearest one that is near enough: of equally near ones the most trusted, then the newest.
+    And the ids of those that stand, since they are trusted more: what somebody said himself gives way to nothing that is trusted less."""
     if corrects:
         meant = [entry_id for entry_id in dict.fromkeys(corrects) if entry_id in seen]
     elif new.kind == "correction":
-        ordered = sorted((entry_id for entry_id in near if entry_id in seen), key=lambda entry_id: -near[entry_id])
+        ordered = sorted(
+            (entry_id for entry_id in near if entry_id in seen),
+            key=lambda entry_id: (-near[entry_id], -_trust(seen[entry_id]), -seen[entry_id].seen_at, entry_id),
+        )
         open_to_it = [entry_id for entry_id in ordered if _trust(seen[entry_id]) <= _trust(new)]
         standing = [entry_id for entry_id in ordered[:1] if near[entry_id] >= least and entry_id not in open_to_it]
         repeated = [entry_id for entry_id in open_to_it if near[entry_id] >= same]
