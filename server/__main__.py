@@ -26,7 +26,7 @@ def main() -> None:
     if sys.argv[1:2] == [COMMAND] and (code := recall_shared(sys.argv[2:], os.environ)) is not None:
         sys.exit(code)
     if flags is None:
-        return _end(importlib.import_module("layerlore.server.cli.command_line").run())
+        return _end(importlib.import_module("layerlore.server.commands.command_line").run())
     try:
         fds = claim_stdio()
     except StreamClosed as closed:

@@ -28,9 +28,9 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from layerlore.server.access.principal import RIGHTS
-from layerlore.server.cli.command_line import app
 from layerlore.server.cli.demo import show_connecting
 from layerlore.server.cli.doctor import doctor
+from layerlore.server.commands.command_line import app
 from layerlore.server.process.program import launch_command
 from layerlore.server.settings.rates import RateSettings
 from layerlore.server.settings.settings import Settings, load_settings

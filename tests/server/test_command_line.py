@@ -58,12 +58,12 @@ def test_stdio_loads_no_command_line_and_no_database() -> None:
     loaded = loaded_by("import layerlore.server.__main__, layerlore.server.stdio.command")
     assert {"mcp", "layerlore.server.tools.toolsets"} <= loaded
     assert not {"layerlore.memory.engine.engine", "layerlore.memory.text.quotation"} & loaded
-    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.cli.command_line"}
+    assert not loaded & {"typer", "rich", "sqlalchemy", "tiktoken", "asyncpg", "layerlore.server.commands.command_line"}
 
 
 def test_the_version_and_the_help_load_no_server() -> None:
     for option in ("--version", "--help"):
-        loaded = loaded_by(f"import layerlore.server.cli.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
+        loaded = loaded_by(f"import layerlore.server.commands.command_line as c; sys.argv[1:] = ['{option}']; c.run()")
         assert not loaded & {"mcp", "sqlalchemy", "tiktoken", "asyncpg"}
 
 
@@ -124,7 +124,7 @@ def test_json_is_asked_for_in_one_way(cli: Cli) -> None:
 
 
 def test_keys_load_neither_the_sdk_nor_an_engine() -> None:
-    loaded = loaded_by("import layerlore.server.cli.command_line, layerlore.server.cli.keys")
+    loaded = loaded_by("import layerlore.server.commands.command_line, layerlore.server.cli.keys")
     assert not loaded & {"mcp", "tiktoken", "layerlore.memory.engine.engine", "layerlore.server.runtime.runtime"}
 
 
