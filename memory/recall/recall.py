@@ -84,10 +84,16 @@ class Winner:
 
 
 def judge(
-    gathered: GatheredCandidates, number: int, space: VectorSpace | None, rules: RecallRules, *, now: int
+    gathered: GatheredCandidates,
+    number: int,
+    space: VectorSpace | None,
+    rules: RecallRules,
+    *,
+    now: int,
+    min_score: float | None = None,
 ) -> Verdict:
     """Rank the candidates of the query with this number; ``now`` (milliseconds) is compared with the dates of
-    entries."""
+    entries. ``min_score``, if given, takes the place of the floor."""
     question = gathered.questions[number]
     factors = compute_row_recency(gathered.pool, now, rules)
     ranked = rank_rows(gathered.pool, gathered.candidates[number], question, rules, factors)
@@ -105,6 +111,8 @@ def judge(
     confidence: Confidence = "nothing"
     # Where little was ever said, it costs little to show it, unless an operator wants only what is sure.
     least = floor * min(1.0, evidence.rows / _SMALL_STORE) ** 2 if floor < sure else floor
+    if min_score is not None:
+        least = min_score
     if len(passing) and relevance >= least:
         share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
         confidence = "sure" if relevance >= sure and (sure <= 0 or share >= _FAR_BEHIND) else "unsure"
@@ -129,7 +137,11 @@ def find_confidence(verdicts: Sequence[Verdict]) -> Confidence:
 
 
 def pick_winners(
-    gathered: GatheredCandidates, verdicts: Sequence[Verdict], limit: int, rules: RecallRules
+    gathered: GatheredCandidates,
+    verdicts: Sequence[Verdict],
+    limit: int,
+    rules: RecallRules,
+    min_score: float | None = None,
 ) -> tuple[list[Winner], int]:
     """The hits, best first, each message once with its best score; and how many there would be without bounds. Few
     where no query is answered surely.
@@ -147,7 +159,11 @@ def pick_winners(
             message, share = int(pool.messages[row]), math.exp(ranking - float(ranked.scores[0]))
             seen.add(message)
             winner = Winner(row, verdict.relevance * share, number, ranking)
-            shown = verdict.confidence == confidence != "nothing" and share >= rules.tail
+            shown = (
+                verdict.confidence == confidence != "nothing"
+                and share >= rules.tail
+                and winner.score >= (min_score or 0.0)
+            )
             if shown and (message not in best or winner.score > best[message].score):
                 best[message] = winner
     ordered = sorted(
@@ -163,7 +179,10 @@ class RecallRequest:
     roles are of messages; in a thread those entries are looked for that have a source there.
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood. What
-    was said in the thread ``asking`` since the user's newest message answers nothing: it is no hit."""
+    was said in the thread ``asking`` since the user's newest message answers nothing: it is no hit.
+
+    ``min_score`` takes the place of the server's floor: hits of a lower score are held back (seed 003's
+    ``semanticThreshold``). None: the floor of the rules holds."""
 
     queries: Sequence[str]
     limit: int = DEFAULT_LIMIT
@@ -175,6 +194,7 @@ class RecallRequest:
     neighbours: bool = False
     explained: bool = False
     asking: str = ""
+    min_score: float | None = None
 
     @property
     def filters(self) -> RecallFilters | None:
@@ -367,8 +387,11 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     """Gather the candidates, rank them, and read the hits and their neighbours."""
     asked, space, rules = prepared.asked, prepared.space, prepared.rules
     gathered = await gather_candidates(tx, scope, prepared.queries, prepared.matches, space, rules, asked.kinds)
-    verdicts = [judge(gathered, number, space, rules, now=prepared.now) for number in range(len(prepared.queries))]
-    winners, wanted = pick_winners(gathered, verdicts, asked.limit, rules)
+    verdicts = [
+        judge(gathered, number, space, rules, now=prepared.now, min_score=asked.min_score)
+        for number in range(len(prepared.queries))
+    ]
+    winners, wanted = pick_winners(gathered, verdicts, asked.limit, rules, asked.min_score)
     hits = await _read_hits(tx, scope, asked, gathered, verdicts, winners)
     return RecallResult(
         hits,

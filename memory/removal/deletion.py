@@ -80,6 +80,14 @@ async def record_deletion(tx: Tx, scope: Scope, deleted: Deleted, origin: Origin
     await events.record(tx, scope, deleted.thread, happened, origin=origin, now=now)
     if "profile" in deleted.fell_back:
         await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=origin, now=now)
+    await _record_entries(tx, scope, deleted.entries, origin, now=now)
+
+
+async def _record_entries(tx: Tx, scope: Scope, ids: Sequence[str], origin: Origin, *, now: int) -> None:
+    """Record that entries are seen no more, or again, since what they rest on is: which ones, unless they are many."""
+    if ids:
+        which: Json = {"ids": list(ids)} if len(ids) <= _SHOWN_IDS else {"count": len(ids)}
+        await events.record_of_resource(tx, scope, NewEvent("entries_changed", which), origin=origin, now=now)
 
 
 def _make_fall_back(what: str) -> NewEvent:
@@ -100,6 +108,7 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         await events.record_of_resource(tx, scope, gone, thread_uid=uid, origin=sent.origin, now=now)
         if "profile" in deleted.fell_back:
             await events.record_of_resource(tx, scope, _make_fall_back("profile"), origin=sent.origin, now=now)
+        await _record_entries(tx, scope, deleted.entries, sent.origin, now=now)
         return {
             "thread_id": thread_id,
             "deleted_messages": deleted.thread.message_count,
@@ -171,6 +180,8 @@ async def _restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, orig
         thread = await threads.lock(tx, scope, restored.thread_id)
         back = NewEvent("messages_restored", {"count": restored.message_count})
         await events.record(tx, scope, thread, [back], origin=origin, now=now)
+    sourced = await stored_entries.sourced_from(tx, scope, restored.thread_uid)
+    await _record_entries(tx, scope, sourced, origin, now=now)
     return restored
 
 

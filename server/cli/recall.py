@@ -27,14 +27,28 @@ _NO_NUMBERS = ("query", "words", "context_words")
 
 
 def recall(
-    settings: Settings, tenant: str, question: str, *, limit: int, thread_id: str, explain: bool, as_json: bool
+    settings: Settings,
+    tenant: str,
+    question: str,
+    *,
+    limit: int,
+    thread_id: str,
+    min_score: float,
+    explain: bool,
+    as_json: bool,
 ) -> int:
     """Print what recall_memory returns to a tenant's agent about the resource of the settings; with ``explain``, also a table
     of the parts of each hit's score. Returns the exit code.
 
     Raises InvalidInput, LimitExceeded, NotFound, StorageUnavailable or DatabaseTooNew.
     """
-    asked: Json = {"query": question, "limit": limit, "thread_id": thread_id, "max_tokens": MOST_TOKENS}
+    asked: Json = {
+        "query": question,
+        "limit": limit,
+        "thread_id": thread_id,
+        "max_tokens": MOST_TOKENS,
+        "min_score": min_score,
+    }
     forms: list[Json] = [{"format": "json", "explain": explain}] if as_json else [{"format": "text"}]
     if explain and not as_json:
         forms.append({"format": "json", "explain": True})

@@ -15,12 +15,22 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="Show how each hit got its score.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=50, help="The most hits to show.")] = 5,
     thread: Annotated[str, typer.Option(help="Only this conversation.", show_default=False)] = "",
+    min_score: Annotated[
+        float, typer.Option(min=0, max=1, help="Hold back hits of a lower score.", show_default=False)
+    ] = 0,
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
 ) -> int:
     """Show what an agent gets when it recalls this."""
     shown: int = load_module("cli.recall").recall(
-        read_settings(flags), tenant, question, limit=limit, thread_id=thread, explain=explain, as_json=as_json
+        read_settings(flags),
+        tenant,
+        question,
+        limit=limit,
+        thread_id=thread,
+        min_score=min_score,
+        explain=explain,
+        as_json=as_json,
     )
     return shown
 

@@ -21,8 +21,10 @@ from layerlore.server.tools.working_memory import get_working_memory
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
+    from layerlore.memory.entries import listing
     from layerlore.memory.observations import observation_text, waiting_notes
 else:
+    listing = LateModule("layerlore.memory.entries.listing")
     observation_text = LateModule("layerlore.memory.observations.observation_text")
     waiting_notes = LateModule("layerlore.memory.observations.waiting_notes")
 
@@ -39,13 +41,15 @@ Kind = Literal[
     "runs",
     "events",
     "run",
+    "entries",
+    "entry",
 ]
 
 MARKDOWN = "text/markdown"
 JSON = "application/json"
 _BOTH: tuple[Role, ...] = ("user", "assistant")
 _PEOPLE: tuple[Role, ...] = ("user",)
-# Threads or runs in one resource.
+# Threads, runs or entries in one resource.
 _MOST_LISTED = 100
 # In a resource that programs read: as much as the tool gives in one answer, since a URI cannot ask for more.
 _MOST_TOKENS = 20_000
@@ -53,12 +57,14 @@ _MOST_TOKENS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a URI names. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run."""
+    """What a URI names. ``thread_id`` is empty for what belongs to no thread, ``run_id`` for what is no run, ``entry_id``
+    for what is no entry."""
 
     kind: Kind
     thread_id: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     run_id: str = ""
+    entry_id: str = ""
 
     @property
     def thread(self) -> Json:
@@ -100,6 +106,18 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Jso
     return {**listed, **waiting}
 
 
+async def read_entries(call: Call, cursor: str = "") -> Json:
+    """What is kept of the user as entries, those kept last first. No tool gives them all: a model searches them. Raises
+    InvalidInput."""
+    return await listing.list_entries(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
+
+
+async def read_entry(call: Call, entry_id: str) -> Json:
+    """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
+    check_id(entry_id, "entry_id", call.engine.limits.id_chars)
+    return await listing.show_entry(call.engine, call.scope, entry_id)
+
+
 KINDS: Mapping[Kind, ResourceKind] = {
     "profile": ResourceKind(
         "User profile",
@@ -131,13 +149,14 @@ KINDS: Mapping[Kind, ResourceKind] = {
     ),
     "recall": ResourceKind(
         "Recall",
-        "What is remembered about a query, best first with scores, as recall_memory answers: limit hits (50, at most 100).",
+        "What is remembered about a query, best first with scores, as recall_memory answers: limit hits (50, at most 100), "
+        "none of a lower score than min_score.",
         JSON,
         _BOTH,
         0.6,
         recall_memory,
         lambda address: {**address.query, "format": "json", "max_tokens": _MOST_TOKENS},
-        query=("query", "limit"),
+        query=("query", "limit", "min_score"),
     ),
     "thread": ResourceKind(
         "Conversation",
@@ -223,11 +242,31 @@ KINDS: Mapping[Kind, ResourceKind] = {
         lambda address: {"run_id": address.run_id},
         rows="runs",
     ),
+    "entries": ResourceKind(
+        "Entries",
+        "The notes kept for later conversations, newest first, at most 100: whose words each rests on, what says otherwise, "
+        "what it took the place of; ?cursor= goes on.",
+        JSON,
+        _BOTH,
+        0.6,
+        read_entries,
+        lambda address: dict(address.query),
+        query=("cursor",),
+    ),
+    "entry": ResourceKind(
+        "Entry",
+        "One note with the words it rests on; of one that another took the place of, that other one.",
+        JSON,
+        _BOTH,
+        0.5,
+        read_entry,
+        lambda address: {"entry_id": address.entry_id},
+    ),
 }
 
-TEXT_QUERIES = ("query", "part", "cursor")
+TEXT_QUERIES = ("query", "part", "cursor", "min_score")
 OF_A_THREAD: tuple[Kind, ...] = tuple(kind for kind, each in KINDS.items() if each.of_a_thread)
-TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run")
+TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run", "entry")
 """The kinds that are listed as templates; the others are listed as they are."""
 
 

@@ -56,7 +56,7 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
 
 
 def _always(ctx: RequestContext) -> list[Resource]:
-    fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "threads", "status")]
+    fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "entries", "threads", "status")]
     own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
     return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD]
 

@@ -13,8 +13,10 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 
 SCHEME = "memory://"
 
-# What belongs to no thread and is no run has its own name as its place.
-_ALONE: Mapping[str, Kind] = {kind: kind for kind in KINDS if kind not in (*OF_A_THREAD, "thread", "run")}
+# What has an id of its own, and where it is.
+_OF_IDS: Mapping[Kind, str] = {"run": "runs/{run_id}", "entry": "entries/{entry_id}"}
+# What belongs to no thread and has no id has its own name as its place.
+_ALONE: Mapping[str, Kind] = {kind: kind for kind in KINDS if kind not in (*OF_A_THREAD, "thread", *_OF_IDS)}
 # As many digits as the databases' integers have.
 _DIGITS = 19
 _LONGEST_SHOWN = 80
@@ -35,7 +37,7 @@ def address_of(uri: str) -> Address:
         raise NotFound(
             f"there is no resource {_shown(uri)}; there are {', '.join(map(template_of, KINDS))} (ids percent-encoded)"
         )
-    return Address(address.kind, address.thread_id, _query(address.kind, raw_query), address.run_id)
+    return Address(address.kind, address.thread_id, _query(address.kind, raw_query), address.run_id, address.entry_id)
 
 
 def _place(path: Sequence[str]) -> Address | None:
@@ -44,6 +46,8 @@ def _place(path: Sequence[str]) -> Address | None:
             return Address(_ALONE[alone])
         case ["runs", run_id] if run_id:
             return Address("run", run_id=_decoded(run_id))
+        case ["entries", entry_id] if entry_id:
+            return Address("entry", entry_id=_decoded(entry_id))
         case ["threads", thread_id] if thread_id:
             return Address("thread", _decoded(thread_id))
         case ["threads", thread_id, name] if thread_id:
@@ -90,7 +94,7 @@ def _shown(text: str) -> str:
 
 
 def uri_of(kind: Kind, thread_id: str = "") -> str:
-    """The URI of a resource that is no run, without a query."""
+    """The URI of a resource that is no run and no entry, without a query."""
     return _joined(kind, quote(thread_id, safe=""))
 
 
@@ -99,10 +103,16 @@ def uri_of_run(run_id: str) -> str:
     return f"{SCHEME}runs/{quote(run_id, safe='')}"
 
 
+def uri_of_entry(entry_id: str) -> str:
+    """The URI of an entry."""
+    return f"{SCHEME}entries/{quote(entry_id, safe='')}"
+
+
 def template_of(kind: Kind) -> str:
-    """The URI template (RFC 6570) of a kind; of one that belongs to no thread and is no run, the URI itself."""
-    if kind == "run":
-        return f"{SCHEME}runs/{{run_id}}"
+    """The URI template (RFC 6570) of a kind; of one that belongs to no thread and has no id, the URI
+    itself."""
+    if kind in _OF_IDS:
+        return SCHEME + _OF_IDS[kind]
     names = KINDS[kind].query if kind in TEMPLATED else ()
     query = f"{{?{','.join(names)}}}" if names else ""
     return _joined(kind, "" if kind in _ALONE else "{thread_id}") + query

@@ -17,7 +17,7 @@ def scope_of(ctx: RequestContext) -> Scope:
 
 
 def check(ctx: RequestContext, uri: str) -> None:
-    """A thread or run may be watched before it is there, so that the answer does not show whether it is.
+    """A thread, run or entry may be watched before it is there, so that the answer does not show whether it is.
 
     Raises InvalidInput, LimitExceeded.
     """
@@ -28,6 +28,8 @@ def check(ctx: RequestContext, uri: str) -> None:
         check_id(address.thread_id, "thread_id", limits.thread_id_chars)
     if address.run_id:
         check_id(address.run_id, "run_id", limits.id_chars)
+    if address.entry_id:
+        check_id(address.entry_id, "entry_id", limits.id_chars)
 
 
 async def begin(ctx: RequestContext, scope: Scope) -> None:

@@ -16,9 +16,11 @@ from layerlore.storage.threads.changes import Found, ThreadMark, Watched
 _KeyT = TypeVar("_KeyT")
 
 Change = tuple[Kind | None, str]
-"""A kind of resource (None: the list of them) that changed, and of which thread or run."""
+"""A kind of resource (None: the list of them) that changed, and of which thread, run or entry; ANY: of whichever."""
 
 _LIST_CHANGED: Change = (None, "")
+ANY = "*"
+"""In the place of an id, which no entry has: entries have UUIDs."""
 
 # Which resource of a thread an event concerns, beside the thread itself and its events.
 _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
@@ -30,8 +32,8 @@ _OF_PREFIX: tuple[tuple[str, Kind], ...] = (
 )
 
 
-_ANYTHING = ("memory_erased", "memory_redacted")
-"""Of what belongs to the resource, all may have changed."""
+_ALONE: set[Change] = {("profile", ""), ("entries", ""), ("entry", ANY), ("recall", ""), ("threads", "")}
+"""What belongs to the resource, and to no thread of it."""
 
 
 def kinds_of(types: Collection[str] | None) -> set[Kind]:
@@ -42,15 +44,27 @@ def kinds_of(types: Collection[str] | None) -> set[Kind]:
 
 
 def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Change]:
-    """What events of the resource change: the profile, or which threads there are and what they are called."""
-    if happened is None or any(type_ in _ANYTHING for type_, _ in happened):
-        return {("profile", ""), ("threads", ""), ("status", ""), _LIST_CHANGED}
+    """What events of the resource change: the profile, the entries and with them what a recall finds, or which threads
+    there are and what they are called."""
+    if happened is None:
+        return {*_ALONE, ("status", ""), _LIST_CHANGED}
     found: set[Change] = {("status", "")} if happened else set()
     for type_, payload in happened:
-        found.add(("threads" if type_.startswith("thread_") else "profile", ""))
-        if type_.startswith("thread_") and (type_ != "thread_updated" or "title" in payload.get("changed", ())):
-            found.add(_LIST_CHANGED)
+        found |= _changes_of_event(type_, payload)
     return found
+
+
+def _changes_of_event(type_: str, payload: Json) -> set[Change]:
+    if type_.startswith("profile_"):
+        return {("profile", "")}
+    if type_.startswith("entries_"):
+        ids = payload.get("ids") or [ANY]
+        return {("entries", ""), ("recall", ""), *(("entry", str(entry_id)) for entry_id in ids)}
+    if type_.startswith("thread_"):
+        lists = type_ != "thread_updated" or "title" in payload.get("changed", ())
+        return {("threads", ""), *([_LIST_CHANGED] if lists else [])}
+    # Erased, redacted, or of a newer version: all may have changed.
+    return {*_ALONE, _LIST_CHANGED}
 
 
 class ScopeWatch:
@@ -128,7 +142,7 @@ class ScopeWatch:
         for uri, address in self._addresses.items():
             if address is None:
                 events += [ResourcesListChanged()] if _LIST_CHANGED in changed else []
-            elif (address.kind, address.thread_id or address.run_id) in changed:
+            elif _is_among(address, changed):
                 events.append(ResourceUpdated(uri=uri))
         return events
 
@@ -144,6 +158,11 @@ class ScopeWatch:
         yield from changes_of_resource(found.resource_events)
         if asked.totals and self._totals is not None and self._totals != found.totals:
             yield from (("threads", ""), ("status", ""), ("recall", ""))
+
+
+def _is_among(address: Address, changed: Collection[Change]) -> bool:
+    id_ = address.thread_id or address.run_id or address.entry_id
+    return (address.kind, id_) in changed or (address.kind, ANY) in changed
 
 
 def _counted_out(counts: Counter[_KeyT], key: _KeyT) -> bool:

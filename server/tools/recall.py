@@ -30,6 +30,17 @@ _FEWEST_TOKENS = 100
 # In fewer tokens further hits are worth more than what explains the best ones.
 _ROOM_TO_EXPLAIN = 1_000
 
+MinScore = Annotated[
+    float,
+    UNLISTED,
+    Field(
+        ge=0,
+        le=1,
+        description="Hits of a lower score are held back, and counted (held_back). A score is 0 to 1: how surely the answer "
+        "is about the query at all, times how likely the hit holds it beside the best. From about 0.5 on it surely is; at "
+        "0.1 half a guess. Left out: the server's floor for the answer as a whole, and no bound for single hits.",
+    ),
+]
 Kinds = Annotated[list[Literal["entry", "message"]], UNLISTED, Field(description="Left out: both.")]
 
 
@@ -47,6 +58,7 @@ async def recall_memory(
     neighbours: bool = False,
     detail: Literal["low", "high"] = "low",
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
+    min_score: MinScore = 0.0,
     explain: Annotated[bool, UNLISTED, Field(description="Shows what made each score.")] = False,
     format: TextOrJson = "text",
 ) -> str | Json:
@@ -64,6 +76,7 @@ async def recall_memory(
         neighbours=neighbours,
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
         asking=call.caller.default_thread,
+        min_score=min_score or None,
     )
     # The caller's own thread may be one that nobody wrote to yet.
     if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:

@@ -101,8 +101,8 @@ def place_of(entry_id: str) -> str:
     return PLACE + entry_id
 
 
-_COLUMNS = tuple(entries.c[name] for name in Entry.__dataclass_fields__)
-_source_is_seen = (
+COLUMNS = tuple(entries.c[name] for name in Entry.__dataclass_fields__)
+SOURCE_IS_SEEN = (
     exists()
     .where(
         *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id")),
@@ -115,12 +115,12 @@ _source_is_seen = (
     )
     .correlate(entries)
 )
-_seen = and_(entries.c.status == "active", or_(entries.c.origin == "caller", _source_is_seen))
+IS_SEEN = and_(entries.c.status == "active", or_(entries.c.origin == "caller", SOURCE_IS_SEEN))
 
 _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
-_SEEN = select(*_COLUMNS).where(_named, _seen)
+_SEEN = select(*COLUMNS).where(_named, IS_SEEN)
 _COUNT = select(func.count()).select_from(entries).where(in_scope(entries), entries.c.status == "active")
-_BY_HASH = select(*_COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
+_BY_HASH = select(*COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
 _INSERT = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
 _REVIVE = (
     update(entries)
@@ -260,10 +260,10 @@ async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[
 
 _other = entries.alias()
 _UNDECIDED = (
-    select(*_COLUMNS)
+    select(*COLUMNS)
     .where(
         in_scope(entries),
-        _seen,
+        IS_SEEN,
         entries.c.kind == "correction",
         ~exists()
         .where(

@@ -64,6 +64,8 @@ class Deleted:
     deletion_uid: str | None
     fell_back: frozenset[Kind] = frozenset()
     """What is without something that was made from the messages: ``profile``, ``session_memory``, ``title``."""
+    entries: Sequence[str] = ()
+    """Ids of the entries that rested on the messages."""
 
 
 async def delete_messages(
@@ -116,7 +118,7 @@ async def delete_messages(
     after = await threads.find(tx, scope, thread_id)
     fell_back = frozenset(kind for _, kind, _ in again)
     in_order = sorted(gone, key=lambda message: message.seq)
-    return Deleted(after, in_order, None if erase else deletion_uid, fell_back)
+    return Deleted(after, in_order, None if erase else deletion_uid, fell_back, sourced)
 
 
 def raw_tokens(found: Sequence[Message], thread: Thread) -> int:
@@ -168,4 +170,5 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
     again = await derivations.fallen(tx, scope, thread, stood)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
-    return Deleted(thread, [], None if erase else deletion_uid, frozenset(kind for _, kind, _ in again))
+    fell_back = frozenset(kind for _, kind, _ in again)
+    return Deleted(thread, [], None if erase else deletion_uid, fell_back, sourced)

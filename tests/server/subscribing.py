@@ -13,7 +13,7 @@ from layerlore.server.resources.uris import uri_of
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 MAIN = {kind: uri_of(kind, "main") for kind in ("thread", *OF_A_THREAD)}
-PROFILE, THREADS, STATUS = "memory://profile", "memory://threads", "memory://status"
+PROFILE, THREADS, STATUS, ENTRIES = (f"memory://{name}" for name in ("profile", "threads", "status", "entries"))
 LIST = "the list"
 """What a subscriber is told when the list of resources changed."""
 

@@ -9,12 +9,12 @@ import pytest
 from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 
-from layerlore.server.resources.uris import uri_of, uri_of_run
+from layerlore.server.resources.uris import uri_of, uri_of_entry, uri_of_run
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import load_settings
 
+from .subscribing import ENTRIES, MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber
 from .subscribing import LIST as THE_LIST
-from .subscribing import MAIN, PROFILE, STATUS, THREADS, Subscriber, subscriber
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -78,6 +78,42 @@ async def test_each_tool_that_changes_a_thread_is_told_to_who_watches_that(what:
         await change(watching)
         expected = told | {MAIN["events"], MAIN["thread"], THREADS, STATUS}
         assert set(await watching.until(*expected)) == expected
+
+
+@EACH_ONCE
+async def test_entries_that_come_and_go_are_told_to_who_watches_them_or_what_a_recall_finds(
+    database_url: str, era: str
+) -> None:
+    found = uri_of("recall") + "?query=tea"
+    async with subscriber(serving(database_url), era) as by:
+        await by.say("main", "I only drink green tea.")
+        kept = await by.call("remember", content="Ana has an allergy to nuts.")
+        one = uri_of_entry(kept["id"])
+        uris = [PROFILE, ENTRIES, STATUS, one, found]
+        async with subscriber(serving(database_url), era, uris) as watching:
+            said = {"content": "Ana only drinks green tea.", "evidence": "I only drink green tea.", "thread_id": "main"}
+            other = await by.call("remember", **said, source="user_assertion")
+            assert set(await watching.until(ENTRIES, found, STATUS)) == {ENTRIES, found, STATUS}
+            await by.call("forget", ids=[kept["id"]])
+            assert set(await watching.until(one, ENTRIES, found, STATUS)) == {one, ENTRIES, found, STATUS}
+            await by.call("update_working_memory", content="x", scope="resource")
+            assert set(await watching.until(PROFILE, STATUS)) == {PROFILE, STATUS}
+        # What rests on messages goes with them, and comes back with them.
+        async with subscriber(serving(database_url), era, [uri_of_entry(other["id"]), ENTRIES, PROFILE]) as watching:
+            for change in ({"which": "all"}, {"which": "undo"}):
+                await by.call("delete_messages", thread_id="main", **change)
+                assert set(await watching.until(uri_of_entry(other["id"]), ENTRIES)) == {
+                    uri_of_entry(other["id"]),
+                    ENTRIES,
+                }
+
+
+@EACH_ONCE
+async def test_notes_that_a_job_makes_are_told(database_url: str, era: str) -> None:
+    rules = {"message_tokens": 200, "stand_in": 1}
+    async with subscriber(serving(database_url, observation=rules), era, [MAIN["observations"]]) as watching:
+        await watching.say("main", "We met Ben on Monday and decided to move the office to Lisbon. " * 40)
+        assert await watching.next() == MAIN["observations"]
 
 
 # What a process changes itself it hears without its database.

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from mcp.shared.uri_template import UriTemplate
 
 from layerlore.server.resources.kinds import OF_A_THREAD, Address, Kind
-from layerlore.server.resources.uris import address_of, parse, template_of, uri_of, uri_of_run
+from layerlore.server.resources.uris import address_of, parse, template_of, uri_of, uri_of_entry, uri_of_run
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
 IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
-PLAIN: tuple[Kind, ...] = ("profile", "threads", "status")
+PLAIN: tuple[Kind, ...] = ("profile", "entries", "threads", "status")
 THREADED: tuple[Kind, ...] = ("thread", *OF_A_THREAD)
 NUMBERS = st.integers(min_value=0, max_value=10**19 - 1).map(str)
 QUERIES: dict[Kind, tuple[str, ...]] = {"messages": ("limit", "before"), "events": ("after",)}
@@ -28,7 +28,7 @@ def refusal(uri: str) -> str:
 
 
 def test_there_is_a_kind_for_every_address_and_no_other() -> None:
-    assert sorted((*PLAIN, "recall", *THREADED, "run")) == sorted(get_args(Kind))
+    assert sorted((*PLAIN, "recall", *THREADED, "run", "entry")) == sorted(get_args(Kind))
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -45,8 +45,9 @@ def test_any_thread_id_is_read_as_written(kind: Kind, thread_id: str) -> None:
 
 
 @given(IDS)
-def test_any_run_id_is_read_as_written(run_id: str) -> None:
-    assert address_of(uri_of_run(run_id)) == Address("run", run_id=run_id)
+def test_any_id_of_a_run_or_an_entry_is_read_as_written(id_: str) -> None:
+    assert address_of(uri_of_run(id_)) == Address("run", run_id=id_)
+    assert address_of(uri_of_entry(id_)) == Address("entry", entry_id=id_)
 
 
 @pytest.mark.parametrize("thread_id", AWKWARD)
@@ -72,8 +73,9 @@ def test_any_question_is_read_as_the_template_of_recall_has_it(question: str, li
 
 
 @given(IDS)
-def test_the_template_of_a_run_leads_to_it(run_id: str) -> None:
-    assert UriTemplate.parse(template_of("run")).expand({"run_id": run_id}) == uri_of_run(run_id)
+def test_the_template_of_a_run_or_an_entry_leads_to_it(id_: str) -> None:
+    assert UriTemplate.parse(template_of("run")).expand({"run_id": id_}) == uri_of_run(id_)
+    assert UriTemplate.parse(template_of("entry")).expand({"entry_id": id_}) == uri_of_entry(id_)
 
 
 @given(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mcp.server.subscriptions import ResourceUpdated
 
 from layerlore.server.resources.kinds import OF_A_THREAD
-from layerlore.server.resources.uris import uri_of, uri_of_run
+from layerlore.server.resources.uris import uri_of, uri_of_entry, uri_of_run
 from layerlore.server.subscriptions.interest import LIST
 from layerlore.server.subscriptions.watched_scope import ScopeWatch, changes_of_resource, kinds_of
 from layerlore.storage.core.records import Json
@@ -15,6 +15,7 @@ from layerlore.storage.threads.changes import Found, ThreadMark, Watched
 from .subscribing import MAIN, PROFILE, STATUS, THREADS
 
 RECALL = uri_of("recall") + "?query=tea"
+EVERYTHING = {"profile", "entries", "entry", "recall", "threads", None}
 
 
 @pytest.mark.parametrize(
@@ -39,13 +40,14 @@ def test_types_of_events_say_which_resources_of_a_thread_changed(types: list[str
     ("type_", "payload", "changed"),
     [
         ("profile_updated", {}, {"profile"}),
-        ("never_heard_of", {}, {"profile"}),
+        ("entries_changed", {"ids": ["e"]}, {"entries", "entry", "recall"}),
+        ("never_heard_of", {}, EVERYTHING),
         ("thread_created", {"thread_id": "a"}, {"threads", None}),
         ("thread_deleted", {}, {"threads", None}),
         ("thread_restored", {"thread_id": "a"}, {"threads", None}),
         ("thread_updated", {"changed": ["title", "metadata"]}, {"threads", None}),
         ("thread_updated", {"changed": ["metadata"]}, {"threads"}),
-        ("memory_redacted", {"what": "entries", "rows": 1}, {"profile", "threads", None}),
+        ("memory_redacted", {"what": "entries", "rows": 1}, EVERYTHING),
     ],
 )
 def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(
@@ -53,7 +55,7 @@ def test_events_of_the_resource_say_whether_profile_threads_or_the_list_changed(
 ) -> None:
     assert {kind for kind, _ in changes_of_resource([(type_, payload)])} == changed | {"status"}
     assert changes_of_resource([]) == set()
-    assert {kind for kind, _ in changes_of_resource(None)} == {"profile", "threads", "status", None}
+    assert {kind for kind, _ in changes_of_resource(None)} == EVERYTHING | {"status"}
 
 
 def test_what_a_recall_finds_may_have_changed_with_any_thread() -> None:
@@ -78,8 +80,18 @@ URIS = st.sampled_from(
         RECALL,
         uri_of("plan", "b"),
         uri_of_run("r"),
+        uri_of_entry("e"),
     ]
 )
+
+
+def test_an_entry_is_told_of_by_its_id_or_when_any_may_have_changed() -> None:
+    for changed, told in (({"ids": ["e"]}, True), ({"ids": ["f"]}, False), ({"count": 900}, True)):
+        watch = ScopeWatch()
+        watch.add(uri_of_entry("e"))
+        watch.mark(Watched(resource=True), Found({}, {}, {}, 0, [], (0, 0)))
+        news = watch.news(watch.marked(), Found({}, {}, {}, 1, [("entries_changed", changed)], (0, 0)))
+        assert news == ([ResourceUpdated(uri=uri_of_entry("e"))] if told else [])
 
 
 @given(st.lists(URIS, unique=True), st.data())

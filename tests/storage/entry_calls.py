@@ -6,7 +6,7 @@ from typing import Any
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, observations
+from layerlore.storage.derived import entries, entry_lists, observations
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.derived.observations import NewObservation
 from layerlore.storage.messages import indexed_rows, pages
@@ -22,6 +22,7 @@ SILENT = {
     "entries.mark_contradicted",
     "entries.find_contradicted",
     "entries.list_undecided",
+    "entry_lists.read_replaced",
     "entries.hide_unseen",
     "entries.index",
     "entries.insert_new",
@@ -80,6 +81,9 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.sourced_from": lambda tx, who: entries.sourced_from(tx, who, uid),
         "entries.sourced_from, some messages": lambda tx, who: entries.sourced_from(tx, who, uid, [1]),
         "entries.sources_of": lambda tx, who: entries.sources_of(tx, who, [ID]),
+        "entry_lists.find_standing": lambda tx, who: entry_lists.find_standing(tx, who, ID),
+        "entry_lists.read_page": lambda tx, who: entry_lists.read_page(tx, who, before=None, limit=9),
+        "entry_lists.read_replaced": lambda tx, who: entry_lists.read_replaced(tx, who, [OTHER]),
         "entries.supersede": lambda tx, who: entries.supersede(tx, who, [ID], OTHER, now=NOW),
         "threads.move_cursor, for entries": lambda tx, who: threads.move_cursor(tx, who, uid, "entries_seq", 9),
         "threads.read_cursor, for entries": lambda tx, who: threads.read_cursor(tx, who, uid, "entries_seq"),

@@ -116,6 +116,25 @@ async def test_a_topic_that_was_never_mentioned_is_held_back(tools: Tools) -> No
     )
     answer = await tools("recall_memory", query=asked, format="json", limit=3)
     assert answer == {"hits": [], "signals": ["lexical"], "held_back": 3}
+    # The bound of a call takes the place of the floor.
+    assert (await tools("recall_memory", query=asked, format="json", limit=3, min_score=1e-12))["hits"]
+
+
+async def test_a_bound_of_the_call_holds_back_hits_that_score_less_and_counts_them(tools: Tools) -> None:
+    await tools.say("main", "green tea with lemon", "tea at noon", "a violin lesson", "my green bicycle")
+    every = await tools("recall_memory", query="green tea with lemon", format="json", min_score=0.0001)
+    scores = [hit["score"] for hit in every["hits"]]
+    assert len(scores) > 1
+    bound = (scores[0] + scores[1]) / 2
+    answer = await tools("recall_memory", query="green tea with lemon", format="json", min_score=bound)
+    assert [hit["score"] for hit in answer["hits"]] == scores[:1]
+    assert answer["held_back"] == every.get("held_back", 0) + len(scores) - 1
+    told = await tools("recall_memory", query="green tea with lemon", min_score=bound)
+    assert f"held back as not relevant enough: {answer['held_back']}" in told
+    nothing = await tools("recall_memory", query="green tea with lemon", format="json", min_score=1)
+    assert (nothing["hits"], nothing["held_back"]) == ([], answer["held_back"] + 1)
+    refused = await tools.refused("recall_memory", query="tea", min_score=1.5)
+    assert "min_score: Input should be less than or equal to 1" in refused
 
 
 async def test_a_floor_of_zero_holds_nothing_back(connect: Connect) -> None:

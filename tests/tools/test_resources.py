@@ -11,7 +11,7 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, Resource, TextResourceContents
 
 from layerlore.server.resources.kinds import OF_A_THREAD, TEMPLATED
-from layerlore.server.resources.uris import template_of, uri_of, uri_of_run
+from layerlore.server.resources.uris import template_of, uri_of, uri_of_entry, uri_of_run
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import Settings, load_settings
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.eras]
 
 KEY = f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"
 AWKWARD = ("a/b", "..", "%2F", "#", "?limit=1", "a b", "x:y", "日本 ü", "a+b&c=d")
-FIXED = ["memory://profile", "memory://threads", "memory://status"]
+FIXED = ["memory://profile", "memory://entries", "memory://threads", "memory://status"]
 
 
 async def read(tools: Tools, uri: str, meta: Any = None) -> str:
@@ -184,6 +184,52 @@ async def test_a_recall_that_is_read_holds_as_many_hits_as_it_was_asked_for(tool
     await tools.say("main", *(f"violin lesson {number}: {'scales and arpeggios ' * 10}" for number in range(60)))
     answer = await read_json(tools, "memory://recall?query=violin%20lesson&limit=50")
     assert (len(answer["hits"]), answer.get("cut")) == (50, None)
+
+
+@pytest.mark.databases
+async def test_entries_are_read_with_their_words_and_what_they_took_the_place_of(connect: Connect, era: str) -> None:
+    async with connect() as tools, connect(resource="ben") as other:
+        await tools.say("main", "I have a peanut allergy.", "No, it is a sesame allergy.")
+        old = await tools("remember", content="Ana has a peanut allergy.", evidence="I have a peanut allergy.",
+                          source="user_assertion", thread_id="main")  # fmt: skip
+        own = await tools("remember", content="Deploys go through the staging host first.")
+        new = await tools("remember", content="Ana has a sesame allergy, not a peanut allergy.", kind="correction",
+                          evidence="No, it is a sesame allergy.", source="user_assertion", thread_id="main")  # fmt: skip
+        assert new["superseded"] == [old["id"]]
+        listed = (await read_json(tools, "memory://entries"))["entries"]
+        assert [row["id"] for row in listed] == [new["id"], own["id"]]
+        assert listed[0]["kind"] == "correction"
+        assert listed[0]["sources"] == [
+            {"thread_id": "main", "seq": 2, "label": "user_assertion", "quote": "No, it is a sesame allergy."}
+        ]
+        (before,) = listed[0]["superseded"]
+        assert (before["id"], before["content"], before["superseded_by"]) == (
+            old["id"],
+            "Ana has a peanut allergy.",
+            new["id"],
+        )
+        assert (listed[1]["origin"], listed[1]["sources"]) == ("caller", [])
+        # Of what was replaced that stands which took its place.
+        for id_ in (old["id"], new["id"]):
+            assert await read_json(tools, uri_of_entry(id_)) == listed[0]
+        assert (await read_json(other, "memory://entries")) == {"entries": []}
+        foreign = await refused(other, uri_of_entry(own["id"]), unknown_in(era))
+        assert foreign.replace(own["id"], "x") == await refused(other, uri_of_entry("x"), unknown_in(era))
+        # Who forgets an entry does not find what stood before it.
+        await tools("forget", ids=[new["id"]])
+        for id_ in (old["id"], new["id"]):
+            await refused(tools, uri_of_entry(id_), unknown_in(era))
+        assert [row["id"] for row in (await read_json(tools, "memory://entries"))["entries"]] == [own["id"]]
+
+
+async def test_a_long_list_of_entries_goes_on_with_its_cursor(tools: Tools) -> None:
+    for number in range(103):
+        await tools("remember", content=f"Server number{number} stands in rack r{number * 7}.")
+    first = await read_json(tools, "memory://entries")
+    rest = await read_json(tools, f"memory://entries?cursor={first['next_cursor']}")
+    assert (len(first["entries"]), len(rest["entries"]), rest.get("next_cursor")) == (100, 3, None)
+    assert len({row["id"] for page in (first, rest) for row in page["entries"]}) == 103
+    assert "cursor: not one that this list gave" in await refused(tools, "memory://entries?cursor=nonsense")
 
 
 async def test_a_recall_is_of_the_reader_only(connect: Connect) -> None:
