@@ -16,9 +16,9 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from scripted_model import Call, ScriptedModel
 
 from .python_environments import FOLDER
-from .scripted_model import Call, ScriptedModel
 
 PROGRAM = str(Path(sys.executable).with_name("layerlore"))
 RUNNER = Path(__file__).with_name("run_snippet.py")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted_model import ScriptedModel, scripted_model
 
 from .conversation import GOAL, SCRIPT, TEXTS, Memory, memory, talk
 from .python_environments import REQUIRED, TALKING, environment
-from .scripted_model import ScriptedModel, scripted_model
 
 ALL = pytest.mark.skipif(os.environ.get(REQUIRED) != "all", reason="`make interop-all` runs every framework")
 MORE = [

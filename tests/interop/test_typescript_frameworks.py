@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from scripted_model import Call, scripted_model
 
 from .conftest import RunNode
 from .conversation import PROGRAM, SCRIPT, TEXTS, Memory, memory
-from .scripted_model import Call, scripted_model
 
 # What each framework puts before the names of the tools.
 PREFIXES = {"langchain": "", "openai-agents": "", "mastra": "memory_", "vercel-ai-sdk": ""}

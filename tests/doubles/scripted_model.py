@@ -1,7 +1,8 @@
-"""A model that calls tools by a script, as a server that OpenAI's and Gemini's clients take for their own.
+"""A model that calls tools by a script, as a server that OpenAI's, Anthropic's and Gemini's clients take for their own.
 
-It speaks chat completions (whole or streamed), responses, and Gemini's generateContent. Each request gets the next
-step of the script; when that is done, the last words. What it was asked is kept, for a test to look at.
+It speaks chat completions (whole or streamed), responses, Anthropic's messages, and Gemini's generateContent. Each
+request gets the next step of the script; when that is done, the last words. What it was asked is kept, for a test to
+look at.
 """
 
 import contextlib
@@ -43,6 +44,11 @@ class ScriptedModel:
         if any("functionDeclarations" in each for each in declared):
             return [tool["name"] for each in declared for tool in each["functionDeclarations"]]
         return [each["function"]["name"] if "function" in each else each["name"] for each in declared]
+
+    @property
+    def shown(self) -> list[str]:
+        """All that the model was sent, request by request."""
+        return [json.dumps(request, ensure_ascii=False) for request in self.requests]
 
     @property
     def results(self) -> list[str]:
@@ -108,6 +114,22 @@ class ScriptedModel:
         )
         return {"candidates": [{"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}]}
 
+    def message(self, request: Json) -> Json:
+        call = self.step(request)
+        block: Json = {"type": "text", "text": self.last_words}
+        if call:
+            block = {"type": "tool_use", "id": self._id, "name": call.tool, "input": call.arguments}
+        return {
+            "id": f"msg_{self._id}",
+            "type": "message",
+            "role": "assistant",
+            "model": request["model"],
+            "content": [block],
+            "stop_reason": "tool_use" if call else "end_turn",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        }
+
     @property
     def _id(self) -> str:
         return f"call_{len(self.requests)}"
@@ -116,6 +138,8 @@ class ScriptedModel:
         """The content's type and the body of an answer."""
         if path.endswith("/responses"):
             return "application/json", json.dumps(self.respond(request)).encode()
+        if path.endswith("/v1/messages"):
+            return "application/json", json.dumps(self.message(request)).encode()
         if path.endswith(":generateContent"):
             return "application/json", json.dumps(self.generate(request)).encode()
         if not path.endswith("/chat/completions"):
