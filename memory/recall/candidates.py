@@ -17,6 +17,7 @@ from layerlore.memory.recall.asking import read_asking_rows
 from layerlore.memory.recall.pool import Flags, Floats, Ints, Pool
 from layerlore.memory.recall.signals import Question
 from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
@@ -24,7 +25,6 @@ from layerlore.storage.derived import entries
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.messages.indexed_rows import IndexedRow
 from layerlore.storage.threads import threads
 
 Vector = NDArray[np.float32]
@@ -169,17 +169,22 @@ async def gather_candidates(
     )
 
 
-async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -> tuple[list[Ints], list[IndexedRow]]:
+async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -> tuple[list[Ints], IndexedRows]:
     """Choose the ``most`` best rows of each list, best first; where these are chunks of half as many messages or fewer,
     the best row of further messages too. And the rows around them."""
     chosen = [rows[:most] for rows in lists]
     around = await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
-    held = {row.row_id: (row.thread_uid, row.seq) for row in around}
-    if not any(len(rows) > most and 2 * len(_best_row_by_message(rows[:most], held)) <= most for rows in lists):
+    if not any(len(rows) > most and 2 * _count_messages(rows[:most], around) <= most for rows in lists):
         return chosen, around
     held = await indexed_rows.places(tx, scope, np.unique(np.concatenate(lists)))
     chosen = [np.array(_spread(rows, held, most), np.int64) for rows in lists]
     return chosen, await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+
+
+def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
+    """Of how many messages the rows with these ids are chunks."""
+    found = np.flatnonzero(np.isin(rows.row_ids, row_ids))
+    return len(np.unique(rows.numbers[found][:, [THREAD, SEQ]], axis=0))
 
 
 def _best_row_by_message(rows: Ints, held: Mapping[int, Place]) -> dict[Place, int]:

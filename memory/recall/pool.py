@@ -2,12 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from layerlore.storage.messages.indexed_rows import IndexedRow
+from layerlore.storage.core.index_rows import (
+    ASKS,
+    CHARS,
+    CHUNK,
+    CONTENT_WORDS,
+    EMPTY,
+    ROLE,
+    SEQ,
+    SESSION_SEQ,
+    SPEAKER,
+    THREAD,
+    IndexedRow,
+    IndexedRows,
+)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -50,31 +62,35 @@ class Pool:
     @classmethod
     def from_rows(cls, rows: Sequence[IndexedRow]) -> "Pool":
         """Turn rows of the index into columns."""
-        columns: list[Any] = list(zip(*rows, strict=True)) if rows else [()] * len(IndexedRow._fields)
-        row_ids, uids, seqs, chunks, roles, speakers, said_at, chars, session_seqs, asks, empty, content_words = columns
-        numbers = {uid: number for number, uid in enumerate(dict.fromkeys(uids))}
-        threads = np.array([numbers[uid] for uid in uids], np.int64)
-        keys = threads * _THREAD + np.array(seqs, np.int64)
-        role = np.array(roles, dtype=object)
-        names = {name: number for number, name in enumerate(name for name in dict.fromkeys(speakers) if name)}
-        assistants = np.bincount(threads, weights=role == "assistant", minlength=1)
-        chunk = np.array(chunks, np.int64)
+        table = rows if isinstance(rows, IndexedRows) else IndexedRows.of(rows)
+        texts = table.names.texts
+        threads, seqs, chunk = table.column(THREAD), table.column(SEQ), table.column(CHUNK)
+        keys = threads * _THREAD + seqs
+        role = table.column(ROLE)
+        by_role = {texts[number]: role == number for number in np.unique(role).tolist()}
+        nobody = np.zeros(len(table), np.bool_)
+        spoken, speakers = np.unique(table.column(SPEAKER), return_inverse=True)
+        names = {number: name for number, name in enumerate(texts[each] for each in spoken.tolist()) if name}
+        named = np.full(len(spoken) + 1, -1, np.int64)
+        named[list(names)] = np.arange(len(names))
+        distinct, numbers = np.unique(threads, return_inverse=True)
+        assistants = np.bincount(numbers, weights=by_role.get("assistant", nobody), minlength=len(distinct))
         return cls(
-            row_ids=np.array(row_ids, np.int64),
+            row_ids=table.row_ids,
             messages=_number(keys),
-            sessions=_number(threads * _THREAD + np.array(session_seqs, np.int64)),
+            sessions=_number(threads * _THREAD + table.column(SESSION_SEQ)),
             chunks=chunk,
-            chars=np.array(chars, np.int64),
-            said_at=np.array(said_at, np.int64),
-            by_user=role == "user",
-            entries=role == "entry",
-            in_dialogue=assistants[threads] > 0,
-            speakers=np.array([names.get(speaker, -1) for speaker in speakers], np.int64),
-            names=tuple(names),
+            chars=table.column(CHARS),
+            said_at=table.said_at,
+            by_user=by_role.get("user", nobody),
+            entries=by_role.get("entry", nobody),
+            in_dialogue=assistants[numbers] > 0,
+            speakers=named[speakers],
+            names=tuple(names.values()),
             beside=_find_beside(keys, chunk),
-            asks=np.array(asks, np.float64) / 100,
-            empty=np.array(empty, np.float64) / 100,
-            content_words=np.array(content_words, np.int64),
+            asks=table.column(ASKS) / 100,
+            empty=table.column(EMPTY) / 100,
+            content_words=table.column(CONTENT_WORDS),
         )
 
     def __len__(self) -> int:

@@ -31,13 +31,14 @@ from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_r
 from layerlore.memory.recall.recent_rows import embed_recent, find_unembedded
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
+from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import windows
-from layerlore.storage.messages.indexed_rows import IndexedRow, messages_of
+from layerlore.storage.messages.indexed_rows import messages_of
 
 Signal = Literal["lexical", "semantic"]
 Confidence = Literal["sure", "unsure", "nothing"]

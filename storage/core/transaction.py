@@ -12,14 +12,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Delete, Executable, Select, TextClause
 
 from layerlore.storage.core.health import Health
 from layerlore.storage.core.hints import Notify
+from layerlore.storage.core.index_rows import IndexedRows
 from layerlore.storage.core.records import Json, Scope, Tenant
 from layerlore.storage.core.row_ids import RowIdArray
 
 Row = Sequence[Any]
+ReadVectors = Callable[[RowIdArray], Awaitable[tuple[RowIdArray, NDArray[np.float32]]]]
+"""Reads the vectors that these rows have: row ids, ascending, and as many rows of float32."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -89,6 +94,10 @@ class SearchIndex(Protocol):
         ascending."""
         ...
 
+    async def around(self, tx: Tx, scope: Scope, row_ids: RowIdArray, reach: int) -> IndexedRows | None:
+        """The rows and what stands around them, see ``indexed_rows.around``, if they are at hand; None: read them."""
+        ...
+
 
 class VectorIndex(Protocol):
     """The nearest codes, the statement that finds them among given rows, and a code as the database takes it."""
@@ -98,6 +107,12 @@ class VectorIndex(Protocol):
     ) -> RowIdArray:
         """The ``most`` rows under either token whose codes differ from ``code`` in the fewest bits, nearest first; of
         equally near ones the oldest first."""
+        ...
+
+    async def of_rows(
+        self, tx: Tx, tokens: Sequence[str], model: str, row_ids: RowIdArray, read: ReadVectors
+    ) -> tuple[RowIdArray, NDArray[np.float32]]:
+        """The vectors that rows under the tokens have, as ``read`` reads them, those at hand without it."""
         ...
 
     @property

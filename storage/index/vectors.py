@@ -156,13 +156,19 @@ _OF_ROWS = (
 async def of_rows(
     tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
-    """The vectors that these rows have: row ids, ascending, and as many rows of float32."""
-    rows = await tx.all(_OF_ROWS, row_ids=to_list(row_ids), model=model, **_tokens(scope))
-    if not rows:
-        return np.empty(0, np.int64), np.empty((0, 0), np.float32)
-    found, blobs = zip(*rows, strict=True)
-    floats = np.frombuffer(b"".join(blobs), "<f4").reshape(len(rows), -1)
-    return np.array(found, np.int64), floats.astype(np.float32, copy=False)
+    """The vectors that these rows have: row ids, ascending, and as many rows of float32. The rows are there, as the
+    transaction sees it, or have gone since it asked for their ids."""
+    tokens = _tokens(scope)
+
+    async def read(asked: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:
+        rows = await tx.all(_OF_ROWS, row_ids=to_list(asked), model=model, **tokens)
+        if not rows:
+            return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+        found, blobs = zip(*rows, strict=True)
+        floats = np.frombuffer(b"".join(blobs), "<f4").reshape(len(rows), -1)
+        return np.array(found, np.int64), floats.astype(np.float32, copy=False)
+
+    return await tx.backend.vectors.of_rows(tx, [*tokens.values()], model, np.asarray(row_ids, np.int64), read)
 
 
 _total = select(func.count()).select_from(search_rows)

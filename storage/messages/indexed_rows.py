@@ -5,7 +5,7 @@ and the rows made anew after the rules that make the indexed text have changed.
 from collections.abc import Sequence
 from functools import cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sqlalchemy import (
@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from layerlore.storage.core import resource_lock
+from layerlore.storage.core.index_rows import IndexedRow, IndexedRows
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Message, Scope, SearchText
 from layerlore.storage.core.row_ids import Packed, RowIdArray, to_list, unpacked
@@ -44,25 +45,6 @@ REACH = 3
 RECENT_THREADS = 4
 RECENT_ENTRIES = 4
 RECENT_MESSAGES = 16
-
-
-class IndexedRow(NamedTuple):
-    """A chunk of a message, or of an entry (role ``entry``), in the index. ``chars`` counts the whole message's text;
-    ``session_seq`` names the session in its thread; ``asks``, ``empty`` and ``content_words`` are the whole message's,
-    see ``core.records.Indexed``. (A tuple: a recall makes a thousand of them.)"""
-
-    row_id: int
-    thread_uid: str
-    seq: int
-    chunk: int
-    role: str
-    speaker: str | None
-    said_at: int
-    chars: int
-    session_seq: int
-    asks: int
-    empty: int
-    content_words: int
 
 
 _asked = (
@@ -93,12 +75,15 @@ _LIVE_BY_SEQS = (
 )
 
 
-async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> list[IndexedRow]:
+async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> IndexedRows:
     """The rows, and the first chunks of the messages of the same thread at most REACH seqs before or after them; each
-    once, ordered by thread, seq and chunk. Rows that are gone, or of another scope, are left out."""
+    once, those of a thread together, ordered by seq and chunk. Rows that are gone, or of another scope, are left out."""
+    held = await tx.backend.search.around(tx, scope, np.asarray(row_ids, np.int64), REACH)
+    if held is not None:
+        return held
     rows = await tx.all(_AROUND, **of_scope(scope), row_ids=to_list(row_ids))
     # Here, since databases do not agree on the order of texts.
-    return list(map(IndexedRow._make, sorted(rows, key=_in_order)))
+    return IndexedRows.of(sorted(rows, key=_in_order))
 
 
 _PLACES = select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq).where(

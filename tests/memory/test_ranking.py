@@ -24,7 +24,7 @@ from layerlore.memory.recall.ranking import (
 from layerlore.memory.recall.recall import judge
 from layerlore.memory.recall.signals import Question, Signals, measure_signals
 from layerlore.memory.settings.recall import RecallRules
-from layerlore.storage.messages.indexed_rows import IndexedRow
+from layerlore.storage.core.index_rows import IndexedRow
 
 RULES = RecallRules()
 WORDS = ("beach", "caroline", "violin")

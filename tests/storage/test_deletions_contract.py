@@ -3,11 +3,11 @@
 import pytest
 
 from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.messages.indexed_rows import IndexedRow
 from layerlore.storage.removal import deletions
 from layerlore.storage.removal.deletions import Deleted
 from layerlore.storage.threads import threads

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.drivers.sessions import SESSION_GAP_MS
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.messages.indexed_rows import IndexedRow
 
 from .building import ANA, BEN, NOW, draft, drop, execute, indexed, rows, say
 
@@ -30,7 +30,7 @@ async def places(database: Database) -> dict[tuple[str, int, int], int]:
 async def around(database: Database, *row_ids: int, scope: Scope = ANA) -> list[tuple[int, int]]:
     """The seqs and chunks around rows."""
     found = await database.read(indexed_rows.around, scope, np.array(row_ids, np.int64))
-    assert found == sorted(found, key=lambda row: (row.thread_uid, row.seq, row.chunk))
+    assert list(found) == sorted(found, key=lambda row: (row.thread_uid, row.seq, row.chunk))
     return [(row.seq, row.chunk) for row in found]
 
 
@@ -68,7 +68,7 @@ async def test_rows_of_several_threads_are_ordered_and_each_is_there_once(databa
         await say(database, thread_id, *(draft(f"word{n}") for n in range(3)))
     found = await database.read(indexed_rows.around, ANA, list((await places(database)).values()))
     assert len(found) == len({row.row_id for row in found}) == 6
-    assert found == sorted(found, key=lambda row: (row.thread_uid, row.seq))
+    assert list(found) == sorted(found, key=lambda row: (row.thread_uid, row.seq))
 
 
 async def test_deleted_neighbours_are_not_around(database: Database) -> None:

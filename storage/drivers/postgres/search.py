@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy as np
 from asyncpg import BitString
+from numpy.typing import NDArray
 from sqlalchemy import text
 
+from layerlore.storage.core.index_rows import IndexedRows
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.row_ids import RowIdArray, unpacked
-from layerlore.storage.core.transaction import Tx
+from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
 
 # The stem of a word that the dictionary does not change is the word.
@@ -49,6 +52,17 @@ async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: 
         NEAREST, scope_token=scope_token, other_token=other_token, model=model, code=as_code(code), most=most
     )
     return np.array(row_ids, np.int64)
+
+
+async def around(tx: Tx, scope: Scope, row_ids: RowIdArray, reach: int) -> IndexedRows | None:
+    """Nothing is at hand: other processes' changes would have to be asked for, which costs as much."""
+    return None
+
+
+async def of_rows(
+    tx: Tx, tokens: Sequence[str], model: str, row_ids: RowIdArray, read: ReadVectors
+) -> tuple[RowIdArray, NDArray[np.float32]]:
+    return await read(row_ids)
 
 
 async def add(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -17,6 +17,7 @@ from sqlalchemy import TextClause, text
 
 from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.sqlite.snapshot import read_once
 
 MOST_BYTES = 32 * 2**20
 """Of all scopes together, those asked last. A scope that has more than half of it is not kept."""
@@ -105,7 +106,7 @@ class CodeCache:
                 if self._held[key] is None:
                     return None
             held = self._held.get(key)
-        stamp = await _read_stamp(tx)
+        stamp = await read_code_stamp(tx)
         if stamp is None:
             return None
         if held is not None and held.stamp == stamp:
@@ -141,8 +142,9 @@ def pick_nearest(held: Sequence[ScopeCodes], code: bytes, most: int) -> RowIdArr
     return row_ids[np.lexsort((row_ids, distances))[:most]]
 
 
-async def _read_stamp(tx: Tx) -> Stamp | None:
-    row = await tx.one(_STAMP)
+async def read_code_stamp(tx: Tx) -> Stamp | None:
+    """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
+    row = await read_once(tx, _STAMP)
     return None if row is None or row[0] is None else Stamp(*row)
 
 

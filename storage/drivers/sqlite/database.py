@@ -23,7 +23,9 @@ from layerlore.storage.drivers.sqlite.group_commit import Writer
 from layerlore.storage.drivers.sqlite.hints import SqliteHints
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
+from layerlore.storage.drivers.sqlite.row_cache import RowCache
 from layerlore.storage.drivers.sqlite.transaction import SqliteTx, drive
+from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
 
 BUSY_DEADLINE = 10.0
 READ_SECONDS = 5.0
@@ -66,11 +68,13 @@ def _read_unit(
     start: Callable[[SqliteTx], Coroutine[Any, Any, R]],
     codes: CodeCache,
     postings: PostingCache,
+    rows: RowCache,
+    vectors: VectorCache,
 ) -> tuple[R, set[str]]:
     """What it answers, and what was damaged of what it read."""
     connection.execute("BEGIN")
     try:
-        tx = SqliteTx(connection, leaves_out=True, codes=codes, postings=postings)
+        tx = SqliteTx(connection, leaves_out=True, codes=codes, postings=postings, rows=rows, vectors=vectors)
         return drive(start(tx)), tx.damage
     finally:
         if connection.in_transaction:
@@ -92,6 +96,7 @@ class SqliteDatabase:
         self.health = Health(self._look, self._try_to_write, path)
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
+        self._rows, self._vectors = RowCache(), VectorCache()
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
             self._idle.put_nowait(reader)
@@ -159,7 +164,14 @@ class SqliteDatabase:
         # A reader that stays too long keeps the write-ahead log from being reused, so that it grows without end.
         alarm = asyncio.get_running_loop().call_later(READ_SECONDS, reader.interrupt)
         try:
-            unit = partial(_read_unit, start=start, codes=self._codes, postings=self._postings)
+            unit = partial(
+                _read_unit,
+                start=start,
+                codes=self._codes,
+                postings=self._postings,
+                rows=self._rows,
+                vectors=self._vectors,
+            )
             value, damage = await _until_free(lambda: reader.hop(unit))
             for found in damage:
                 self.health.damaged(found, WAY_OUT)

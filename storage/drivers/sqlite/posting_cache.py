@@ -17,6 +17,7 @@ from sqlalchemy import text
 
 from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.drivers.sqlite.snapshot import read_once
 
 MOST_IDS = 1_000_000
 """Row ids of all words together, those asked last: 8 MB."""
@@ -90,6 +91,6 @@ class PostingCache:
 
 
 async def read_stamp(tx: Tx) -> RowStamp | None:
-    """The stamp of the transaction's snapshot; None where nothing is counted."""
-    row = await tx.one(_STAMP)
+    """The stamp of the transaction's snapshot, read once; None where nothing is counted."""
+    row = await read_once(tx, _STAMP)
     return None if row is None or row[0] is None else RowStamp(*row)

@@ -1,8 +1,8 @@
 """Both indexes on SQLite.
 
 The lexical one is FTS5, whose row ids are those of ``search_rows``; the rows of words that were asked for lately are in
-memory (``posting_cache``). The nearest codes are found in memory
-(``code_cache``), or by a scan of the scope's part of a covering index, with sqlite-vec's Hamming distance; where no
+memory (``posting_cache``), and so is what stands around rows (``row_cache``). The nearest codes are found in memory
+(``code_cache``), as vectors that were read lately are (``vector_cache``), or by a scan of the scope's part of a covering index, with sqlite-vec's Hamming distance; where no
 extension can be loaded, the driver puts functions of its own under the same names.
 """
 
@@ -10,13 +10,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import TextClause, text
 
+from layerlore.storage.core.index_rows import IndexedRows
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.row_ids import RowIdArray, unpacked
-from layerlore.storage.core.transaction import Tx
+from layerlore.storage.core.transaction import ReadVectors, Tx
 from layerlore.storage.drivers.sessions import BEFORE, COLUMNS, VALUES
-from layerlore.storage.drivers.sqlite.code_cache import CodeCache, pick_nearest
+from layerlore.storage.drivers.sqlite.code_cache import CodeCache, pick_nearest, read_code_stamp
 from layerlore.storage.drivers.sqlite.posting_cache import PostingCache, read_stamp
+from layerlore.storage.drivers.sqlite.row_cache import RowCache
+from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
 
 _ADD_ROW = text(f"INSERT INTO search_rows ({COLUMNS}) SELECT {VALUES} FROM (SELECT 1) {BEFORE} RETURNING row_id")  # noqa: S608 - constants
 _ADD_WORDS = text("INSERT INTO search_text (rowid, text, scope) VALUES (:row_id, :words, :scope_tokens)")
@@ -54,6 +59,16 @@ async def nearest(tx: Tx, scope_token: str, other_token: str, model: str, code: 
     return np.array(row_ids, np.int64)
 
 
+async def of_rows(
+    tx: Tx, tokens: Sequence[str], model: str, row_ids: RowIdArray, read: ReadVectors
+) -> tuple[RowIdArray, NDArray[np.float32]]:
+    cache: VectorCache | None = getattr(tx, "vectors", None)
+    stamp = None if cache is None else await read_code_stamp(tx)
+    if cache is None or stamp is None:
+        return await read(row_ids)
+    return await cache.find(stamp, tokens, model, row_ids, read)
+
+
 async def add(tx: Tx, rows: Sequence[Mapping[str, Any]]) -> None:
     words: list[dict[str, Any]] = []
     for row in rows:
@@ -80,6 +95,12 @@ async def postings(tx: Tx, scope_token: str, without: str, words: Sequence[str],
             await read(query, 0) if cache is None or stamp is None else await cache.find(stamp, query, most, read)
         )
     return found
+
+
+async def around(tx: Tx, scope: Scope, row_ids: RowIdArray, reach: int) -> IndexedRows | None:
+    cache: RowCache | None = getattr(tx, "rows", None)
+    held = None if cache is None else await cache.find(tx, scope)
+    return None if held is None else held.around(row_ids, reach)
 
 
 async def _read_rows(tx: Tx, statement: TextClause, query: str, after: int, most: int) -> tuple[int, str | None]:

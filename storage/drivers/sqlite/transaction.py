@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
 
-from sqlalchemy import BindParameter, Executable, Select, bindparam
+from sqlalchemy import BindParameter, Executable, Select, TextClause, bindparam
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.statements import compiled
@@ -12,7 +12,9 @@ from layerlore.storage.core.transaction import Backend, Row, StoreFunctionSuspen
 from layerlore.storage.drivers.sqlite import backend, driver
 from layerlore.storage.drivers.sqlite.code_cache import CodeCache
 from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
+from layerlore.storage.drivers.sqlite.row_cache import RowCache
 from layerlore.storage.drivers.sqlite.sql import DIALECT, sqlite_arguments
+from layerlore.storage.drivers.sqlite.vector_cache import VectorCache
 
 T = TypeVar("T")
 
@@ -39,11 +41,16 @@ class SqliteTx:
         leaves_out: bool = False,
         codes: CodeCache | None = None,
         postings: PostingCache | None = None,
+        rows: RowCache | None = None,
+        vectors: VectorCache | None = None,
     ) -> None:
-        """``codes`` and ``postings``: only of a transaction that does not write."""
+        """``codes``, ``postings``, ``rows`` and ``vectors``: only of a transaction that does not write."""
         self._connection = connection
         self.codes = codes
         self.postings = postings
+        self.rows = rows
+        self.vectors = vectors
+        self.known: dict[TextClause, Row | None] | None = None if codes is None else {}
         self._leaves_out = leaves_out
         self.damage: set[str] = set()
 

@@ -1,0 +1,111 @@
+"""Rows of the index as a ranking compares them: one by one, or by the thousand as columns."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from layerlore.storage.core.row_ids import RowIdArray
+
+Numbers = NDArray[np.int32 | np.int64]
+
+# The columns of ``numbers``, in their order; the first three are numbers of texts.
+THREAD, ROLE, SPEAKER, SEQ, CHUNK, CHARS, SESSION_SEQ, ASKS, EMPTY, CONTENT_WORDS = range(10)
+_LARGEST = np.iinfo(np.int32).max
+
+
+class IndexedRow(NamedTuple):
+    """A chunk of a message, or of an entry (role ``entry``), in the index. ``chars`` counts the whole message's text;
+    ``session_seq`` names the session in its thread; ``asks``, ``empty`` and ``content_words`` are the whole message's,
+    see ``core.records.Indexed``."""
+
+    row_id: int
+    thread_uid: str
+    seq: int
+    chunk: int
+    role: str
+    speaker: str | None
+    said_at: int
+    chars: int
+    session_seq: int
+    asks: int
+    empty: int
+    content_words: int
+
+
+class Names:
+    """Texts, each with a number that it keeps. Only one thread at a time may add to them."""
+
+    def __init__(self) -> None:
+        self.texts: list[str | None] = []
+        self._numbers: dict[str | None, int] = {}
+
+    def number(self, text: str | None) -> int:
+        """The number of a text, its own from now on."""
+        found = self._numbers.get(text)
+        if found is None:
+            self.texts.append(text)
+            found = self._numbers[text] = len(self.texts) - 1
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexedRows(Sequence[IndexedRow]):
+    """Rows of the index as columns: ``row_ids``, ``said_at``, and the rest as [rows, 10] in ``numbers``, where ``names``
+    has the texts of the first three. As a sequence, it makes the rows that it is asked for."""
+
+    row_ids: RowIdArray
+    said_at: NDArray[np.int64]
+    numbers: Numbers
+    names: Names
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[Any]], names: Names | None = None) -> "IndexedRows":
+        """The rows, each with the fields of an IndexedRow."""
+        names = Names() if names is None else names
+        if not rows:
+            return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 10), np.int32), names)
+        row_ids, uids, seqs, chunks, roles, speakers, said_at, *others = zip(*rows, strict=True)
+        texts = [list(map(names.number, each)) for each in (uids, roles, speakers)]
+        numbers = np.array([*texts, seqs, chunks, *others], np.int64)
+        # No real row has a larger one.
+        kind = np.int32 if numbers.max() <= _LARGEST else np.int64
+        return cls(np.array(row_ids, np.int64), np.array(said_at, np.int64), numbers.T.astype(kind, order="C"), names)
+
+    def take(self, places: NDArray[np.int64]) -> "IndexedRows":
+        """The rows at these places, in their order."""
+        return IndexedRows(self.row_ids[places], self.said_at[places], self.numbers[places], self.names)
+
+    def column(self, number: int) -> NDArray[np.int64]:
+        """A column of ``numbers``."""
+        return self.numbers[:, number].astype(np.int64)  # contiguous
+
+    def __len__(self) -> int:
+        return len(self.row_ids)
+
+    @overload
+    def __getitem__(self, at: int) -> IndexedRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[IndexedRow]: ...
+
+    def __getitem__(self, at: int | slice) -> IndexedRow | Sequence[IndexedRow]:
+        if isinstance(at, slice):
+            return self.take(np.arange(len(self))[at])
+        thread, role, speaker, seq, chunk, *others = self.numbers[at].tolist()
+        texts = self.names.texts
+        return IndexedRow(
+            int(self.row_ids[at]),
+            str(texts[thread]),
+            seq,
+            chunk,
+            str(texts[role]),
+            texts[speaker],
+            int(self.said_at[at]),
+            *others,
+        )
+
+    def __iter__(self) -> Iterator[IndexedRow]:
+        return map(self.__getitem__, range(len(self)))
