@@ -24,7 +24,12 @@ RawSteps = Annotated[
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"type": {"type": "string"}, "operation_id": {"type": "string"}},
+                "properties": {
+                    "type": {"type": "string"},
+                    "operation_id": {"type": "string"},
+                    # Strict mode gives these keys alone: enough for a step of the type text.
+                    "content": {"type": "string"},
+                },
                 "required": ["type"],
             },
         }

@@ -4,6 +4,7 @@ They are written from the providers' documentation and their error messages, and
 converters themselves run in ``tests/interop``.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -143,6 +144,26 @@ def strict(schema: Json) -> Json:
     if "anyOf" in made:
         made["anyOf"] = [strict(each) for each in made["anyOf"]]
     return made
+
+
+def filled(schema: Json, value: Any) -> Any:
+    """A value with what a strict schema requires, and no more: what it leaves out is empty, true where that is said to be the
+    default, or the first of a choice."""
+    if isinstance(value, dict) and "properties" in schema:
+        known = schema["properties"].items()
+        return {name: filled(each, value[name]) if name in value else _empty(each) for name, each in known}
+    if isinstance(value, dict):
+        return json.dumps(value)  # of free objects strict mode leaves the text
+    return [filled(schema["items"], each) for each in value] if isinstance(value, list) else value
+
+
+def _empty(schema: Json) -> Any:
+    if "Default true" in schema.get("description", ""):
+        return True
+    types = [each["type"] for each in schema.get("anyOf", [schema])]
+    if "string" in types:
+        return schema.get("enum", [""])[0]
+    return {"integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}[types[0]]
 
 
 def autogen(tool: Tool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from . import schema_rules
 from .calling import Connect, Json, Tools
-from .sample_calls import SAMPLE_CALLS
+from .sample_calls import SAMPLE_CALLS, make_small_world
 from .schema_rules import RULES, Rule, nodes, typed
 
 pytestmark = pytest.mark.anyio
@@ -83,6 +83,23 @@ async def test_the_providers_own_types_take_all_tools(all_tools: Tools) -> None:
             of_openai.validate_python(
                 {"type": "function", "function": {**described, "parameters": schema, "strict": strict}}
             )
+
+
+async def test_every_tool_takes_each_of_its_arguments_empty_as_if_it_was_left_out(connect: Connect) -> None:
+    """Strict mode has a model give them all; the table's own calls are without."""
+    refused: dict[str, set[str]] = {}
+    for way in ("as in the table", "filled"):
+        async with connect(toolsets="all", thread="main", resource=way) as tools:
+            await make_small_world(tools)
+            schemas = {tool.name: schema_rules.strict(tool.input_schema) for tool in await listed(tools)}
+            answers = {}
+            for name, arguments in SAMPLE_CALLS.items():
+                given = schema_rules.filled(schemas[name], arguments) if way == "filled" else arguments
+                if way == "filled":
+                    jsonschema.validate(given, schemas[name])
+                answers[name] = await tools.raw(name, **given)
+        refused[way] = {name for name, answer in answers.items() if answer.is_error}
+    assert refused["filled"] == refused["as in the table"], answers
 
 
 async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect: Connect) -> None:
