@@ -40,6 +40,7 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
 
     Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
     """
+    engine = engine.for_agent(claim.scope.agent_id)
     material = await prepare(engine, kind, claim)
     if material is None:
         return

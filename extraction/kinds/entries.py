@@ -137,7 +137,9 @@ class EntryExtractor:
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The messages after the cursor, up to the claim's seq, and the known entries about them; None when the messages
-        say nothing."""
+        say nothing, or the agent keeps no entries."""
+        if not engine.entries.enabled:
+            return None
         thread = await threads.find_uid(tx, claim.scope, claim.thread_uid)
         if thread is None:
             return None

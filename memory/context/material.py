@@ -277,7 +277,7 @@ async def _claim_memory(tx: Tx, engine: Engine, scope: Scope, thread: Thread | N
     if not engine.context.memory:
         return MemoryClaim()
     _, _, tokens = await threads.count_live(tx, scope)
-    kept = await entries.count(tx, scope) * _ENTRY_TOKENS if engine.entries.auto_inject else 0
+    kept = await entries.count(tx, scope) * _ENTRY_TOKENS if engine.entries.injected else 0
     elsewhere = max(0, tokens - (thread.token_count if thread else 0)) + kept
     return MemoryClaim(int(max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -81,6 +81,12 @@ class Engine:
     written: Written = field(default_factory=Written)
     wake: Wake = field(default_factory=Wake)
     denials: Denials = field(default_factory=Denials)
+    agents: "Mapping[str, Engine]" = field(default_factory=dict)
+    """With other rules, on the same database: those of the agents that have settings of their own, by name."""
+
+    def for_agent(self, agent_id: str) -> "Engine":
+        """The engine with the rules of an agent."""
+        return self.agents.get(agent_id, self)
 
     def masked(self, value: Any) -> tuple[Any, int]:
         """A value that enters, JSON or text, its secrets masked unless messages stay as sent; and how many there were."""

@@ -33,6 +33,7 @@ OF_USERS: tuple[EntryKind, ...] = ("preference", "decision", "explicit_remember"
 """What only a user's own words make of an entry: else a text that an assistant merely read could pass for a wish."""
 
 PROMPT = "remember"
+OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
 """Stands where an entry names its prompt; where it names its model stands the client."""
 SEARCHED = 200
 """Among so many of the newest messages of a thread evidence is looked for."""
@@ -70,6 +71,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
 
     Raises InvalidInput, LimitExceeded, NotFound.
     """
+    if not engine.entries.enabled:
+        raise InvalidInput(OFF)
     # Before anything is taken out of the words, and once more where that joined what a secret was parted by.
     words, masked = engine.masked(check_text(asked.content, "content"))
     content, again = engine.masked(_check(engine, replace(asked, content=words)))

@@ -166,12 +166,13 @@ async def request_turn_work(
     seq, soon_at = thread.next_seq - 1, now + DEBOUNCE_MS
     is_small = not await _says_something(tx, scope, appended, drafts)
     turn_at = now + GATHERED_MS if is_small else soon_at
+    each_turn = [kind for kind in _EACH_TURN if kind != "entries" or engine.entries.enabled]
     at_once = [*_list_title_work(engine, thread), *_list_window_work(engine, thread)]
     await jobs.request_many(
         tx,
         scope,
         thread.thread_uid,
-        [*((kind, seq, turn_at) for kind in _EACH_TURN), *((kind, seq, soon_at) for kind in at_once)],
+        [*((kind, seq, turn_at) for kind in each_turn), *((kind, seq, soon_at) for kind in at_once)],
         now=now,
         gathering=Gathering(soon_at, GATHERED) if is_small else None,
     )

@@ -73,8 +73,8 @@ async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRe
 
 
 async def _find_fitting_entries(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
-    """The entries that fit, newest first; none where ``auto_inject`` is off."""
-    if not engine.entries.auto_inject or not await entries.count(tx, scope):
+    """The entries that fit, newest first; none where the settings want none."""
+    if not engine.entries.injected or not await entries.count(tx, scope):
         return []
     most, floor = engine.entries.auto_inject_top_k, engine.entries.auto_inject_floor
     rules = engine.recall.for_limit(most).model_copy(

@@ -274,6 +274,10 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
 
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
+    if not engine.entries.enabled:
+        asked = replace(asked, kinds=[kind for kind in asked.kinds if kind != "entry"])
+        if not asked.kinds:
+            raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); message is allowed")
     prepared = await prepare_recall(engine, scope, asked, engine.recall)
     return await engine.database.read(_find_shown, scope, engine, prepared)
 

@@ -8,6 +8,12 @@ from layerlore.memory.settings.section import Characters, Section
 class EntryRules(Section):
     """Entries: notes that are kept for later conversations, each with the words that prove it."""
 
+    enabled: bool = Field(
+        default=True,
+        description="false: none are made, by remember or in the background, and those that are kept are neither recalled nor "
+        "shown in a context; they stay, and `forget` ends them. Who turns it on again has them back, and what was said "
+        "meanwhile is looked at, too.",
+    )
     max_entry_length: Characters = Field(default=2000, ge=40, le=20_000, description="Length of one entry at most.")
     max_entries_per_turn: int = Field(default=5, ge=1, le=50, description="Entries of one turn at most.")
     dedupe_similarity: float = Field(
@@ -27,3 +33,8 @@ class EntryRules(Section):
         description="Relevance (0 to 1) from which on an entry fits. It is lower than `recall.floor`, since a context is "
         "meant to say more than the answer to a question.",
     )
+
+    @property
+    def injected(self) -> bool:
+        """Whether a context has entries."""
+        return self.enabled and self.auto_inject

@@ -1,5 +1,6 @@
 """What every section of the settings is made of: its base class, units of measure, and types of values."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -44,6 +45,16 @@ def one_line(value: str) -> str:
     if any(character < " " or character == "\x7f" for character in value):
         raise ValueError("a name without control characters is needed")
     return value
+
+
+def read_json(value: Any) -> Any:
+    """JSON in a string, as a variable has it; anything else as it is. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not valid JSON: {error}") from None
 
 
 def list_of(value: Any) -> Any:

@@ -4,14 +4,13 @@ The form is checked here, when the settings are read. What goes together, and th
 a policy is made of them (``memory/window/policy.py``).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from layerlore.memory.settings.section import Messages, Section, Tokens
+from layerlore.memory.settings.section import Messages, Section, Tokens, read_json
 
 # Seed 001's.
 SUMMARY_PROMPT = "Summarize the key points of the removed messages, preserving important context and decisions made."
@@ -83,20 +82,10 @@ class WindowFields(Section):
     )
 
 
-def _read_json(value: Any) -> Any:
-    """JSON in a string, as a variable has it; anything else as it is. Raises ValueError."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is not valid JSON: {error}") from None
-
-
 class WindowSettings(WindowFields):
     """What a model sees of a conversation: the window. Nothing is deleted by it."""
 
-    predefined: Annotated[list[dict[str, Any]], BeforeValidator(_read_json)] = Field(
+    predefined: Annotated[list[dict[str, Any]], BeforeValidator(read_json)] = Field(
         default=[],
         max_length=PREDEFINED,
         description="Messages in front of every conversation's (examples, a persona), as add_messages takes them. They "
@@ -116,5 +105,5 @@ def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return value
 
 
-WindowProfiles = Annotated[dict[str, WindowSettings], BeforeValidator(_read_json), AfterValidator(_named)]
+WindowProfiles = Annotated[dict[str, WindowSettings], BeforeValidator(read_json), AfterValidator(_named)]
 """Named policies, each over the defaults that are built in."""

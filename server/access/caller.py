@@ -1,5 +1,6 @@
 """Who is calling, and whose memory and which thread a call means: the only place where a request becomes a scope."""
 
+import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
 from layerlore.server.access.principal import Principal
 from layerlore.server.process.sdk_private import connection_of
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.errors import InvalidInput, NotFound
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Scope
 
 THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
@@ -124,6 +125,16 @@ def caller_of(ctx: RequestContext) -> Caller:
         client=client_of(ctx),
         default=default,
     )
+
+
+def settings_of(ctx: RequestContext) -> Settings:
+    """The settings for the agent that a request means: the server's own where it names none that it may."""
+    settings = ctx.lifespan_context.settings
+    if not settings.agents:
+        return settings
+    with contextlib.suppress(LayerloreError):
+        return settings.for_agent(caller_of(ctx).scope.agent_id)
+    return settings
 
 
 def default_of(ctx: RequestContext) -> Default:

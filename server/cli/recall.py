@@ -69,7 +69,7 @@ async def _call(settings: Settings, scope: Scope, asked: list[Json]) -> list[Any
         answers = []
         for arguments in asked:
             values, given = check_arguments(recall_memory.tool, arguments)
-            call = Call(recall_memory.name, engine, settings, caller, given)
+            call = Call(recall_memory.name, engine.for_agent(scope.agent_id), settings, caller, given)
             answers.append(await recall_memory.function(call, **values))
         return answers
 

@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -27,7 +28,7 @@ from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_modules import load, load_for
 from layerlore.server.process.logs import mask_logs
 from layerlore.server.runtime.default_threads import DefaultThreads
-from layerlore.server.settings.memory_rules import check_documents, window_rules
+from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
@@ -66,7 +67,7 @@ class Runtime:
         self._worker: JobWorker | None = None
         self._room: QueueRoom | None = None
         self._defaults = DefaultThreads()
-        self._tools: dict[tuple[frozenset[Right] | str, ...], frozenset[str]] = {}
+        self._tools: dict[tuple[frozenset[Right] | str | bool, ...], frozenset[str]] = {}
         self._under_way = 0
         self._answered = anyio.Event()
 
@@ -87,12 +88,14 @@ class Runtime:
             if function is add_messages.function and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)
             await load_for(function)
+            agent = caller.scope.agent_id
+            engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
             tools = self._tools_for(settings, caller.principal.rights)
-            call = Call(name, self.engine, settings, caller, given, self._worker, tools, self.describe)
+            call = Call(name, engine, settings, caller, given, self._worker, tools, self.describe)
             return await self._defaults.add_note(await function(call, **values), call)
 
     def _tools_for(self, settings: Settings, rights: frozenset[Right]) -> frozenset[str]:
-        key = (rights, *settings.toolsets)
+        key = (rights, settings.working_memory.read_only, settings.entries.enabled, *settings.toolsets)
         if key not in self._tools:
             self._tools[key] = list_callable(settings, rights)
         return self._tools[key]
@@ -176,8 +179,7 @@ async def close_engine(engine: Engine) -> None:
 async def open_engine(settings: Settings) -> Engine:
     """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
     mask_logs(mask_without_key)
-    check_documents(settings.working_memory)
-    window_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
+    check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
     url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
@@ -195,7 +197,7 @@ async def open_engine(settings: Settings) -> Engine:
     except BaseException:
         await database.close()
         raise
-    return Engine(
+    engine = Engine(
         database=database,
         tokens=counter,
         redactor=Redactor(key),
@@ -213,6 +215,20 @@ async def open_engine(settings: Settings) -> Engine:
         context=settings.context,
         windows=window_rules(settings, counter),
         embedding=embedding,
+    )
+    return replace(engine, agents={name: _with_rules(engine, settings, name) for name in settings.agents})
+
+
+def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
+    """The engine with the rules of an agent that has settings of its own."""
+    own = settings.for_agent(agent)
+    return replace(
+        engine,
+        working_memory=own.working_memory,
+        recall=own.recall,
+        entries=own.entries,
+        context=own.context,
+        windows=window_rules(own, engine.tokens, agent),
     )
 
 

@@ -15,7 +15,7 @@ from mcp.types import (
     ReadResourceRequestParams,
 )
 
-from layerlore.server.access.caller import Lifespan, RequestContext, default_of, principal_of
+from layerlore.server.access.caller import Lifespan, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.access.protocol_errors import convert_errors
 from layerlore.server.process.sdk_private import add_middleware, serve_method
 from layerlore.server.process.shutdown import StopRequest
@@ -29,7 +29,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watch_rules import RULES
 from layerlore.server.tools.instructions import OFF, write_instructions
-from layerlore.server.tools.toolsets import choose_tools, list_callable
+from layerlore.server.tools.toolsets import choose_declared, list_callable
 
 # The lists change with the server's version and the caller's rights only.
 _HOUR_MS = 3_600_000
@@ -63,7 +63,7 @@ def assemble_server(settings: Settings, hub: NotificationHub, **options: Any) ->
     connection gives its requests the value of one."""
     server = ToolServer(
         "layerlore",
-        choose_tools(settings),
+        choose_declared(settings),
         title="Memory",
         version=VERSION,
         description="Long-term memory for agents",
@@ -94,7 +94,7 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     result = await call_next(ctx)
     if ctx.method not in _ASKING or not isinstance(result, dict):
         return result
-    settings = ctx.lifespan_context.settings
+    settings = settings_of(ctx)
     if settings.memory == "off":
         return {**result, "instructions": OFF}
     tools = list_callable(settings, principal_of(ctx).rights)

@@ -17,7 +17,7 @@ from mcp.types import (
 )
 from mcp.types import Tool as ListedTool
 
-from layerlore.server.access.caller import Default, Lifespan, RequestContext, default_of, principal_of
+from layerlore.server.access.caller import Default, Lifespan, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.access.permissions import admit
 from layerlore.server.limits.refusal import TooMuch, refusal_result
 from layerlore.server.process.sdk_private import expect_no_argument_headers
@@ -25,7 +25,7 @@ from layerlore.server.resources.contents import make_result
 from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.instructions import name_current
-from layerlore.server.tools.toolsets import ALL_TOOLS
+from layerlore.server.tools.toolsets import ALL_TOOLS, choose_tools
 from layerlore.storage.core.errors import LayerloreError
 
 log = logging.getLogger(__name__)
@@ -47,9 +47,11 @@ class ToolServer(MCPServer[Lifespan]):
     async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         """The tools that the caller has the right to."""
         rights = principal_of(ctx).rights
-        listed = await self.list_tools()
+        listed, offered = await self.list_tools(), self._offered(ctx)
         shown = [
-            self._declarations[tool.name].show(tool) for tool in listed if self._declarations[tool.name].open_to(rights)
+            self._declarations[tool.name].show(tool)
+            for tool in listed
+            if tool.name in offered and self._declarations[tool.name].open_to(rights)
         ]
         return ListToolsResult(tools=_described_for(shown, default_of(ctx)))
 
@@ -60,10 +62,11 @@ class ToolServer(MCPServer[Lifespan]):
         for a tool that is not there, which in both eras is a protocol error."""
         assert context is not None
         process = context.request_context.lifespan_context
-        if name not in self._declared:
+        offered = self._offered(context.request_context)
+        if name not in offered:
             if process.settings.memory == "off" and name in ALL_TOOLS:
                 raise ToolError(f"there is no tool {name!r}; memory is switched off (memory = off)")
-            near = suggest_name(name, list(self._declared))
+            near = suggest_name(name, offered)
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
         try:
             return make_result(await self._act(process, name, arguments, context), process.settings.limits.answer_bytes)
@@ -77,6 +80,12 @@ class ToolServer(MCPServer[Lifespan]):
             # The SDK would answer with the exception's own text, which may hold SQL or what others stored.
             log.exception("%s failed unexpectedly", name)
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
+
+    def _offered(self, ctx: RequestContext) -> list[str]:
+        """The names of the tools that the agent of a request has, whatever its rights."""
+        if not ctx.lifespan_context.settings.agents:
+            return list(self._declared)
+        return [each.name for each in choose_tools(settings_of(ctx))]
 
     async def _act(
         self, process: Lifespan, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any]

@@ -10,13 +10,26 @@ from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json
 
 
-def check_documents(rules: WorkingMemoryRules) -> None:
-    """Check the templates' sizes and the JSON Schemas. Raises SettingsError."""
+def check_rules(settings: Settings, counter: TokenCounter) -> None:
+    """Check the documents and the windows of the server and of each agent. Raises SettingsError."""
+    for agent in ("", *settings.agents):
+        of_agent = settings.for_agent(agent)
+        _check_documents(of_agent.working_memory, _place(agent))
+        window_rules(of_agent, counter, agent)
+
+
+def _place(agent: str) -> str:
+    return f"agents.{agent}." if agent else ""
+
+
+def _check_documents(rules: WorkingMemoryRules, place: str) -> None:
     for name, document in (("thread", rules.thread), ("resource", rules.resource)):
-        where = f"working_memory.{name}"
+        where = f"{place}working_memory.{name}"
         size = len(document.template.encode())
         if size > rules.max_bytes:
-            raise SettingsError(f"{where}.template: {size:,} bytes; working_memory.max_bytes is {rules.max_bytes:,}")
+            raise SettingsError(
+                f"{where}.template: {size:,} bytes; {place}working_memory.max_bytes is {rules.max_bytes:,}"
+            )
         if document.json_schema:
             try:
                 check_schema(document.json_schema, f"{where}.json_schema")
@@ -24,10 +37,11 @@ def check_documents(rules: WorkingMemoryRules) -> None:
                 raise SettingsError(str(error)) from None
 
 
-def window_rules(settings: Settings, counter: TokenCounter) -> WindowRules:
-    """The windows' policies, what goes together and the predefined messages checked. Raises SettingsError."""
+def window_rules(settings: Settings, counter: TokenCounter, agent: str = "") -> WindowRules:
+    """The windows' policies, what goes together and the predefined messages checked; ``agent`` is whose settings they are,
+    if not the server's. Raises SettingsError."""
     return WindowRules(
-        default=_policy(settings.window, "window", settings, counter),
+        default=_policy(settings.window, f"{_place(agent)}window", settings, counter),
         named={name: _policy(each, f"windows.{name}", settings, counter) for name, each in settings.windows.items()},
     )
 

@@ -33,6 +33,7 @@ from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.settings.section import Name, Section, Unit, distinct, list_of, one_line
 from layerlore.memory.settings.titles import TitleRules
 from layerlore.memory.settings.window import WindowProfiles, WindowSettings
+from layerlore.server.settings.agents import AgentProfiles, AgentSettings
 from layerlore.server.settings.database_url import check as check_url
 from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.jwt import JwtSettings
@@ -253,6 +254,14 @@ class Settings(BaseSettings):
         "conversation. What a profile does not name is as by default, whatever [window] says. In a variable, as JSON.",
         examples=["[windows.short]", 'limit = "messages"', "max_messages = 8"],
     )
+    agents: AgentProfiles = Field(
+        default={},
+        description="What single agents of this server have otherwise, by their names: any setting of window, "
+        "working_memory, entries, recall and context. What is not given there is the server's; a conversation's own "
+        "window (update_thread) goes before both. A document of working memory (thread, resource) is given as a whole. In "
+        "a variable, as JSON.",
+        examples=["[agents.support.window]", 'limit = "messages"', "[agents.support.entries]", "enabled = false"],
+    )
     embedding: EmbeddingSettings = EmbeddingSettings()
     context: ContextRules = ContextRules()
     observation: ObservationRules = ObservationRules()
@@ -269,6 +278,11 @@ class Settings(BaseSettings):
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)
+
+    def for_agent(self, agent: str) -> "Settings":
+        """These settings, as they are for an agent."""
+        own = self.agents.get(agent)
+        return self if own is None else self.model_copy(update=own.over(self))
 
     @property
     def on_postgres(self) -> bool:
@@ -406,6 +420,8 @@ def _explained(error: ValidationError, sources: Sequence[_Source]) -> Iterator[s
 
 def _known_beside(path: Sequence[str]) -> list[str]:
     """The names that could have been meant: a profile's fields, or all settings."""
+    if path[0] == "agents" and len(path) > 2:
+        return list(_names(AgentSettings, f"agents.{path[1]}.", "."))
     if path[0] == "windows" and len(path) == 3:
         return [f"windows.{path[1]}.{field}" for field in WindowSettings.model_fields]
     return setting_names()

@@ -134,6 +134,7 @@ class MemoryStatus(TypedDict):
     database: dict[str, Any]
     caller: Asking
     scope: dict[str, str]
+    agent_settings: NotRequired[dict[str, Any]]
     counts: ScopeCounts
     stored_bytes: StoredBytes
     tokens: dict[str, Any]

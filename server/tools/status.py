@@ -33,6 +33,7 @@ async def memory_status(call: Call) -> Json:
         "database": {"kind": backend.name, **backend.describe()},
         "caller": _asking(call.caller.principal),
         "scope": {"agent": call.scope.agent_id, "resource": call.scope.resource_id},
+        **_of_agent(call),
         "counts": {
             "threads": held.threads,
             "messages": held.messages,
@@ -49,6 +50,12 @@ async def memory_status(call: Call) -> Json:
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
+
+
+def _of_agent(call: Call) -> Json:
+    """What the settings give this agent otherwise than the server's others, if anything."""
+    own = call.settings.agents.get(call.scope.agent_id)
+    return {} if own is None else {"agent_settings": own.describe()}
 
 
 def _shown_bytes(quota: Quota | None, stored: Used) -> Json:

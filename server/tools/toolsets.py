@@ -46,10 +46,19 @@ def choose_tools(settings: Settings) -> list[Declaration]:
     """The tools of the toolsets and presets that the settings name; with memory off, only the one that says so."""
     if settings.memory == "off":
         return [curation.memory_status]
-    unlisted = _WRITERS if settings.working_memory.read_only else ()
+    unlisted = {
+        *(_WRITERS if settings.working_memory.read_only else ()),
+        *(() if settings.entries.enabled else (entries.remember,)),
+    }
     preset = frozenset().union(*(tools for name, tools in PRESETS.items() if name in settings.toolsets))
     chosen = [each for each in DECLARATIONS if each.toolset in settings.toolsets or each in preset]
     return [each for each in chosen if each not in unlisted]
+
+
+def choose_declared(settings: Settings) -> list[Declaration]:
+    """The tools that a server has for some agent or other."""
+    chosen = {each for agent in ("", *settings.agents) for each in choose_tools(settings.for_agent(agent))}
+    return [each for each in DECLARATIONS if each in chosen]
 
 
 def list_callable(settings: Settings, rights: Collection[Right]) -> frozenset[str]:

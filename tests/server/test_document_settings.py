@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.server.runtime.runtime import open_engine
 from layerlore.server.runtime.server_builder import build_server
-from layerlore.server.settings.memory_rules import check_documents
+from layerlore.server.settings.memory_rules import check_rules
 from layerlore.server.settings.settings import SettingsError, load_settings
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -163,4 +164,4 @@ def test_a_template_larger_than_the_document_may_be_is_an_error() -> None:
     with pytest.raises(
         SettingsError, match=r"working_memory\.thread\.template: 6 bytes; working_memory\.max_bytes is 5"
     ):
-        check_documents(settings.working_memory)
+        check_rules(settings, TokenCounter(None))

@@ -115,10 +115,11 @@ def needs_read(method: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_resources_prompts_and_completion_are_for_those_who_may_read(tmp_path: Path, mode: str) -> None:
-    uris = ["memory://profile", "memory://threads", "memory://status", "memory://recall?query=tea", "memory://runs/r"]
+    uris = [f"memory://{alone}" for alone in ("profile", "entries", "threads", "status", "recall?query=tea")]
+    uris += (unknown := ["memory://runs/r", "memory://entries/e"])
     kinds = ("", "/messages", "/observations", "/session-memory", "/plan", "/runs", "/events")
     uris += [f"memory://threads/main{kind}" for kind in kinds]
-    assert len(uris) == 3 + len(TEMPLATED)
+    assert len(uris) == 4 + len(TEMPLATED)
     hello = {"messages": [{"role": "user", "content": "tea"}], "thread_id": "main"}
     async with served(settings_in(tmp_path), everybody()) as url:
         async with connected(url, "writer", mode) as writer:
@@ -142,7 +143,7 @@ async def test_resources_prompts_and_completion_are_for_those_who_may_read(tmp_p
             assert len((await reader.list_resource_templates()).resource_templates) == len(TEMPLATED)
             assert len((await reader.list_prompts()).prompts) == len(PROMPTS)
             for uri in uris:
-                if uri != "memory://runs/r":
+                if uri not in unknown:
                     await reader.read_resource(uri)
 
 

@@ -194,6 +194,7 @@ MORE_CALLS: list[tuple[str, Json]] = [
 SEEN_ELSEWHERE: dict[str, set[str]] = {
     "remember": {"degraded"},
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
+    "memory_status": {"agent_settings"},  # test_agent_settings
     "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
 }
 

@@ -1,0 +1,64 @@
+"""The settings of single agents: server < agent < thread (seed 003's precedence).
+
+A thread's own are what tools set for it: its window, by update_thread.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator
+
+from layerlore.memory.settings.context import ContextRules
+from layerlore.memory.settings.documents import WorkingMemoryRules
+from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.section import Section, one_line, read_json
+from layerlore.memory.settings.window import WindowSettings
+from layerlore.storage.core.records import Json
+
+_LONGEST_NAME = 255
+# What is longer is shown as its length: a prompt, a template, messages.
+_LONGEST_SHOWN = 120
+
+
+class AgentSettings(Section):
+    """What one agent has otherwise than the server. Each setting that is given takes the place of the server's; a document
+    of working memory (its format, template and schema) does so as a whole."""
+
+    window: WindowSettings = WindowSettings()
+    working_memory: WorkingMemoryRules = WorkingMemoryRules()
+    entries: EntryRules = EntryRules()
+    recall: RecallRules = RecallRules()
+    context: ContextRules = ContextRules()
+
+    def over(self, server: Any) -> dict[str, Section]:
+        """The sections of ``server``'s settings that this agent has otherwise, as they are for it, by name."""
+        found: dict[str, Section] = {}
+        for name in sorted(self.model_fields_set):
+            own, section = getattr(self, name), getattr(server, name)
+            found[name] = section.model_copy(update={each: getattr(own, each) for each in own.model_fields_set})
+        return found
+
+    def describe(self) -> Json:
+        """What is given, for people and models; long texts only by their length."""
+        return {name: _shorten(value) for name, value in self.model_dump(exclude_unset=True).items()}
+
+
+def _shorten(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _shorten(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return f"{len(value)} given"
+    if isinstance(value, str) and len(value) > _LONGEST_SHOWN:
+        return f"{len(value):,} characters"
+    return value
+
+
+def _named(value: dict[str, AgentSettings]) -> dict[str, AgentSettings]:
+    for name in value:
+        if not 1 <= len(one_line(name)) <= _LONGEST_NAME:
+            raise ValueError(f"an agent's name is 1 to {_LONGEST_NAME} characters")
+    return value
+
+
+AgentProfiles = Annotated[dict[str, AgentSettings], BeforeValidator(read_json), AfterValidator(_named)]
+"""By the names of agents."""
