@@ -1,30 +1,43 @@
 """The context of a thread: what the next model call should see, which an agent asks for every turn."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from layerlore.memory.context import context_text
-from layerlore.memory.context.anthropic_messages import render_anthropic
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
-from layerlore.memory.context.openai_messages import render_openai
 from layerlore.memory.context.placement import place_context
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.asking import read_question
 from layerlore.memory.recall.memory_block import prepare_memory
 from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text
+from layerlore.memory.shapes.ai_sdk_messages import render_ai_sdk
+from layerlore.memory.shapes.anthropic_messages import render_anthropic
+from layerlore.memory.shapes.gemini_contents import render_gemini
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.openai_messages import render_openai
+from layerlore.memory.shapes.responses_items import render_responses
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope
 
-Format = Literal["text", "openai", "anthropic", "json"]
+Format = Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"]
 
 # Above this many tokens, with those of the messages that are recalled, a context is put together in a thread: the event
 # loop must not wait for it.
 _INLINE_TOKENS = 20_000
 FEWEST_TOKENS = 500
+
+_SHAPES: dict[str, Callable[[ContextLayout], Json]] = {
+    "openai": lambda laid: {"messages": render_openai(laid)},
+    "responses": lambda laid: {"input": render_responses(laid)},
+    "anthropic": render_anthropic,
+    "gemini": render_gemini,
+    "ai-sdk": render_ai_sdk,
+}
 
 
 async def get_context(
@@ -39,9 +52,10 @@ async def get_context(
     """Build the context of a thread within ``max_tokens``, what changes least first.
 
     ``text``: blocks and, in the last line, what is in them and what was left out; in the first, what is degraded.
-    ``openai``: ``messages`` for chat completions. ``anthropic``: ``system`` and ``messages``, with cache breakpoints
-    before what changes. ``json``: the blocks and messages as they are kept. The last three have a ``report`` beside
-    them.
+    ``openai``: ``messages`` for chat completions. ``responses``: ``input`` for the Responses API. ``anthropic``: ``system``
+    and ``messages``, with cache breakpoints before what changes. ``gemini``: ``systemInstruction`` and ``contents``.
+    ``ai-sdk``: ``system`` and ``messages``. ``json``: the blocks and messages as they are kept. All but the first have a
+    ``report`` beside them.
 
     Of images and files the newest are there as they are, as far as an answer has room (``limits.answer_bytes``), and
     notes for the others. In an unknown thread nothing was said yet. Raises LimitExceeded.
@@ -60,7 +74,7 @@ async def get_context(
         engine.now(),
         prepared,
         0 if format == "text" else most // 4,
-        format in ("openai", "anthropic"),
+        format in _SHAPES,
     )
     while True:
         material = await engine.database.read(gather_context, scope, engine, asked)
@@ -99,6 +113,4 @@ def _shape(material: ContextMaterial, engine: Engine, max_tokens: int, format: F
     told = {"report": context_text.render_report_json(report, placed, max_tokens)}
     if format == "json":
         return {**context_text.render_json(placed), **told}
-    laid = placed.lay_out()
-    shaped: Json = {"messages": render_openai(laid)} if format == "openai" else render_anthropic(laid)
-    return {**shaped, **told}
+    return {**_SHAPES[format](placed.lay_out()), **told}

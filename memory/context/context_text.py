@@ -3,11 +3,11 @@ out."""
 
 from dataclasses import dataclass
 
-from layerlore.memory.context.layout import ContextLayout
 from layerlore.memory.context.material import count_messages
 from layerlore.memory.context.message_lines import render_messages
 from layerlore.memory.context.placement import PlacedContext
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.text.blocks import mark_degraded, wrap_block
 from layerlore.memory.text.quotation import TAGS, Tag, escape_tags
 from layerlore.storage.core.records import Json, Message

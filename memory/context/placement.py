@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layerlore.memory.context.blocks import ShownBlock
-from layerlore.memory.context.layout import ContextLayout
 from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
 from layerlore.memory.context.material import ContextMaterial, count_messages
 from layerlore.memory.context.memory_lines import FoldedTexts, MemoryFitter, ShownAlready
 from layerlore.memory.context.message_lines import OVERHEAD, weigh_message
 from layerlore.memory.context.window_loader import find_floor
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages
 from layerlore.memory.window.omissions import strip_orphans, strip_runs
 from layerlore.memory.window.runs import fit_run

@@ -1,6 +1,7 @@
 """Our own parts as a caller sends them: the same keys as `memory.parts.parts` gives, checked and put in order."""
 
 from collections.abc import Callable
+from typing import Any
 
 from layerlore.memory.parts.fields import (
     MediaSource,
@@ -25,7 +26,7 @@ from layerlore.memory.parts.parts import (
     tool_result_part,
 )
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_json, check_keys, check_metadata
+from layerlore.memory.rules.validation import check_json, check_keys, check_metadata, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -39,16 +40,22 @@ PASSED_OVER = (
     "citations",
     "detail",
     "extra_content",
+    "extras",
     "index",
     "logprobs",
     "prompt_cache_breakpoint",
+    "providerMetadata",
+    "providerOptions",
     "provider_specific_fields",
+    "state",
 )
-"""What providers write on a block for themselves: where a text was found, what to cache, how closely to look."""
+"""What providers and SDKs write on a block for themselves: where a text was found, what to cache, how closely to look."""
+
+_PROVIDERS = ("openai", "google")
 
 
 def read_text_part(block: Json, where: str, _limits: Limits) -> list[Json]:
-    check_keys(block, where, PART_KEYS["text"], PASSED_OVER)
+    check_keys(block, where, PART_KEYS["text"], (*PASSED_OVER, "id"))
     return [text_part(read_text(block.get("text"), f"{where}.text"))]
 
 
@@ -56,7 +63,21 @@ def read_reasoning_part(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, PART_KEYS["reasoning"], PASSED_OVER)
     text = read_optional_text(block.get("text"), f"{where}.text")
     signature = read_optional_text(block.get("signature"), f"{where}.signature")
-    return [reasoning_part(text or "", signature, read_optional_text(block.get("data"), f"{where}.data"))]
+    return [
+        reasoning_part(
+            text or "",
+            signature,
+            read_optional_text(block.get("data"), f"{where}.data"),
+            item_id=read_optional_text(block.get("id"), f"{where}.id"),
+            provider=_read_provider(block.get("provider"), f"{where}.provider"),
+        )
+    ]
+
+
+def _read_provider(value: Any, where: str) -> str | None:
+    if value not in (None, *_PROVIDERS):
+        raise InvalidInput(f"{where}: unknown provider {describe(value)}; {describe_choices(value, _PROVIDERS)}")
+    return None if value is None else str(value)
 
 
 def read_image_part(block: Json, where: str, _limits: Limits) -> list[Json]:

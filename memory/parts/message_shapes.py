@@ -1,11 +1,32 @@
-"""Messages as callers send them (plain, ours, OpenAI's chat shape, Anthropic's) turned into the one form we keep."""
+"""Messages as callers send them (plain, ours, OpenAI's two shapes, Anthropic's, Gemini's, the AI SDK's, LangChain's) turned
+into the one form we keep."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from layerlore.memory.parts.ai_sdk_shape import (
+    AI_SDK_MARKS,
+    AI_SDK_PASSED_OVER,
+    AI_SDK_READERS,
+    OPTIONS,
+    read_reasoning_block,
+    read_sdk_file_block,
+    read_sdk_image_block,
+    read_ui_tool_block,
+)
 from layerlore.memory.parts.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
 from layerlore.memory.parts.canonical_shape import CANONICAL_READERS, Reader, read_file_part
 from layerlore.memory.parts.fields import read_list, read_object
+from layerlore.memory.parts.gemini_shape import is_gemini_part, name_calls, read_gemini_part
+from layerlore.memory.parts.langchain_shape import (
+    LANGCHAIN_MEDIA_MARKS,
+    LANGCHAIN_READERS,
+    find_langchain,
+    read_chain_call,
+    read_chain_media,
+    read_chain_reasoning,
+    split_calls,
+)
 from layerlore.memory.parts.openai_shape import (
     ANSWER_KEYS,
     OPENAI_READERS,
@@ -15,6 +36,7 @@ from layerlore.memory.parts.openai_shape import (
     read_tool_message,
 )
 from layerlore.memory.parts.parts import media_bytes, part_text_bytes, says_something, text_part
+from layerlore.memory.parts.responses_shape import RESPONSES_ITEMS, RESPONSES_READERS, read_item, refuse_item
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
     check_id,
@@ -29,7 +51,14 @@ from layerlore.memory.rules.validation import (
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import ROLES, Json, Role
 
-_ROLE_OF: dict[str, Role] = {**{role: role for role in ROLES}, "developer": "system", "function": "tool"}
+_ROLE_OF: dict[str, Role] = {
+    **{role: role for role in ROLES},
+    "developer": "system",
+    "function": "tool",
+    "model": "assistant",
+    "human": "user",
+    "ai": "assistant",
+}
 
 _KNOWN = (
     "role",
@@ -49,6 +78,7 @@ _KNOWN_OF_ROUTERS = ("reasoning_content", "reasoning", "thinking_blocks", "image
 _PASSED_OVER = frozenset(
     {
         "annotations",
+        "artifact",
         "cache_control",
         "container",
         "context_management",
@@ -58,11 +88,16 @@ _PASSED_OVER = frozenset(
         "input_transformations",
         "logprobs",
         "model",
+        "origin",
+        "phase",
         "prefix",
+        "providerMetadata",
+        "providerOptions",
         "provider_specific_fields",
         "reasoning_details",
         "reasoning_items",
         "seq",
+        "status",
         "stop_details",
         "stop_reason",
         "stop_sequence",
@@ -71,14 +106,31 @@ _PASSED_OVER = frozenset(
     }
 )
 """What providers write on an answer for themselves, and what we count ourselves. It is no part of what was said."""
-_READERS: dict[str, Reader] = {**CANONICAL_READERS, **OPENAI_READERS, **ANTHROPIC_READERS}
-
-_MARKED_READERS: dict[str, tuple[str, Reader]] = {
-    "image": ("source", read_image_block),
-    "file": ("file", read_openai_file_block),
-    "tool_result": ("tool_use_id", read_tool_result_block),
+_READERS: dict[str, Reader] = {
+    **CANONICAL_READERS,
+    **OPENAI_READERS,
+    **ANTHROPIC_READERS,
+    **RESPONSES_READERS,
+    **AI_SDK_READERS,
+    **LANGCHAIN_READERS,
 }
-"""Types that a provider shares with us, and the key that only the provider's blocks have."""
+
+_MARKED_READERS: dict[str, tuple[tuple[tuple[str, ...], Reader], ...]] = {
+    "image": (
+        (("source",), read_image_block),
+        (("image",), read_sdk_image_block),
+        (LANGCHAIN_MEDIA_MARKS, read_chain_media),
+    ),
+    "file": (
+        (("file",), read_openai_file_block),
+        ((*AI_SDK_MARKS, "fileRef"), read_sdk_file_block),
+        (LANGCHAIN_MEDIA_MARKS, read_chain_media),
+    ),
+    "tool_call": ((("args",), read_chain_call),),
+    "tool_result": ((("tool_use_id",), read_tool_result_block),),
+    "reasoning": ((OPTIONS, read_reasoning_block), (("reasoning",), read_chain_reasoning)),
+}
+"""Types that others share with us, and the keys that only their blocks have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +148,12 @@ class IncomingMessage:
 def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
     """Reads a list of messages, one message, or a JSON string of either; the shapes may be mixed in one list.
 
-    A message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
+    An item of OpenAI's Responses API is a message, too, and so are LangChain's with their `type`, and Gemini's contents.
+    Else a message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
     have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic
     shapes. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
     that is null. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
-    are tool results.
+    are tool results; `model` becomes `assistant`.
 
     Raises LimitExceeded for what is over a limit, InvalidInput for everything else that is wrong; the text names the
     place (`messages[3].content[1]`) and what is allowed there.
@@ -141,9 +194,9 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
         raise InvalidInput(
             f"{where}: must be an object such as {{'role': 'user', 'content': '...'}}, not {describe(raw)}"
         )
-    role = _role(raw, where)
-    _check_message_keys(raw, where)
-    parts = [part for part in _parts(raw, where, limits) if says_something(part)]
+    raw = _read_gemini(find_langchain(raw) or raw)
+    role, said = _read_said(raw, where, limits)
+    parts = [part for part in said if says_something(part)]
     if not parts:
         raise InvalidInput(f"{where}: has no content; give a text or at least one part, or leave the message out")
     if role == "user" and all(part["type"] == "tool_result" for part in parts):
@@ -152,8 +205,8 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
     _check_size(parts, where, limits)
     message_id, name = raw.get("id"), raw.get("name")
     # A message that get_messages gave can be sent as it is: there said_at is the time that the caller once gave.
-    timed = "said_at" if raw.get("said_at") is not None else "created_at"
-    named = name not in (None, "") and not _is_tool_answer(raw)
+    timed = next((key for key in ("said_at", "createdAt") if raw.get(key) is not None), "created_at")
+    named = name not in (None, "") and raw.get("role") is not None and not _is_tool_answer(raw)
     return IncomingMessage(
         id=None if message_id is None else check_id(message_id, f"{where}.id", limits.id_chars),
         role=role,
@@ -162,6 +215,26 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
         metadata=check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
         created_at=None if raw.get(timed) is None else parse_time(raw[timed], f"{where}.{timed}"),
     )
+
+
+def _read_gemini(raw: Json) -> Json:
+    """The message, each call of a content of Gemini's with an id; one without a role is a user's."""
+    parts = raw.get("parts")
+    if not isinstance(parts, list) or not any(map(is_gemini_part, parts)):
+        return raw
+    return {**raw, "role": raw.get("role") or "user", "parts": name_calls(parts)}
+
+
+def _read_said(raw: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]:
+    """Who says what."""
+    if raw.get("role") is None and isinstance(raw.get("type"), str) and raw["type"] in RESPONSES_ITEMS:
+        return read_item(raw, where, limits)
+    if raw.get("type") not in (None, "message", "llm"):
+        refuse_item(raw["type"], where)
+    role = _role(raw, where)
+    raw, calls = split_calls(raw, where, limits)
+    _check_message_keys(raw, where)
+    return role, [*_parts(raw, where, limits), *calls]
 
 
 def _role(raw: Json, where: str) -> Role:
@@ -173,11 +246,7 @@ def _role(raw: Json, where: str) -> Role:
 
 
 def _check_message_keys(raw: Json, where: str) -> None:
-    if raw.get("type") not in (None, "message"):
-        raise InvalidInput(
-            f"{where}.type: unknown type of message {describe(raw['type'])}; allowed: message, or no type"
-        )
-    check_keys(raw, where, _KNOWN, {"type", *_PASSED_OVER, *_KNOWN_OF_ROUTERS})
+    check_keys(raw, where, _KNOWN, {"type", "createdAt", *_PASSED_OVER, *_KNOWN_OF_ROUTERS})
     if raw.get("parts") is not None and raw.get("content"):
         raise InvalidInput(f"{where}: has both parts and content; give one of them")
     if raw.get("tool_call_id") is not None and (raw["role"] != "tool" or raw.get("parts") is not None):
@@ -186,12 +255,12 @@ def _check_message_keys(raw: Json, where: str) -> None:
 
 def _is_tool_answer(raw: Json) -> bool:
     """Whether the message as a whole is one tool result, as in the OpenAI shape."""
-    return raw["role"] == "function" or raw.get("tool_call_id") is not None
+    return raw.get("parts") is None and (raw["role"] == "function" or raw.get("tool_call_id") is not None)
 
 
 def _parts(raw: Json, where: str, limits: Limits) -> list[Json]:
     key = "content" if raw.get("parts") is None else "parts"
-    said = read_content(raw.get(key), f"{where}.{key}", limits)
+    said = read_content(raw.get(key), f"{where}.{key}", limits, untyped=key == "parts")
     if _is_tool_answer(raw):
         said = [read_tool_message(raw, said, where, limits)]
     thoughts = read_content(raw.get("thinking_blocks"), f"{where}.thinking_blocks", limits)
@@ -245,8 +314,9 @@ def _check_size(parts: list[Json], where: str, limits: Limits) -> None:
         )
 
 
-def read_content(raw: Any, where: str, limits: Limits) -> list[Json]:
-    """Turn a message's content into parts: null, a text, or a list of texts and blocks of any known shape.
+def read_content(raw: Any, where: str, limits: Limits, *, untyped: bool = False) -> list[Json]:
+    """Turn a message's content into parts: null, a text, or a list of texts and blocks of any known shape; ``untyped``: also
+    of Gemini's, which name no type.
 
     Raises InvalidInput, naming the place."""
     if raw is None:
@@ -261,7 +331,8 @@ def read_content(raw: Any, where: str, limits: Limits) -> list[Json]:
         if isinstance(entry, str):
             parts.append(text_part(check_text(entry, place)))
         elif isinstance(entry, dict):
-            parts += _reader(entry, place)(entry, place, limits)
+            read = read_gemini_part if untyped and is_gemini_part(entry) else _reader(entry, place)
+            parts += read(entry, place, limits)
         else:
             raise InvalidInput(
                 f"{place}: must be a string or a part such as {{'type': 'text', ...}}, not {describe(entry)}"
@@ -271,8 +342,12 @@ def read_content(raw: Any, where: str, limits: Limits) -> list[Json]:
 
 def _reader(block: Json, where: str) -> Reader:
     kind = block.get("type")
+    if isinstance(kind, str) and kind in AI_SDK_PASSED_OVER:
+        return AI_SDK_PASSED_OVER[kind]
+    if isinstance(kind, str) and kind.startswith("tool-") and kind not in _READERS:
+        return read_ui_tool_block
     if not isinstance(kind, str) or kind not in _READERS:
         what = "the part has no type" if kind is None else f"unknown part type {describe(kind)}"
         raise InvalidInput(f"{where}: {what}; {describe_choices(kind, tuple(_READERS))}")
-    mark, marked_reader = _MARKED_READERS.get(kind, ("", None))
-    return marked_reader if marked_reader and mark in block else _READERS[kind]
+    marked = _MARKED_READERS.get(kind, ())
+    return next((reader for marks, reader in marked if any(mark in block for mark in marks)), _READERS[kind])

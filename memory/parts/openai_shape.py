@@ -171,7 +171,7 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
         return tool_result_part(_function_id(name), name, join_result(said))
     call_id = read_call_id(message["tool_call_id"], f"{where}.tool_call_id", limits)
     checked = None if name in (None, "") else read_tool_name(name, f"{where}.name", limits)
-    return tool_result_part(call_id, checked, join_result(said))
+    return tool_result_part(call_id, checked, join_result(said), is_error=message.get("status") == "error")
 
 
 def read_reasoning(message: Json, where: str) -> list[Json]:

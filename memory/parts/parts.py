@@ -1,14 +1,15 @@
 """The parts of a message in their canonical form, and what can be read from them.
 
     {"type": "text", "text"}
-    {"type": "reasoning", "text", "signature"?, "data"?}
+    {"type": "reasoning", "id"?, "text", "signature"?, "data"?, "provider"?}
     {"type": "image", "url" or "data", "mime_type"?}
     {"type": "file", "url"?, "data"?, "file_name"?, "file_size"?, "content_type"?, "metadata"?}
     {"type": "tool_call", "id", "name", "arguments"}
     {"type": "tool_result", "tool_call_id", "name"?, "result", "is_error"?}
 
 `data` is base64, but in reasoning: there it is the provider's encrypted text (`text` is then empty), and `signature` is
-what the provider wants back with the text. `file_size` is bytes. `result` is any JSON; if a tool answered with more
+what the provider wants back with the text; `provider` says whose these are (openai, google; without it Anthropic's), and
+`id` is OpenAI's for it. `file_size` is bytes. `result` is any JSON; if a tool answered with more
 than one text, it is a list of text, image and file parts. Keys without a value are left out and the order of keys is
 the one above, so that equal parts give equal JSON.
 """
@@ -25,7 +26,7 @@ from layerlore.storage.core.records import Json
 
 PART_KEYS: dict[str, tuple[str, ...]] = {
     "text": ("type", "text"),
-    "reasoning": ("type", "text", "signature", "data"),
+    "reasoning": ("type", "id", "text", "signature", "data", "provider"),
     "image": ("type", "url", "data", "mime_type"),
     "file": ("type", "url", "data", "file_name", "file_size", "content_type", "metadata"),
     "tool_call": ("type", "id", "name", "arguments"),
@@ -46,8 +47,16 @@ def text_part(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def reasoning_part(text: str, signature: str | None = None, encrypted: str | None = None) -> Json:
-    return {"type": "reasoning", "text": text, **_without_none(signature=signature, data=encrypted)}
+def reasoning_part(
+    text: str,
+    signature: str | None = None,
+    encrypted: str | None = None,
+    *,
+    item_id: str | None = None,
+    provider: str | None = None,
+) -> Json:
+    secret = _without_none(signature=signature, data=encrypted, provider=provider)
+    return {"type": "reasoning", **_without_none(id=item_id), "text": text, **secret}
 
 
 def image_part(source: MediaSource, where: str) -> Json:
@@ -84,7 +93,9 @@ def _without_none(**values: Any) -> Json:
 
 def says_something(part: Json) -> bool:
     """False for text and reasoning without a character: what a provider sends where it has nothing to say."""
-    return part["type"] not in ("text", "reasoning") or any(part.get(key) for key in ("text", "signature", "data"))
+    return part["type"] not in ("text", "reasoning") or any(
+        part.get(key) for key in ("text", "signature", "data", "id")
+    )
 
 
 def join_result(parts: list[Json]) -> Any:

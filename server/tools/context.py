@@ -21,9 +21,9 @@ async def get_context(
     query: Annotated[str, Field(description="Default: the newest user message.")] = "",
     max_tokens: Annotated[int, Field(ge=500, le=200_000)] = 8000,
     thread_id: ThreadId = "",
-    format: Literal["text", "openai", "anthropic", "json"] = "text",
+    format: Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"] = "text",
 ) -> str | Json:
     """For programs that call models: all that the next call should see, within max_tokens: profile, observations, newest
-    messages, session memory, plan, memories. format=openai or anthropic gives messages to send."""
+    messages, session memory, plan, memories. `format` gives messages to send."""
     thread = call.thread(thread_id, reads=True)
     return await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format)

@@ -100,8 +100,8 @@ class DeletedMessages(TypedDict):
 async def add_messages(
     call: Call, messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
 ) -> Json:
-    """Store what is said in a conversation, in order, all or none: later ones find it only by searching. Takes OpenAI
-    and Anthropic shapes, tool calls and images included; optional: id, name, created_at, metadata, files. An id sent
+    """Store what is said in a conversation, in order, all or none: later ones find it only by searching. Takes every
+    provider's shape, tool calls and images too; optional: id, name, created_at, metadata, files. An id sent
     again is kept as it is, or rewritten with replace=true; a deleted one is skipped."""
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)

@@ -212,11 +212,12 @@ def test_files_beside_the_content_become_parts_after_it(files):
         ("hi", "messages[0]: must be an object such as {'role': 'user', 'content': '...'}, not 'hi'"),
         (
             {"content": "hi"},
-            "messages[0].role: is missing; allowed: system, user, assistant, tool, developer, function",
+            "messages[0].role: is missing; allowed: system, user, assistant, tool, developer, function, model, human, ai",
         ),
         (
             {"role": "asistant", "content": "hi"},
-            "messages[0].role: unknown role 'asistant'; allowed: system, user, assistant, tool, developer, function; "
+            "messages[0].role: unknown role 'asistant'; allowed: system, user, assistant, tool, developer, function, model, "
+            "human, ai; "
             "did you mean 'assistant'?",
         ),
         (

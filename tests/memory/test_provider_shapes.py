@@ -61,12 +61,108 @@ def as_anthropic(turn: tuple) -> dict:
             return {"role": "user", "content": [result]}
 
 
+def as_responses(turn: tuple) -> list[dict]:
+    match turn:
+        case ("ask", text):
+            return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
+        case ("show", text):
+            image = {"type": "input_image", "detail": "auto", "image_url": f"data:image/png;base64,{PNG}"}
+            return [{"role": "user", "content": [{"type": "input_text", "text": text}, image]}]
+        case ("link", text):
+            image = {"type": "input_image", "detail": "low", "image_url": "https://example.com/i.png"}
+            return [{"role": "user", "content": [image, {"type": "input_text", "text": text}]}]
+        case ("use", text, call_id, name, arguments):
+            said = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            call = {"type": "function_call", "call_id": call_id, "name": name, "arguments": json.dumps(arguments)}
+            return [
+                {"type": "message", "role": "assistant", "status": "completed", "content": [said]},
+                {**call, "status": "completed"},
+            ]
+        case (_, call_id, text):
+            return [{"type": "function_call_output", "call_id": call_id, "output": text}]
+
+
+def as_gemini(turn: tuple) -> dict:
+    match turn:
+        case ("ask", text):
+            return {"role": "user", "parts": [{"text": text}]}
+        case ("show", text):
+            return {"role": "user", "parts": [{"text": text}, {"inlineData": {"mimeType": "image/png", "data": PNG}}]}
+        case ("link", text):
+            image = {"mime_type": "image/png", "file_uri": "https://example.com/i.png"}
+            return {"role": "user", "parts": [{"file_data": image, "text": None}, {"text": text}]}
+        case ("use", text, call_id, name, arguments):
+            call = {"functionCall": {"id": call_id, "name": name, "args": arguments}}
+            return {"role": "model", "parts": [{"text": text}, call]}
+        case (_, call_id, text):
+            answer = {"id": call_id, "name": "n", "response": {"output": text}}
+            return {"role": "user", "parts": [{"function_response": answer}]}
+
+
+def as_ai_sdk(turn: tuple) -> dict:
+    match turn:
+        case ("ask", text):
+            return {"role": "user", "content": text, "createdAt": "2026-05-27T21:07:12.000Z"}
+        case ("show", text):
+            image = {"type": "image", "image": PNG, "mediaType": "image/png"}
+            return {"role": "user", "content": [{"type": "text", "text": text, "providerOptions": {}}, image]}
+        case ("link", text):
+            image = {"type": "file", "data": "https://example.com/i.png", "mediaType": "image/png"}
+            return {"role": "user", "content": [image, {"type": "text", "text": text}]}
+        case ("use", text, call_id, name, arguments):
+            call = {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": arguments}
+            return {"role": "assistant", "content": [{"type": "text", "text": text}, call]}
+        case (_, call_id, text):
+            output = {"type": "text", "value": text}
+            result = {"type": "tool-result", "toolCallId": call_id, "toolName": "n", "output": output}
+            return {"role": "tool", "content": [result]}
+
+
+def as_langchain(turn: tuple) -> dict:
+    match turn:
+        case ("ask", text):
+            return {"type": "human", "content": text, "additional_kwargs": {}, "response_metadata": {}, "id": None}
+        case ("show", text):
+            image = {"type": "image", "base64": PNG, "mime_type": "image/png"}
+            return {"type": "human", "data": {"type": "human", "content": [{"type": "text", "text": text}, image]}}
+        case ("link", text):
+            image = {"type": "image_url", "image_url": {"url": "https://example.com/i.png"}}
+            return {"type": "human", "content": [image, {"type": "text", "text": text}], "example": False}
+        case ("use", text, call_id, name, arguments):
+            call = {"type": "tool_call", "id": call_id, "name": name, "args": arguments}
+            kwargs = {
+                "content": text,
+                "type": "ai",
+                "tool_calls": [call],
+                "invalid_tool_calls": [],
+                "usage_metadata": None,
+            }
+            path = ["langchain", "schema", "messages", "AIMessage"]
+            return {"lc": 1, "type": "constructor", "id": path, "kwargs": kwargs}
+        case (_, call_id, text):
+            return {"type": "tool", "tool_call_id": call_id, "content": text, "status": "success", "artifact": None}
+
+
+def read_flat(messages: list) -> list[tuple[str, dict]]:
+    """Who says which part: without what one shape says and another does not, a tool's name and an image's type."""
+    hidden = {"tool_result": "name", "image": "mime_type"}
+    return [
+        (one.role, {key: value for key, value in part.items() if key != hidden.get(part["type"])})
+        for one in parse_messages(messages, LIMITS)
+        for part in one.parts
+    ]
+
+
 @settings(deadline=None)
 @given(st.lists(TURNS, min_size=1, max_size=6))
-def test_the_same_conversation_in_both_shapes_gives_the_same_messages(turns):
+def test_the_same_conversation_in_every_shape_says_the_same(turns):
     one = parse_messages([as_openai(turn) for turn in turns], LIMITS)
-    other = parse_messages([as_anthropic(turn) for turn in turns], LIMITS)
-    assert one == other
+    assert one == parse_messages([as_anthropic(turn) for turn in turns], LIMITS)
+    said = read_flat([as_openai(turn) for turn in turns])
+    assert read_flat([item for turn in turns for item in as_responses(turn)]) == said
+    assert read_flat([as_gemini(turn) for turn in turns]) == said
+    assert read_flat([as_ai_sdk(turn) for turn in turns]) == said
+    assert read_flat([as_langchain(turn) for turn in turns]) == said
 
 
 WELL_FORMED = [
@@ -78,6 +174,19 @@ WELL_FORMED = [
     {"role": "user", "files": {"files": [{"url": "u", "file_size": 1, "metadata": {"k": 1}}]}, "name": "n", "id": "i"},
     *[as_openai(turn) for turn in [("show", "t"), ("link", "t"), ("use", "t", "c", "n", {"k": [1]})]],
     *[as_anthropic(turn) for turn in [("show", "t"), ("answer", "c", "t"), ("use", "t", "c", "n", {"k": [1]})]],
+    *[
+        shape(turn)
+        for shape in (as_gemini, as_ai_sdk, as_langchain, lambda turn: as_responses(turn)[-1])
+        for turn in [("show", "t"), ("link", "t"), ("use", "t", "c", "n", {"k": [1]}), ("answer", "c", "t")]
+    ],
+    {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
+    {"type": "mcp_call", "id": "m", "server_label": "s", "name": "n", "arguments": "{}", "output": "o", "error": None},
+    {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "q"}},
+    {"role": "model", "parts": [{"executableCode": {"language": "PYTHON", "code": "1"}}]},
+    {
+        "role": "assistant",
+        "parts": [{"type": "tool-look", "toolCallId": "c", "state": "output-available", "output": 1}],
+    },
     {"role": "user", "content": [{"type": "document", "title": "t", "source": {"type": "content", "content": ["a"]}}]},
     {"role": "user", "content": [{"type": "search_result", "source": "s", "content": [{"type": "text", "text": "a"}]}]},
     {"role": "user", "content": [{"type": "file", "file": {"file_data": "AAAA", "filename": "f", "format": "a/b"}}]},

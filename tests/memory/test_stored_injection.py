@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
 
 from layerlore.memory.context.context_text import ContextReport, render_text
-from layerlore.memory.context.layout import ContextLayout
 from layerlore.memory.context.message_lines import OVERHEAD, render_messages, weigh_message
-from layerlore.memory.context.openai_messages import render_openai
 from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import render_observations
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
 from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.openai_messages import render_openai
 from layerlore.memory.text.blocks import MARK, PREAMBLE, wrap_block
 from layerlore.memory.text.echoes import strip_echoes
 from layerlore.memory.text.quotation import (

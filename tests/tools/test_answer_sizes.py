@@ -248,7 +248,7 @@ async def test_a_context_is_as_large_and_keeps_the_image_that_there_is_room_for(
     digest = hashlib.sha256(base64.b64decode(IMAGES[1])).hexdigest()
     for number, data in enumerate((IMAGES[0], icon, IMAGES[1])):
         await small.add("main", {"role": "user", "content": [{"type": "text", "text": "see"}, image(data)]})
-        for format in ("text", "openai", "anthropic", "json"):
+        for format in ("text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"):
             result = await small.raw("get_context", thread_id="main", max_tokens=100_000, format=format)
             assert sent(result) <= LIMIT
             told = result.content[0]

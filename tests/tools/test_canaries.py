@@ -157,7 +157,7 @@ async def everything_asked(person: Person, words: list[str]) -> AsyncIterator[st
         here = {"thread_id": thread}
         for tool in ("get_messages", "get_working_memory", "list_steps", "list_events"):
             yield str(await person.call(tool, here))
-        for form in ("text", "json", "openai", "anthropic"):
+        for form in ("text", "json", "openai", "responses", "anthropic", "gemini", "ai-sdk"):
             yield str(await person.call("get_context", {**here, "format": form, "max_tokens": 50_000}))
         yield str(await person.call("plan", {**here, "action": "review"}))
         yield str(await person.call("get_briefing", {**here, "task": "look", "task_key": f"task-{thread}"}))

@@ -95,6 +95,17 @@ async def test_every_format_has_the_same_messages_and_blocks(all_tools: Tools) -
     assert [message["role"] for message in anthropic["messages"]] == ["user", "assistant", "user"]
     assert anthropic["messages"][1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
     assert openai["report"] == anthropic["report"]
+    responses = await all_tools("get_context", thread_id="main", format="responses")
+    assert [item["role"] for item in responses["input"]] == ["user", "system", "user", "assistant", "user"]
+    assert responses["input"][-1]["content"] == last
+    gemini = await all_tools("get_context", thread_id="main", format="gemini")
+    assert "<user-profile>" in gemini["systemInstruction"]["parts"][0]["text"]
+    assert [content["role"] for content in gemini["contents"]] == ["user", "model", "user"]
+    ai_sdk = await all_tools("get_context", thread_id="main", format="ai-sdk")
+    assert ai_sdk["system"].startswith("<user-profile>")
+    assert [message["role"] for message in ai_sdk["messages"]] == ["user", "user", "assistant", "user"]
+    assert ai_sdk["messages"][-1]["content"] == last
+    assert openai["report"] == responses["report"] == gemini["report"] == ai_sdk["report"]
 
 
 async def test_in_the_middle_of_a_turn_what_changes_stands_at_the_end(all_tools: Tools) -> None:
@@ -245,7 +256,7 @@ async def test_of_a_conversation_in_which_nothing_was_said_a_context_has_what_is
 async def test_arguments_that_do_not_fit_are_refused_with_what_is_allowed(tools: Tools) -> None:
     await tools.say("main", "hello")
     assert "500" in await tools.refused("get_context", thread_id="main", max_tokens=499)
-    assert "anthropic" in await tools.refused("get_context", thread_id="main", format="gemini")
+    assert "anthropic" in await tools.refused("get_context", thread_id="main", format="yaml")
     assert "2048" in await tools.refused("get_context", thread_id="main", query="x" * 2049)
 
 
@@ -272,7 +283,7 @@ async def test_load_memory_gives_the_context_as_a_prompt(tools: Tools) -> None:
 async def test_the_same_thread_gives_the_same_bytes_to_every_server(connect: Connect) -> None:
     async with connect(toolsets="all") as one, connect() as other:
         await everything(one, "main")
-        for form in ("text", "openai", "anthropic", "json"):
+        for form in ("text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"):
             assert await one("get_context", thread_id="main", format=form) == await other(
                 "get_context", thread_id="main", format=form
             )

@@ -65,6 +65,7 @@ def make_thread(seed: int) -> list[Json]:
     return said
 
 
+SHAPES = ["openai", "responses", "anthropic", "gemini", "ai-sdk"]
 # A smaller seed is no simpler thread.
 TRIALS = settings(examples(5), phases=[Phase.generate])
 POLICIES = st.sampled_from(
@@ -91,7 +92,7 @@ async def filled(tools: Tools, said: list[Json], policy: Json) -> str:
 
 
 @TRIALS
-@given(seed=st.integers(0, 10**6), policy=POLICIES, form=st.sampled_from(["text", "json", "openai", "anthropic"]))
+@given(seed=st.integers(0, 10**6), policy=POLICIES, form=st.sampled_from(["text", "json", *SHAPES]))
 async def test_with_more_room_all_that_was_shown_is_still_shown(
     all_tools: Tools, seed: int, policy: Json, form: str
 ) -> None:

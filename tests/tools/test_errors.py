@@ -67,7 +67,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("get_messages", {"roles": "user"}, "roles: "),
     ("delete_messages", {"which": "ids", "ids": "m1"}, "ids: "),
     ("get_context", {"max_tokens": 499}, "max_tokens: Input should be greater than or equal to 500"),
-    ("get_context", {"format": "gemini"}, "format: Input should be 'text', 'openai', 'anthropic' or 'json'"),
+    ("get_context", {"format": "yaml"}, "format: Input should be 'text', 'openai', 'responses', 'anthropic', 'gemini'"),
     ("recall_memory", {"query": ["tea"]}, "query: "),
     ("recall_memory", {"query": "tea", "format": "xml"}, "format: Input should be 'text' or 'json'"),
     ("recall_memory", {"query": "tea", "until": "soon"}, "until: must be an ISO 8601 time"),

@@ -7,28 +7,24 @@ most 40 characters. Reasoning is left out, as the API has no place for it.
 
 import re
 
-from layerlore.memory.context.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
-from layerlore.memory.context.layout import ContextLayout
-from layerlore.memory.context.provider_parts import (
+from layerlore.memory.parts.parts import text_part
+from layerlore.memory.shapes.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import (
     PDF,
     describe_media,
-    dump_compact,
     find_audio_format,
-    find_image_type,
+    find_openai_file,
     is_pdf,
     list_answer_texts,
+    make_image_url,
+    render_arguments,
 )
-from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
-from layerlore.memory.parts.parts import text_part
-from layerlore.memory.rules.validation import load_json
-from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.records import Json
 
 _CALL_IDS = re.compile(r".{1,40}", re.DOTALL)
 _TOOL_NAME_CHARS = 64
 _SPEAKERS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-# Ids of the provider's own store of files begin so; with another's it would refuse the request.
-_FILE_ID = "file-"
 
 
 def render_openai(laid: ContextLayout) -> list[Json]:
@@ -94,12 +90,7 @@ def _block(part: Json, step: Exchange) -> Json:
 
 
 def _image(part: Json) -> Json | None:
-    if "data" in part:
-        kind = find_image_type(part)
-        url = f"data:{kind};base64,{part['data']}" if kind else None
-    else:
-        given = part.get("url", "")
-        url = given if given.lower().startswith(("https://", "http://")) else None
+    url = make_image_url(part)
     return {"type": "image_url", "image_url": {"url": url}} if url else None
 
 
@@ -107,8 +98,8 @@ def _file(part: Json) -> Json | None:
     sound = find_audio_format(part)
     if sound:
         return {"type": "input_audio", "input_audio": {"data": part["data"], "format": sound}}
-    file_id = part.get("metadata", {}).get("file_id")
-    if isinstance(file_id, str) and file_id.startswith(_FILE_ID):
+    file_id = find_openai_file(part)
+    if file_id:
         return {"type": "file", "file": {"file_id": file_id}}
     if "data" in part and is_pdf(part):
         named = part.get("file_name", "file.pdf")
@@ -119,25 +110,9 @@ def _file(part: Json) -> Json | None:
 def _call(part: Json) -> Json:
     function = {
         "name": make_tool_name(part["name"], _TOOL_NAME_CHARS),
-        "arguments": _render_arguments(part["arguments"]),
+        "arguments": render_arguments(part["arguments"]),
     }
     return {"id": part["id"], "type": "function", "function": function}
-
-
-def _render_arguments(arguments: Json) -> str:
-    """Render arguments as JSON text; those that came as a text which is no JSON object, as that text."""
-    unread = arguments.get(UNREAD_ARGUMENTS)
-    as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
-    return str(unread) if as_it_came else dump_compact(arguments)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(load_json(text, "arguments"), dict)
-    except ValueError:
-        return False
-    except LimitExceeded:
-        return True
 
 
 def _answer(part: Json) -> Json:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from layerlore.memory.context.layout import ContextLayout
 from layerlore.memory.parts.parts import plain_text, says_something, text_part
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import describe_media
 from layerlore.memory.text.quotation import escape_tags, neutralize_turns, neutralize_turns_json, quote_line, quote_text
 from layerlore.storage.core.records import Json, Message, Role
 
@@ -128,6 +129,20 @@ def split_exchanges(messages: Sequence[Message], ids: CallIds) -> Iterator[Excha
 
 
 _Place = tuple[int, int]
+
+
+def join_spoken(step: Exchange) -> str:
+    """All of a step in one text, with notes for what is none."""
+    text = "\n".join(part["text"] if part["type"] == "text" else describe_media(part) for part in step.said)
+    return f"{step.name}: {text}" if step.name else text
+
+
+def list_spoken(step: Exchange) -> list[Json]:
+    """What a step says, its speaker named in the first text: where a provider has no place for names."""
+    if not step.name:
+        return [*step.said]
+    first = next((at for at, part in enumerate(step.said) if part["type"] == "text"), None)
+    return [text_part(f"{step.name}: {part['text']}") if at == first else part for at, part in enumerate(step.said)]
 
 
 def _find_answers(messages: Iterable[Message]) -> dict[_Place, _Place]:

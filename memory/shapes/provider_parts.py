@@ -6,8 +6,11 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
 from layerlore.memory.parts.parts import result_parts, says_something
+from layerlore.memory.rules.validation import load_json
 from layerlore.memory.text.quotation import quote_line
+from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.records import Json
 
 _IMAGE_STARTS = ((b"\x89PNG", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
@@ -20,8 +23,12 @@ _AUDIO_FORMATS = {
     **dict.fromkeys(("audio/mpeg", "audio/mp3"), "mp3"),
 }
 PDF = "application/pdf"
+BEGAN_EARLIER = "[the conversation began earlier]"
+"""Where a provider wants a user to speak first."""
+
 # A name or a URL is cut to this in a note.
 _NOTE_CHARS = 200
+_FILE_ID = "file-"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -50,6 +57,21 @@ def is_pdf(part: Json) -> bool:
 def find_audio_format(part: Json) -> str | None:
     """The name that OpenAI has for the format of a sound in base64: wav or mp3, else None."""
     return _AUDIO_FORMATS.get(_stated(part, "content_type")) if "data" in part else None
+
+
+def find_openai_file(part: Json) -> str | None:
+    """The id under which OpenAI keeps a file: with another's it would refuse the request."""
+    file_id = part.get("metadata", {}).get("file_id")
+    return file_id if isinstance(file_id, str) and file_id.startswith(_FILE_ID) else None
+
+
+def make_image_url(part: Json) -> str | None:
+    """The URL of an image as OpenAI takes it: on the web, or with the image itself in it."""
+    if "data" in part:
+        kind = find_image_type(part)
+        return f"data:{kind};base64,{part['data']}" if kind else None
+    given = str(part.get("url", ""))
+    return given if given.lower().startswith(("https://", "http://")) else None
 
 
 def is_base64(part: Json) -> bool:
@@ -91,6 +113,12 @@ def _path(url: str) -> str:
         return ""
 
 
+def tag_system(text: str) -> str:
+    """What a system said in the middle of a conversation, as a text among a user's: some providers have one place for
+    systems, at the beginning."""
+    return f"<system-message>\n{text}\n</system-message>"
+
+
 def list_answer_texts(part: Json) -> list[str]:
     """The texts of a tool result, JSON compactly and a note for each image and file.
 
@@ -113,6 +141,22 @@ def _mark_error(texts: list[str]) -> list[str]:
         return ["Error", *texts[1:]]
     said_already = texts[0].lstrip()[:5].lower() == "error"
     return texts if said_already else [f"Error: {texts[0]}", *texts[1:]]
+
+
+def render_arguments(arguments: Json) -> str:
+    """Render arguments as JSON text; those that came as a text which is no JSON object, as that text."""
+    unread = arguments.get(UNREAD_ARGUMENTS)
+    as_it_came = len(arguments) == 1 and isinstance(unread, str) and unread != "" and not _is_object(unread)
+    return str(unread) if as_it_came else dump_compact(arguments)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(load_json(text, "arguments"), dict)
+    except ValueError:
+        return False
+    except LimitExceeded:
+        return True
 
 
 def dump_compact(value: Any) -> str:

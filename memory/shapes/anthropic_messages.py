@@ -11,20 +11,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from layerlore.memory.context.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
-from layerlore.memory.context.layout import ContextLayout
-from layerlore.memory.context.provider_parts import (
+from layerlore.memory.parts.parts import result_parts
+from layerlore.memory.shapes.exchanges import CallIds, Exchange, join_spoken, make_exchanges, make_tool_name
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import (
+    BEGAN_EARLIER,
     PDF,
     describe_media,
     find_image_type,
     is_base64,
     is_pdf,
     list_answer_texts,
+    tag_system,
 )
-from layerlore.memory.parts.parts import result_parts
 from layerlore.storage.core.records import Json
-
-BEGAN_EARLIER = "[the conversation began earlier]"
 
 _CALL_IDS = re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME_CHARS = 128
@@ -48,7 +48,7 @@ def render_anthropic(laid: ContextLayout) -> Json:
     follow the newest user message, on the last one before the volatile blocks.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    spoken = (_text(_join_spoken(step)) for step in tale.predefined if step.role == "system")
+    spoken = (_text(join_spoken(step)) for step in tale.predefined if step.role == "system")
     system = [block for block in (*spoken, *map(_text, laid.stable)) if _is_visible(block)]
     examples = (step for step in tale.predefined if step.role != "system")
     before = [said for step in (*examples, *tale.before) for said in _speak_exchange(step)]
@@ -97,9 +97,9 @@ def _merge(thread: Iterable[_SpokenBlock]) -> list[Json]:
 
 def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
     if step.role == "system":
-        spoken = _join_spoken(step)
+        spoken = join_spoken(step)
         if spoken.strip():
-            yield _SpokenBlock("user", _text(f"<system-message>\n{spoken}\n</system-message>"))
+            yield _SpokenBlock("user", _text(tag_system(spoken)))
         return
     named = step.name
     for part in step.said:
@@ -118,12 +118,6 @@ def _speak_exchange(step: Exchange) -> Iterator[_SpokenBlock]:
         yield _SpokenBlock("user", _answer(result))
 
 
-def _join_spoken(step: Exchange) -> str:
-    """All of a step in one text, with notes for what is none."""
-    text = "\n".join(part["text"] if part["type"] == "text" else describe_media(part) for part in step.said)
-    return f"{step.name}: {text}" if step.name else text
-
-
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
 
@@ -133,11 +127,13 @@ def _is_visible(block: Json) -> bool:
 
 
 def _block(part: Json, role: str) -> Json | None:
-    """The block that says a part; none for a thought that is not signed."""
+    """The block that says a part; none for a thought that is not signed, or not by Anthropic."""
     match part["type"]:
         case "text":
             # An assistant's last text may not end with white space.
             return _text(part["text"].rstrip() if role == "assistant" else part["text"])
+        case "reasoning" if "provider" in part:
+            return None
         case "reasoning" if "data" in part:
             return {"type": "redacted_thinking", "data": part["data"]}
         case "reasoning" if "signature" in part:

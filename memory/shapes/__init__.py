@@ -1,0 +1,1 @@
+"""A context in the shapes of providers: the messages of a request."""

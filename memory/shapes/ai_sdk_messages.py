@@ -1,0 +1,142 @@
+"""A context as the system text and the model messages of Vercel's AI SDK, versions 5 to 7: the opposite of
+``memory.parts.ai_sdk_shape``.
+
+The SDK turns them into the request of whichever provider, so they keep to what all take: the first message is a user's;
+every call is answered by the message after it; images and PDF files from users only; systems speak at the beginning.
+"""
+
+import re
+from collections.abc import Iterator
+
+from layerlore.memory.parts.gemini_shape import GOOGLE
+from layerlore.memory.parts.parts import result_parts, text_part
+from layerlore.memory.parts.responses_shape import OPENAI
+from layerlore.memory.shapes.exchanges import (
+    CallIds,
+    Exchange,
+    join_spoken,
+    list_spoken,
+    make_exchanges,
+    make_tool_name,
+)
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import (
+    BEGAN_EARLIER,
+    PDF,
+    describe_media,
+    find_image_type,
+    is_pdf,
+    list_answer_texts,
+    tag_system,
+)
+from layerlore.storage.core.records import Json
+
+_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_TOOL_NAME_CHARS = 64
+
+
+def render_ai_sdk(laid: ContextLayout) -> Json:
+    """{"system": text, "messages": [...]}; `system` is left out where nothing is in it.
+
+    Predefined messages of the role system and the stable blocks are `system`. The volatile blocks stand in front of the
+    newest user message's own content if it is the last message, and else in a user message at the end.
+    """
+    tale = make_exchanges(laid, CallIds(_CALL_IDS))
+    spoken = (join_spoken(step) for step in tale.predefined if step.role == "system")
+    system = "\n\n".join(text for text in (*spoken, *laid.stable) if text.strip())
+    steps = [step for step in tale.predefined if step.role != "system"]
+    messages = [message for step in (*steps, *tale.before, *tale.turn) for message in _messages(step)]
+    volatile = "\n\n".join(filter(None, laid.volatile))
+    if volatile and tale.ends_with_question and messages and messages[-1]["role"] == "user":
+        content = messages[-1]["content"]
+        messages[-1]["content"] = (
+            f"{volatile}\n\n{content}" if isinstance(content, str) else [text_part(volatile), *content]
+        )
+    elif volatile:
+        messages.append({"role": "user", "content": volatile})
+    if messages and messages[0]["role"] != "user":
+        messages.insert(0, {"role": "user", "content": BEGAN_EARLIER})
+    return {**({"system": system} if system else {}), "messages": messages}
+
+
+def _messages(step: Exchange) -> Iterator[Json]:
+    if step.role == "system":
+        spoken = join_spoken(step)
+        if spoken.strip():
+            yield {"role": "user", "content": tag_system(spoken)}
+        return
+    content = [*_sign(step)]
+    if any(part["type"] != "reasoning" for part in content):
+        alone = len(content) == 1 and content[0].keys() == {"type", "text"}
+        yield {"role": step.role, "content": content[0]["text"] if alone else content}
+    if step.results:
+        names = {call["id"]: make_tool_name(call["name"], _TOOL_NAME_CHARS) for call in step.calls}
+        yield {"role": "tool", "content": [_result(part, names[part["tool_call_id"]]) for part in step.results]}
+
+
+def _sign(step: Exchange) -> Iterator[Json]:
+    """The parts of a step. What Google signed carries the signature itself; OpenAI and Anthropic have theirs in a
+    thought."""
+    signature = None
+    for part in (*list_spoken(step), *step.calls):
+        if part["type"] == "reasoning" and part.get("provider") == GOOGLE:
+            signature = part.get("signature")
+            continue
+        made = _part(part, step.role)
+        if made is None:
+            continue
+        if signature and part["type"] != "reasoning":
+            made, signature = {**made, "providerOptions": {GOOGLE: {"thoughtSignature": signature}}}, None
+        yield made
+
+
+def _part(part: Json, role: str) -> Json | None:
+    match part["type"]:
+        case "text":
+            return text_part(part["text"]) if part["text"].strip() else None
+        case "reasoning":
+            options = _thought_options(part)
+            return {"type": "reasoning", "text": part["text"], "providerOptions": options} if options else None
+        case "tool_call":
+            name = make_tool_name(part["name"], _TOOL_NAME_CHARS)
+            return {"type": "tool-call", "toolCallId": part["id"], "toolName": name, "input": part["arguments"]}
+        case _:
+            return (_media(part) if role == "user" else None) or text_part(describe_media(part))
+
+
+def _thought_options(part: Json) -> Json | None:
+    """What a provider wants back with a thought; none for one that it would not take."""
+    if part.get("provider") == OPENAI:
+        kept = {"itemId": part.get("id"), "reasoningEncryptedContent": part.get("data")}
+        return {OPENAI: kept} if all(kept.values()) else None
+    if "data" in part:
+        return {"anthropic": {"redactedData": part["data"]}}
+    return {"anthropic": {"signature": part["signature"]}} if "signature" in part else None
+
+
+def _media(part: Json) -> Json | None:
+    url = part.get("url", "")
+    source = part.get("data") or (url if url.lower().startswith("https://") else None)
+    if not source:
+        return None
+    if part["type"] == "image":
+        kind = find_image_type(part)
+        if "data" in part and kind is None:
+            return None
+        return {"type": "file", "data": source, "mediaType": kind or "image/*"}
+    if not is_pdf(part):
+        return None
+    named = {"filename": part["file_name"]} if part.get("file_name") else {}
+    return {"type": "file", "data": source, "mediaType": PDF, **named}
+
+
+def _result(part: Json, name: str) -> Json:
+    """A tool's answer: text as text, JSON as JSON, a note for each image and file."""
+    result = part["result"]
+    if part.get("is_error"):
+        output: Json = {"type": "error-text", "value": "\n".join(list_answer_texts(part))}
+    elif isinstance(result, str) or result_parts(result):
+        output = {"type": "text", "value": "\n".join(list_answer_texts(part))}
+    else:
+        output = {"type": "json", "value": result}
+    return {"type": "tool-result", "toolCallId": part["tool_call_id"], "toolName": name, "output": output}

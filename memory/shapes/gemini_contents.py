@@ -1,0 +1,164 @@
+"""A context as the system instruction and the contents that Gemini takes: the opposite of ``memory.parts.gemini_shape``.
+
+What the API asks for (its reference, the types of the `google-genai` package, and its refusals): the first content is a
+user's; the responses to a content's calls are the next content, all of them and nothing else; a response is an object; no
+part is empty; what a thought signed stands in the part that it was given with.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from mimetypes import guess_type
+from typing import Any
+from urllib.parse import urlsplit
+
+from layerlore.memory.parts.gemini_shape import GOOGLE
+from layerlore.memory.parts.parts import result_parts
+from layerlore.memory.shapes.exchanges import (
+    CallIds,
+    Exchange,
+    join_spoken,
+    list_spoken,
+    make_exchanges,
+    make_tool_name,
+)
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import (
+    BEGAN_EARLIER,
+    PDF,
+    describe_media,
+    find_audio_format,
+    find_image_type,
+    is_pdf,
+    list_answer_texts,
+    tag_system,
+)
+from layerlore.storage.core.records import Json
+
+_CALL_IDS = re.compile(r".{1,255}", re.DOTALL)
+_TOOL_NAME_CHARS = 64
+_IMAGES = ("image/png", "image/jpeg", "image/webp")
+_URLS = ("https://", "gs://")
+
+
+def render_gemini(laid: ContextLayout) -> Json:
+    """{"systemInstruction": {"parts"}, "contents": [...]}; the first is left out where nothing is in it.
+
+    Predefined messages of the role system and the stable blocks are the system instruction. The volatile blocks stand
+    in front of the newest user message's own parts if it is the last message, and else at the very end.
+    """
+    tale = make_exchanges(laid, CallIds(_CALL_IDS))
+    spoken = (join_spoken(step) for step in tale.predefined if step.role == "system")
+    system = [{"text": text} for text in (*spoken, *laid.stable) if text.strip()]
+    examples = (step for step in tale.predefined if step.role != "system")
+    before = [content for step in (*examples, *tale.before) for content in _contents(step)]
+    turn = [content for step in tale.turn for content in _contents(step)]
+    recalled = "\n\n".join(filter(None, laid.volatile))
+    volatile = [_content("user", [{"text": recalled}])] if recalled.strip() else []
+    spoken_thread = [*before, *volatile, *turn] if tale.ends_with_question else [*before, *turn, *volatile]
+    contents = _merge(spoken_thread)
+    if contents and (contents[0]["role"] != "user" or _answers(contents[0])):
+        contents.insert(0, _content("user", [{"text": BEGAN_EARLIER}]))
+    return {**({"systemInstruction": {"parts": system}} if system else {}), "contents": contents}
+
+
+def _content(role: str, parts: list[Json]) -> Json:
+    return {"role": role, "parts": parts}
+
+
+def _answers(content: Json) -> bool:
+    return any("functionResponse" in part for part in content["parts"])
+
+
+def _merge(thread: Iterable[Json]) -> list[Json]:
+    """What one says at once is one content; responses stay alone."""
+    contents: list[Json] = []
+    for content in thread:
+        last = contents[-1] if contents else None
+        if last and last["role"] == content["role"] and not _answers(last) and not _answers(content):
+            last["parts"] = [*last["parts"], *content["parts"]]
+        else:
+            contents.append(content)
+    return contents
+
+
+def _contents(step: Exchange) -> Iterator[Json]:
+    if step.role == "system":
+        spoken = join_spoken(step)
+        if spoken.strip():
+            yield _content("user", [{"text": tag_system(spoken)}])
+        return
+    parts = [*_sign((*list_spoken(step), *step.calls), step.role)]
+    if parts:
+        yield _content("model" if step.role == "assistant" else "user", parts)
+    if step.results:
+        names = {call["id"]: _tool_name(call["name"]) for call in step.calls}
+        yield _content("user", [_response(part, names[part["tool_call_id"]]) for part in step.results])
+
+
+def _sign(said: Iterable[Json], role: str) -> Iterator[Json]:
+    """The parts of what is said, each with the signature that stood in front of it. Thoughts themselves are left out."""
+    signature = None
+    for part in said:
+        if part["type"] == "reasoning":
+            signature = part.get("signature") if part.get("provider") == GOOGLE else None
+            continue
+        made = _part(part, role)
+        if made is not None:
+            yield {**made, "thoughtSignature": signature} if signature else made
+            signature = None
+
+
+def _part(part: Json, role: str) -> Json | None:
+    if part["type"] == "text":
+        return {"text": part["text"]} if part["text"].strip() else None
+    if part["type"] == "tool_call":
+        return {"functionCall": {"id": part["id"], "name": _tool_name(part["name"]), "args": part["arguments"]}}
+    return (_media(part) if role == "user" else None) or {"text": describe_media(part)}
+
+
+def _tool_name(name: str) -> str:
+    """A name of theirs begins with a letter or an underscore."""
+    made = make_tool_name(name, _TOOL_NAME_CHARS)
+    return made if made[0].isalpha() or made[0] == "_" else make_tool_name(f"_ {name}", _TOOL_NAME_CHARS)
+
+
+def _media(part: Json) -> Json | None:
+    kind = _find_type(part)
+    if kind is None:
+        return None
+    if "data" in part:
+        return {"inlineData": {"mimeType": kind, "data": part["data"]}}
+    url = part.get("url", "")
+    return {"fileData": {"mimeType": kind, "fileUri": url}} if url.lower().startswith(_URLS) else None
+
+
+def _find_type(part: Json) -> str | None:
+    """The type of an image, a PDF file or a sound that Gemini takes."""
+    if part["type"] == "image":
+        found = find_image_type(part) or guess_type(_path(part.get("url", "")))[0]
+        return found if found in _IMAGES else None
+    if is_pdf(part):
+        return PDF
+    sound = find_audio_format(part)
+    return f"audio/{sound}" if sound else None
+
+
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""
+
+
+def _response(part: Json, name: str) -> Json:
+    """A tool's answer: its object, or {"output": ...}; {"error": ...} where it failed."""
+    result: Any = part["result"]
+    if result_parts(result) or part.get("is_error"):
+        result = "\n".join(list_answer_texts(part))
+    if part.get("is_error"):
+        response: Json = {"error": result}
+    elif isinstance(result, dict) and result.keys() not in ({"output"}, {"error"}):
+        response = result
+    else:
+        response = {"output": result}
+    return {"functionResponse": {"id": part["tool_call_id"], "name": name, "response": response}}

@@ -1,0 +1,141 @@
+"""A context as the input items of OpenAI's Responses API: the opposite of ``memory.parts.responses_shape``.
+
+What the API asks for (its reference, and the request models in the `openai` package): an output for every call; an
+assistant's words as plain texts; ids of calls of at most 64 characters; reasoning as it was encrypted, in front of what it
+led to.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from layerlore.memory.parts.parts import result_parts, says_something
+from layerlore.memory.parts.responses_shape import OPENAI
+from layerlore.memory.shapes.exchanges import CallIds, Exchange, list_spoken, make_exchanges, make_tool_name
+from layerlore.memory.shapes.layout import ContextLayout
+from layerlore.memory.shapes.provider_parts import (
+    PDF,
+    describe_media,
+    find_openai_file,
+    is_base64,
+    is_pdf,
+    list_answer_texts,
+    make_image_url,
+    render_arguments,
+)
+from layerlore.storage.core.records import Json
+
+_CALL_IDS = re.compile(r".{1,64}", re.DOTALL)
+_TOOL_NAME_CHARS = 64
+
+
+def render_responses(laid: ContextLayout) -> list[Json]:
+    """Items for `input`: predefined messages, one system message with the stable blocks, the thread.
+
+    The volatile blocks stand where ``render_openai`` has them.
+    """
+    tale = make_exchanges(laid, CallIds(_CALL_IDS))
+    stable, volatile = "\n\n".join(filter(None, laid.stable)), "\n\n".join(filter(None, laid.volatile))
+    items = [item for step in tale.predefined for item in _items(step)]
+    if stable:
+        items.append(_message("system", stable))
+    items += [item for step in (*tale.before, *tale.turn) for item in _items(step)]
+    items = _drop_last_thoughts(items)
+    if volatile and tale.ends_with_question:
+        asked = items[-1]
+        content = asked["content"]
+        asked["content"] = f"{volatile}\n\n{content}" if isinstance(content, str) else [_input_text(volatile), *content]
+    elif volatile:
+        items.append(_message("user", volatile))
+    return items
+
+
+def _drop_last_thoughts(items: Iterable[Json]) -> list[Json]:
+    """Drop the reasoning that nothing of the assistant's follows: the API refuses it alone."""
+    kept: list[Json] = []
+    for item in reversed([*items]):
+        if item["type"] == "reasoning" and not (kept and _is_assistants(kept[-1])):
+            continue
+        kept.append(item)
+    return kept[::-1]
+
+
+def _is_assistants(item: Json) -> bool:
+    return item["type"] in ("reasoning", "function_call") or item.get("role") == "assistant"
+
+
+def _message(role: str, content: str | list[Json]) -> Json:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _items(step: Exchange) -> Iterator[Json]:
+    spoken = list_spoken(step)
+    if step.role == "assistant":
+        for part in spoken:
+            item = _said(part)
+            if item is not None:
+                yield item
+    elif spoken:
+        yield _message(step.role, _content([_block(part, step.role) for part in spoken]))
+    for call in step.calls:
+        name = make_tool_name(call["name"], _TOOL_NAME_CHARS)
+        arguments = render_arguments(call["arguments"])
+        yield {"type": "function_call", "call_id": call["id"], "name": name, "arguments": arguments}
+    for result in step.results:
+        yield {"type": "function_call_output", "call_id": result["tool_call_id"], "output": _output(result)}
+
+
+def _said(part: Json) -> Json | None:
+    """What an assistant said, or thought if OpenAI can read that again."""
+    if part["type"] != "reasoning":
+        return _message("assistant", part["text"] if part["type"] == "text" else describe_media(part))
+    if part.get("provider") != OPENAI or not {"id", "data"} <= part.keys():
+        return None
+    summary = [{"type": "summary_text", "text": part["text"]}] if part["text"] else []
+    return {"type": "reasoning", "id": part["id"], "summary": summary, "encrypted_content": part["data"]}
+
+
+def _content(blocks: list[Json]) -> str | list[Json]:
+    if len(blocks) == 1 and blocks[0]["type"] == "input_text":
+        return str(blocks[0]["text"])
+    return blocks
+
+
+def _input_text(text: str) -> Json:
+    return {"type": "input_text", "text": text}
+
+
+def _block(part: Json, role: str) -> Json:
+    if part["type"] == "text":
+        return _input_text(part["text"])
+    return (_media(part) if role == "user" else None) or _input_text(describe_media(part))
+
+
+def _media(part: Json) -> Json | None:
+    if part["type"] == "image":
+        url = make_image_url(part)
+        return {"type": "input_image", "detail": "auto", "image_url": url} if url else None
+    file_id = find_openai_file(part)
+    if file_id:
+        return {"type": "input_file", "file_id": file_id}
+    if not is_pdf(part):
+        return None
+    if "data" in part:
+        data = f"data:{PDF};base64,{part['data']}"
+        return {"type": "input_file", "file_data": data, "filename": part.get("file_name") or "file.pdf"}
+    url = part.get("url", "")
+    return {"type": "input_file", "file_url": url} if url.lower().startswith("https://") else None
+
+
+def _output(part: Json) -> str | list[Json]:
+    """What a tool answered, images and files in it too, unless it failed."""
+    inner = [] if part.get("is_error") else [*filter(says_something, result_parts(part["result"]))]
+    if all(entry["type"] == "text" for entry in inner):
+        return _content([_input_text(text) for text in list_answer_texts(part)]) or ""
+    blocks = [_input_text(entry["text"]) if entry["type"] == "text" else _shown(entry) for entry in inner]
+    return _content(blocks)
+
+
+def _shown(part: Json) -> Json:
+    # Nobody checked what is inside a tool's result.
+    sound = "data" not in part or is_base64(part)
+    return (_media(part) if sound else None) or _input_text(describe_media(part))
