@@ -22,7 +22,7 @@ def bridge(settings: Settings, url: str) -> int:
 
     Raises SettingsError for an unusable URL, key or file, without repeating a key.
     """
-    endpoint = _parse_endpoint(url)
+    endpoint = parse_endpoint(url)
     headers = (
         (b"Authorization", b"Bearer " + _read_key(settings).encode()),
         *((name.encode(), value.encode()) for name, value in _scope_headers(settings)),
@@ -30,7 +30,8 @@ def bridge(settings: Settings, url: str) -> int:
     return run_bridge(Remote(endpoint, headers, load_trusted(settings.bridge.ca_file, "bridge.ca_file")), claim_stdio())
 
 
-def _parse_endpoint(given: str) -> httpx2.URL:
+def parse_endpoint(given: str) -> httpx2.URL:
+    """The address of a server's MCP endpoint. Raises SettingsError for what is none, or would send a key unencrypted."""
     try:
         url = httpx2.URL(given)
     except httpx2.InvalidURL:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.cli.options import Command, Group, with_options
-from layerlore.server.commands import keys, local, looking, removal, serving, upkeep
+from layerlore.server.commands import hosting, keys, local, looking, removal, serving, upkeep
 from layerlore.server.commands.running import run_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.launch import ALONE
@@ -22,6 +22,8 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     serving.serve,
     serving.demo,
     serving.doctor,
+    hosting.install,
+    hosting.uninstall,
     looking.recall,
     upkeep.reindex,
     upkeep.migrate,

@@ -1,0 +1,47 @@
+"""The commands that tell the hosts of this machine of the server: ``install``, ``uninstall``."""
+
+from typing import Annotated, Any
+
+import typer
+
+from layerlore.server.commands.running import fail, load_module, read_settings
+
+Hosts = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[HOST ... | all]", help="Which hosts. Without one, list them.", show_default=False),
+]
+OfProject = Annotated[
+    bool, typer.Option("--project", help="The file of the project in the current folder, not the person's.")
+]
+
+
+def install(
+    flags: dict[str, Any],
+    hosts: Hosts = None,
+    http: Annotated[
+        str, typer.Option(metavar="URL", help="Connect to this server over HTTP instead of launching one.")
+    ] = "",
+    key_file: Annotated[str, typer.Option(help="The file that holds the key for --http.")] = "",
+    project: OfProject = False,
+    print_: Annotated[bool, typer.Option("--print", help="Only print what would be written, and where.")] = False,
+) -> int:
+    """Tell hosts of this server, such as claude-code or cursor, in their own files; `all` tells each that is here.
+
+    The launch options that are given (--agent, --resource, --data-dir ...) become those of the host's server."""
+    if key_file and not http:
+        return fail("install: --key-file goes with --http", 2)
+    behind = load_module("hosts.command")
+    options = {name: value for name, value in flags.items() if isinstance(value, str)}
+    asked = behind.InstallRequest(tuple(hosts or ()), options, http, key_file, project)
+    settings = read_settings(flags, looks_only=True)
+    done: int = behind.show(settings, asked) if print_ else behind.install(settings, asked)
+    return done
+
+
+def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = False) -> int:
+    """Take back from hosts' files exactly what `install` wrote; without a host, from all. The memory stays."""
+    behind = load_module("hosts.command")
+    taken: int = behind.uninstall(
+        read_settings(flags, looks_only=True), behind.InstallRequest(tuple(hosts or ()), {}, project=project)
+    )
+    return taken

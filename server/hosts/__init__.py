@@ -1,0 +1,1 @@
+"""The hosts of this machine, and what their configuration files say of this server."""

@@ -1,0 +1,168 @@
+"""The hosts that can be told of this server: their files, and the shapes that they read.
+
+Read in public sources: the hosts' own documentation, and installers that others publish.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from layerlore.server.hosts import entries
+from layerlore.server.hosts.entries import Write
+from layerlore.server.hosts.places import Places, Platform
+
+Format = Literal["json", "toml", "yaml"]
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A program that launches MCP servers.
+
+    ``files``: where its servers stand, as ``server.hosts.places`` reads it; of several the first that exists counts.
+    ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
+    it. ``signs``: files and folders that show that it is installed; without,
+    the folder of its file. ``url``: whether it can be given a URL.
+    """
+
+    name: str
+    title: str
+    files: tuple[str, ...]
+    keys: tuple[str, ...]
+    write: Write
+    format: Format = "json"
+    project: str = ""
+    signs: tuple[str, ...] = ()
+    url: bool = True
+    elsewhere: Mapping[Platform, tuple[str, ...]] = field(default_factory=dict)
+
+    def find_file(self, places: Places) -> Path:
+        """The file to write, whether or not it exists."""
+        found = [places.find(written) for written in self.elsewhere.get(places.platform, self.files)]
+        return next((path for path in found if path.exists()), found[0])
+
+    def is_installed(self, places: Places) -> bool:
+        signs = [places.find(written) for written in self.signs] or [self.find_file(places).parent]
+        return any(sign.exists() for sign in (*signs, self.find_file(places)))
+
+
+HOSTS = (
+    Host(
+        "claude-desktop",
+        "Claude Desktop",
+        ("APPS/Claude/claude_desktop_config.json",),
+        ("mcpServers",),
+        entries.plain,
+        url=False,
+        elsewhere={
+            # The build of the Microsoft Store has a folder of its own.
+            "win32": (
+                "LOCAL/Packages/Claude_pzs8sxrjxfjjc/LocalCache/Roaming/Claude/claude_desktop_config.json",
+                "APPS/Claude/claude_desktop_config.json",
+            )
+        },
+        signs=("APPS/Claude", "LOCAL/Packages/Claude_pzs8sxrjxfjjc"),
+    ),
+    Host(
+        "claude-code",
+        "Claude Code",
+        ("HOME/.claude.json",),
+        ("mcpServers",),
+        entries.typed,
+        project=".mcp.json",
+        signs=("HOME/.claude",),
+    ),
+    Host(
+        "cursor",
+        "Cursor",
+        ("HOME/.cursor/mcp.json",),
+        ("mcpServers",),
+        entries.plain,
+        project=".cursor/mcp.json",
+    ),
+    Host(
+        "vscode",
+        "VS Code",
+        ("APPS/Code/User/mcp.json",),
+        ("servers",),
+        entries.typed,
+        project=".vscode/mcp.json",
+    ),
+    Host(
+        "codex",
+        "Codex",
+        ("CODEX/config.toml",),
+        ("mcp_servers",),
+        entries.plain,
+        format="toml",
+        project=".codex/config.toml",
+    ),
+    Host(
+        "gemini-cli",
+        "Gemini CLI",
+        ("HOME/.gemini/settings.json",),
+        ("mcpServers",),
+        entries.gemini,
+        project=".gemini/settings.json",
+    ),
+    Host(
+        "windsurf",
+        "Windsurf",
+        ("HOME/.codeium/windsurf/mcp_config.json",),
+        ("mcpServers",),
+        entries.windsurf,
+    ),
+    Host(
+        "zed",
+        "Zed",
+        ("CONFIG/zed/settings.json",),
+        ("context_servers",),
+        entries.zed,
+        project=".zed/settings.json",
+        elsewhere={"win32": ("APPS/Zed/settings.json",)},
+    ),
+    Host(
+        "opencode",
+        "opencode",
+        ("HOME/.config/opencode/opencode.json", "HOME/.config/opencode/opencode.jsonc"),
+        ("mcp",),
+        entries.opencode,
+        project="opencode.json",
+    ),
+    Host(
+        "cline",
+        "Cline",
+        (
+            "APPS/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+            "CLINE/data/settings/cline_mcp_settings.json",
+        ),
+        ("mcpServers",),
+        entries.cline,
+        signs=("APPS/Code/User/globalStorage/saoudrizwan.claude-dev", "CLINE/data"),
+    ),
+    Host(
+        "goose",
+        "Goose",
+        ("CONFIG/goose/config.yaml",),
+        ("extensions",),
+        entries.goose,
+        format="yaml",
+        elsewhere={"win32": ("APPS/Block/goose/config/config.yaml",)},
+    ),
+    Host(
+        "lm-studio",
+        "LM Studio",
+        ("HOME/.lmstudio/mcp.json",),
+        ("mcpServers",),
+        entries.plain,
+    ),
+    Host(
+        "copilot-cli",
+        "Copilot CLI",
+        ("HOME/.copilot/mcp-config.json",),
+        ("mcpServers",),
+        entries.copilot,
+    ),
+)
+"""In the order in which they are listed."""
+BY_NAME = {host.name: host for host in HOSTS}

@@ -1,0 +1,158 @@
+"""``layerlore install`` and ``layerlore uninstall``."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from layerlore.server.cli.bridge import parse_endpoint
+from layerlore.server.cli.tables import print_table
+from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host
+from layerlore.server.hosts.entries import NAME, Launch
+from layerlore.server.hosts.host_file import HostFile, HostFileRefused
+from layerlore.server.hosts.installation import Change, Told, tell_host, untell_host
+from layerlore.server.hosts.links import make_link
+from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.runtime import find_command
+from layerlore.server.settings.launch import FLAGS
+from layerlore.server.settings.settings import Settings, SettingsError
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRequest:
+    """Which hosts, and what they launch. ``options``: launch options by setting, as they were given; ``url`` and
+    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's."""
+
+    hosts: tuple[str, ...]
+    options: dict[str, str]
+    url: str = ""
+    key_file: str = ""
+    project: bool = False
+
+
+def install(settings: Settings, asked: InstallRequest) -> int:
+    """Tell the hosts of this server. Returns the exit code: 1 if a file had to stay as it is.
+
+    Raises SettingsError for a host, URL or combination that is not allowed.
+    """
+    places = Places()
+    if not asked.hosts:
+        return _list(places)
+    chosen = _choose(asked, places)
+    if not chosen:
+        sys.stdout.write(
+            "none of the hosts that this knows is installed here: name one to write its file all the same\n"
+        )
+        return 1
+    told = [tell_host(settings.data_dir, host.name, file, _changes(settings, asked, host)) for host, file in chosen]
+    _report(told)
+    if any(each.outcome in ("added", "updated") for each in told):
+        sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
+    return _code(told)
+
+
+def show(settings: Settings, asked: InstallRequest) -> int:
+    """Print what ``install`` would write, and the link that does it where a host has one; write nothing."""
+    places = Places()
+    hosts = _choose(asked, places) if asked.hosts else [(host, _file(host, asked, places)) for host in HOSTS]
+    for host, file in hosts:
+        sys.stdout.write(f"{host.title}: {file.path}\n\n")
+        text: str | None = None
+        for change in _changes(settings, asked, host):
+            text = file.with_value(text, change.keys, change.value)
+        sys.stdout.write("".join(f"    {line}\n" for line in (text or "").splitlines()) + "\n")
+        if link := make_link(host, _launch(settings, asked, host)):
+            sys.stdout.write(f"  or open: {link}\n\n")
+    return 0
+
+
+def uninstall(settings: Settings, asked: InstallRequest) -> int:
+    """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
+    places = Places()
+    names = asked.hosts or (ALL,)
+    told = [
+        untell_host(settings.data_dir, host.name, file, [(*host.keys, NAME)])
+        for host, file in _choose(InstallRequest(names, {}, project=asked.project), places, installed=False)
+    ]
+    _report([each for each in told if each.outcome != "not there"])
+    if all(each.outcome == "not there" for each in told):
+        sys.stdout.write("no host's file names this server\n")
+    return _code(told)
+
+
+def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) -> list[tuple[Host, HostFile]]:
+    unknown = [name for name in asked.hosts if name not in BY_NAME and name != ALL]
+    if unknown:
+        raise SettingsError(f"no host is named {unknown[0]!r}; there are: {', '.join([*BY_NAME, ALL])}")
+    if ALL in asked.hosts:
+        hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
+        if asked.project:
+            hosts = [host for host in hosts if host.project]
+    else:
+        hosts = [host for host in HOSTS if host.name in asked.hosts]
+    return [(host, _file(host, asked, places)) for host in hosts]
+
+
+def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
+    if not asked.project:
+        return HostFile(host.find_file(places), host.format)
+    if not host.project:
+        of_projects = ", ".join(each.name for each in HOSTS if each.project)
+        raise SettingsError(f"{host.title} has no file for one project; these have: {of_projects}")
+    return HostFile(Path.cwd() / host.project, host.format)
+
+
+def _changes(settings: Settings, asked: InstallRequest, host: Host) -> list[Change]:
+    return [Change((*host.keys, NAME), host.write(_launch(settings, asked, host)))]
+
+
+def _launch(settings: Settings, asked: InstallRequest, host: Host) -> Launch:
+    """What a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands in its file."""
+    program = find_command(settings.data_dir)
+    flags = {setting: flag for flag, setting in FLAGS.items()}
+    options = [part for name, value in asked.options.items() for part in (flags[name], _absolute(name, value))]
+    if not asked.url:
+        return Launch((*program, *options))
+    endpoint = str(parse_endpoint(asked.url))
+    if asked.key_file:
+        key = str(Path(asked.key_file).expanduser().absolute())
+        return Launch((*program, "bridge", endpoint, "--key-file", key, *options))
+    if not host.url:
+        raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
+    if options:
+        raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
+    return Launch((), endpoint)
+
+
+def _absolute(name: str, value: str) -> str:
+    return str(Path(value).expanduser().absolute()) if name in ("data_dir", "config") else value
+
+
+def _list(places: Places) -> int:
+    rows = []
+    for host in HOSTS:
+        file = HostFile(host.find_file(places), host.format)
+        rows.append((host.name, host.title, _state(host, file, places), str(file.path)))
+    print_table(("name", "host", "here", "file"), rows)
+    sys.stdout.write("`layerlore install all` tells every host that is here; `layerlore install NAME` tells one.\n")
+    return 0
+
+
+def _state(host: Host, file: HostFile, places: Places) -> str:
+    try:
+        told = file.find(file.read(), (*host.keys, NAME)) is not None
+    except HostFileRefused:
+        return "its file cannot be read"
+    return "knows this server" if told else "yes" if host.is_installed(places) else "no"
+
+
+def _report(told: Sequence[Told]) -> None:
+    for each in told:
+        line = f"{BY_NAME[each.host].title}: {each.outcome}: {each.why or each.path}"
+        sys.stdout.write(line + (f" (before: {each.backup})" if each.backup else "") + "\n")
+
+
+def _code(told: Sequence[Told]) -> int:
+    return 1 if any(each.outcome == "refused" for each in told) else 0

@@ -1,0 +1,82 @@
+"""What each host wants to read of a server: a command to launch, or the URL of one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from layerlore.storage.core.records import Json
+
+NAME = "layerlore"
+"""The name of the server in every host's file."""
+GOOSE_TIMEOUT_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a host reaches the memory: the program and its arguments, or, with a ``url``, a server over HTTP."""
+
+    command: tuple[str, ...]
+    url: str = ""
+
+
+Write = Callable[[Launch], Json]
+"""A launch as the value that stands in a host's file."""
+
+
+def plain(launch: Launch) -> Json:
+    """The commonest shape: ``command`` and ``args``, or ``url``."""
+    return {"url": launch.url} if launch.url else _command(launch)
+
+
+def typed(launch: Launch) -> Json:
+    """With ``type``: Claude Code and VS Code."""
+    return {"type": "http", "url": launch.url} if launch.url else {"type": "stdio", **_command(launch)}
+
+
+def gemini(launch: Launch) -> Json:
+    return {"httpUrl": launch.url} if launch.url else _command(launch)
+
+
+def windsurf(launch: Launch) -> Json:
+    return {"serverUrl": launch.url} if launch.url else _command(launch)
+
+
+def zed(launch: Launch) -> Json:
+    return {"source": "custom", **({"url": launch.url} if launch.url else {**_command(launch), "env": {}})}
+
+
+def opencode(launch: Launch) -> Json:
+    if launch.url:
+        return {"type": "remote", "url": launch.url, "enabled": True}
+    return {"type": "local", "command": list(launch.command), "enabled": True}
+
+
+def cline(launch: Launch) -> Json:
+    if launch.url:
+        return {"type": "streamableHttp", "url": launch.url, "disabled": False}
+    return {**_command(launch), "disabled": False}
+
+
+def goose(launch: Launch) -> Json:
+    reached = {"type": "streamable_http", "uri": launch.url, "headers": {}}
+    if not launch.url:
+        reached = {"type": "stdio", "cmd": launch.command[0], "args": list(launch.command[1:]), "envs": {}}
+    return {
+        "name": NAME,
+        "description": "What is remembered of the user and of earlier work",
+        **reached,
+        "enabled": True,
+        "timeout": GOOSE_TIMEOUT_SECONDS,
+    }
+
+
+def copilot(launch: Launch) -> Json:
+    return {**typed(launch), "tools": ["*"]}
+
+
+def is_ours(entry: object) -> bool:
+    """Whether an entry of a host's file launches this program, whatever its shape: what an update may replace."""
+    return NAME in str(entry).lower()
+
+
+def _command(launch: Launch) -> Json:
+    return {"command": launch.command[0], "args": list(launch.command[1:])}

@@ -1,0 +1,134 @@
+"""A host's file: read, changed in one place, checked, and put in its place whole."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from layerlore.server.hosts.catalog import Format
+from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
+from layerlore.server.hosts.table_files import drop_toml, drop_yaml, parse_toml, parse_yaml, set_toml, set_yaml
+from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Json
+
+BACKUP = ".layerlore-backup"
+
+
+class HostFileRefused(LayerloreError):
+    """A host's file that cannot be changed safely. The message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    parse: Callable[[str], Json]
+    set: Callable[[str, Sequence[str], Any], str]
+    drop: Callable[[str, Sequence[str]], str]
+
+
+_FORMATS: dict[Format, _Format] = {
+    "json": _Format(parse_json, set_json, drop_json),
+    "toml": _Format(parse_toml, set_toml, drop_toml),
+    "yaml": _Format(parse_yaml, set_yaml, drop_yaml),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFile:
+    """A file in a format, by its path. Text is UTF-8, with its line ends kept."""
+
+    path: Path
+    format: Format
+
+    def read(self) -> str | None:
+        """What it holds; None if it is not there. Raises HostFileRefused if it cannot be read."""
+        try:
+            with self.path.open(encoding="utf-8", newline="") as opened:
+                return opened.read()
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise HostFileRefused(f"{self.path} cannot be read: {why}") from None
+
+    def parse(self, text: str | None) -> Json:
+        """Raises HostFileRefused if it is not what the host reads."""
+        try:
+            return _FORMATS[self.format].parse(text or "")
+        except (ValueError, IndexError) as error:
+            raise HostFileRefused(
+                f"{self.path} is not valid {self.format.upper()}, so it stays as it is: {error}; mend it, and run this again"
+            ) from None
+
+    def find(self, text: str | None, path: Sequence[str]) -> Any:
+        """What stands under the keys; None if there is nothing. Raises HostFileRefused."""
+        found: Any = self.parse(text)
+        for depth, key in enumerate(path):
+            if not isinstance(found, dict):
+                raise HostFileRefused(
+                    f"{self.path}: {'.'.join(path[:depth])} is no table of servers; it stays as it is"
+                )
+            found = found.get(key)
+            if found is None:
+                return None
+        return found
+
+    def with_value(self, text: str | None, path: Sequence[str], value: Any) -> str:
+        """The text with the value under the keys and all else as it was. Raises HostFileRefused."""
+        expected = self.parse(text)
+        self.find(text, path)
+        inside = expected
+        for key in path[:-1]:
+            outer, inside = inside, inside.get(key) or {}
+            outer[key] = inside
+        inside[path[-1]] = value
+        return self._checked(_FORMATS[self.format].set(text or "", path, value), expected)
+
+    def without(self, text: str, path: Sequence[str]) -> str:
+        """The text without what stands under the keys. Raises HostFileRefused."""
+        if self.find(text, path) is None:
+            return text
+        expected = self.parse(text)
+        inside = expected
+        for key in path[:-1]:
+            inside = inside[key]
+        del inside[path[-1]]
+        return self._checked(_FORMATS[self.format].drop(text, path), expected)
+
+    def back_up(self) -> Path | None:
+        """Copy it beside itself, under a name that nothing has yet; None if it is not there."""
+        if not self.path.exists():
+            return None
+        count = 1
+        while (backup := self.path.with_name(f"{self.path.name}{BACKUP}{f'-{count}' if count > 1 else ''}")).exists():
+            count += 1
+        shutil.copy2(self.path, backup)
+        return backup
+
+    def write(self, text: str) -> None:
+        """Replace it whole, with its mode, through a link if it is one."""
+        target = self.path.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", prefix=f".{target.name}.", dir=target.parent, delete=False
+        ) as opened:
+            written = Path(opened.name)
+            try:
+                opened.write(text)
+                opened.flush()
+                os.fsync(opened.fileno())
+                if target.exists():
+                    shutil.copymode(target, written)
+            except BaseException:
+                written.unlink()
+                raise
+        written.replace(target)
+
+    def _checked(self, text: str, expected: Json) -> str:
+        if self.parse(text) != expected:
+            raise HostFileRefused(
+                f"{self.path} is written in a way that cannot be changed safely, so it stays as it is"
+            )
+        return text

@@ -1,0 +1,155 @@
+"""Telling hosts of this server, and taking that back."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from layerlore.server.hosts.entries import is_ours
+from layerlore.server.hosts.host_file import HostFile, HostFileRefused
+from layerlore.server.hosts.records import Record, read_records, write_records
+
+Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A value under keys of a host's file. ``append``: the value is a list, whose items go to those that are there."""
+
+    keys: tuple[str, ...]
+    value: Any
+    append: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of one host's file: ``why`` says it of one that was refused."""
+
+    host: str
+    path: Path
+    outcome: Outcome
+    why: str = ""
+    backup: Path | None = None
+
+
+def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[Change]) -> Told:
+    """Write the changes into a host's file, unless all is there already. The file before is kept beside it."""
+    records = read_records(data_dir)
+    record = records.get(str(file.path))
+    try:
+        before = file.read()
+        known = [file.find(before, change.keys) is not None for change in changes]
+        made = [list(keys) for keys in _find_missing(file, before, changes)]
+        text = before
+        for change in changes:
+            text = _apply(file, text, change)
+        if text is None or text == before:
+            return Told(host, file.path, "unchanged")
+        untouched = record is not None and record.digest == _digest(before or "")
+        backup = None if untouched else file.back_up()
+        folders = [str(folder) for folder in _find_missing_folders(file.path)]
+        file.write(text)
+    except HostFileRefused as refused:
+        return Told(host, file.path, "refused", str(refused))
+    new = Record(
+        host,
+        [list(change.keys) for change in changes],
+        made,
+        _digest(text),
+        # A backup that holds what was written earlier is none to go back to.
+        "" if backup is None or record is not None else str(backup),
+        folders,
+        before is None,
+    )
+    if record is not None:
+        kept = record.backup if untouched else ""
+        new = replace(
+            new,
+            keys=[*record.keys, *(keys for keys in new.keys if keys not in record.keys)],
+            made=[*record.made, *made],
+            backup=kept,
+            folders=record.folders,
+            new=record.new and untouched,
+        )
+    write_records(data_dir, {**records, str(file.path): new})
+    return Told(host, file.path, "updated" if all(known) else "added", backup=backup)
+
+
+def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
+    """Take back what was written into a host's file. Where nobody else has changed it since, it is the file of before, byte
+    for byte; else only our part is taken out. ``usual``: the keys to look at where no record is left."""
+    records = read_records(data_dir)
+    record = records.pop(str(file.path), None)
+    try:
+        text = file.read()
+        if text is None:
+            told = Told(host, file.path, "not there")
+        elif record is not None and record.digest == _digest(text) and (record.new or record.backup):
+            _put_back(file, record)
+            told = Told(host, file.path, "removed")
+        else:
+            keys = [tuple(each) for each in record.keys] if record else usual
+            rest = _take_out(file, text, keys, record.made if record else [])
+            if rest != text:
+                file.write(rest)
+            told = Told(host, file.path, "not there" if rest == text else "removed")
+    except HostFileRefused as refused:
+        return Told(host, file.path, "refused", str(refused))
+    write_records(data_dir, records)
+    return told
+
+
+def _apply(file: HostFile, text: str | None, change: Change) -> str | None:
+    found = file.find(text, change.keys)
+    if not change.append:
+        if found is not None and not is_ours(found):
+            name = ".".join(change.keys)
+            raise HostFileRefused(f"{file.path}: {name} is another server; rename or remove it, and run this again")
+        return text if found == change.value else file.with_value(text, change.keys, change.value)
+    others = [item for item in found or [] if not is_ours(item)]
+    new = [*others, *change.value]
+    return text if found == new else file.with_value(text, change.keys, new)
+
+
+def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]], made: Sequence[list[str]]) -> str:
+    for path in keys:
+        found = file.find(text, path)
+        if isinstance(found, list) and (others := [item for item in found if not is_ours(item)]):
+            text = file.with_value(text, path, others) if others != found else text
+        elif found is not None and is_ours(found):
+            text = file.without(text, path)
+    for path in sorted((tuple(each) for each in made), key=len, reverse=True):
+        if file.find(text, path) == {}:
+            text = file.without(text, path)
+    return text
+
+
+def _put_back(file: HostFile, record: Record) -> None:
+    if record.new:
+        file.path.unlink()
+        for folder in record.folders:
+            if not any(Path(folder).iterdir()):
+                Path(folder).rmdir()
+        return
+    backup = HostFile(Path(record.backup), file.format)
+    before = backup.read()
+    if before is None:
+        raise HostFileRefused(f"{record.backup} is gone: it held {file.path} as it was before")
+    file.write(before)
+    backup.path.unlink()
+
+
+def _find_missing(file: HostFile, text: str | None, changes: Sequence[Change]) -> Iterator[tuple[str, ...]]:
+    """The objects around the values that are not there yet."""
+    paths = {change.keys[:depth] for change in changes for depth in range(1, len(change.keys))}
+    return (path for path in sorted(paths) if file.find(text, path) is None)
+
+
+def _find_missing_folders(path: Path) -> list[Path]:
+    """The folders above a file that are not there, the lowest first."""
+    return [folder for folder in path.parents if not folder.exists()]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,50 @@
+"""The program that hosts launch, at a path that stays: a package runner's cache is emptied, and a host then finds nothing."""
+
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+import venv
+from pathlib import Path
+
+from layerlore.server.process.program import launch_command
+from layerlore.server.process.version import VERSION
+
+_CACHES = ("archive-v0", "builds-v0", "environments-v2", "_npx")
+"""Folders in which package runners keep environments that they may remove at any time."""
+RUNTIMES = "runtime"
+
+
+def find_command(data_dir: Path) -> tuple[str, ...]:
+    """The program and its first arguments, at an absolute path that no cache evicts.
+
+    Where this process runs from such a cache, its environment is copied once, to ``runtime/VERSION`` in the data folder.
+    """
+    return _stage(data_dir / RUNTIMES / VERSION) if is_evictable(Path(sys.prefix)) else launch_command()
+
+
+def is_evictable(prefix: Path) -> bool:
+    """Whether an environment lies where it may vanish."""
+    inside = set(prefix.parts)
+    pipx = "pipx" in inside and ".cache" in inside
+    return pipx or bool(inside.intersection(_CACHES)) or prefix.is_relative_to(Path(tempfile.gettempdir()).resolve())
+
+
+def _stage(target: Path) -> tuple[str, ...]:
+    python = target / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    command = (str(python), "-m", "layerlore.server")
+    if target.exists():
+        return command
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".staged-", dir=target.parent))
+    try:
+        venv.EnvBuilder(symlinks=os.name != "nt", with_pip=False).create(made)
+        own = Path(sysconfig.get_path("purelib"))
+        copied = made / own.relative_to(sys.prefix)
+        shutil.copytree(own, copied, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        made.rename(target)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return command
