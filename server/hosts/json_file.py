@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from layerlore.storage.core.records import Json
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[}\]])', re.DOTALL)
+# Spaces and comments; possessive, so that no comma or brace in a comment counts.
+_GAP = r"(?:\s|//[^\n]*+|/\*.*?\*/)*+"
+_TOKEN = re.compile(rf'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?={_GAP}[}}\]])', re.DOTALL)
+_TRAILING_COMMA = re.compile(_GAP + ",", re.DOTALL)
 _END_OF_LINE = re.compile(r"(?:[ \t]*(?://[^\n]*|/\*[^\n]*?\*/))?")
+_LINE_ENDS = re.compile(r"[ \t]*\r?\n")
+_LINE_BEGINS = re.compile(r"(?:\r?\n)?\Z")
 _DECODER = json.JSONDecoder()
 _INDENT = "  "
 
@@ -44,7 +49,7 @@ def set_json(text: str, path: Sequence[str], value: Json) -> str:
         members = list(_members(plain, at))
         member = next((member for member in reversed(members) if member.key == key), None)
         if member is None:
-            return _insert(text, at, members, key, _nest(path[depth + 1 :], value), depth)
+            return _insert(text, plain, at, members, key, _nest(path[depth + 1 :], value), depth)
         if depth == len(path) - 1 or plain[member.value] != "{":
             new = _nest(path[depth + 1 :], value)
             return text[: member.value] + _dump(new, _indent_at(text, member.starts)) + text[member.ends :]
@@ -67,20 +72,27 @@ def drop_json(text: str, path: Sequence[str]) -> str:
 
 def _cut(text: str, plain: str, at: int, members: Sequence[_Member], place: int) -> str:
     starts, ends = members[place].starts, members[place].ends
-    while text[starts - 1] in " \t":
-        starts -= 1
-    if text[starts - 1] == "\n":
-        starts -= 2 if text[starts - 2] == "\r" else 1
     following, trailing = _skip(plain, ends), _trailing_comma(text, ends)
+    if (
+        len(members) == 1
+        and trailing is None
+        and not text[at + 1 : starts].strip()
+        and not text[ends:following].strip()
+    ):
+        return text[: at + 1] + text[following:]
+    comma = None
     if plain[following] == ",":
         ends = following + 1
     elif trailing is not None:
         ends = trailing + 1
     elif place:
         comma = _skip(plain, members[place - 1].ends)
+    while text[starts - 1] in " \t":
+        starts -= 1
+    if _LINE_ENDS.match(text, ends):  # its own line goes whole; else the line's end may be that of a comment
+        starts -= len(_LINE_BEGINS.search(text, 0, starts)[0])  # type: ignore[index]  # it may be empty
+    if comma is not None:
         return text[:comma] + text[comma + 1 : starts] + text[ends:]
-    if len(members) == 1 and not text[at + 1 : starts].strip() and not text[ends:following].strip():
-        return text[: at + 1] + text[following:]
     return text[:starts] + text[ends:]
 
 
@@ -117,13 +129,13 @@ def _skip(plain: str, at: int) -> int:
     return at
 
 
-def _insert(text: str, at: int, members: Sequence[_Member], key: str, value: Json, depth: int) -> str:
+def _insert(text: str, plain: str, at: int, members: Sequence[_Member], key: str, value: Json, depth: int) -> str:
     """The text with a new last member in the object that begins at ``at``."""
     if not members:
         outer = _indent_at(text, at)
         new = f"\n{outer}{_INDENT}{json.dumps(key)}: {_dump(value, outer + _INDENT)}\n{outer}"
-        # What stands between the braces can only be space and comments.
-        return text[: at + 1] + new + text[at + 1 :].lstrip(" \t\r\n")
+        close = _skip(plain, at + 1)
+        return text[: at + 1] + text[at + 1 : close].rstrip() + new + text[close:]
     last = members[-1]
     before = text[: last.starts]
     own_line = before[before.rfind("\n") + 1 :]
@@ -141,7 +153,7 @@ def _insert(text: str, at: int, members: Sequence[_Member], key: str, value: Jso
 
 def _trailing_comma(text: str, at: int) -> int | None:
     """Where a comma stands after the last member, if there is one."""
-    found = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*,", re.DOTALL).match(text, at)
+    found = _TRAILING_COMMA.match(text, at)
     return found.end() - 1 if found else None
 
 

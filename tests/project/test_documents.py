@@ -61,6 +61,7 @@ def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
     assert commands() == [
         "make demo",
         "make test",
+        ".venv/bin/layerlore install all",
         f"claude mcp add --scope user memory -- {PLACEHOLDER}",
         ".venv/bin/layerlore serve",
         ".venv/bin/layerlore doctor",
@@ -68,6 +69,14 @@ def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
         "LAYERLORE_HTTP__PUBLIC_URL=https://mem.example.com .venv/bin/layerlore serve",
         "LAYERLORE_HTTP__ALLOWED_HOSTS=mem.lan:* .venv/bin/layerlore serve --host 0.0.0.0",
     ]
+
+
+def test_the_hosts_that_are_here_are_told_as_the_readme_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".cursor").mkdir()
+    assert run_here(commands()[2], tmp_path / "data").startswith("Cursor: added")
+    entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
+    assert anyio.run(connects, entry["command"], entry["args"], tmp_path / "data")
 
 
 def test_make_demo_is_the_command_of_that_name() -> None:
