@@ -8,9 +8,9 @@ from pathlib import Path
 from layerlore.server.cli.bridge import parse_endpoint
 from layerlore.server.cli.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host
-from layerlore.server.hosts.entries import NAME, Launch
+from layerlore.server.hosts.entries import NAME, HostLaunch
 from layerlore.server.hosts.host_file import HostFile, HostFileRefused
-from layerlore.server.hosts.installation import Change, Told, tell_host, untell_host
+from layerlore.server.hosts.installation import HostChange, Told, tell_host, untell_host
 from layerlore.server.hosts.links import make_link
 from layerlore.server.hosts.places import Places
 from layerlore.server.hosts.runtime import find_command
@@ -104,26 +104,26 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
     return HostFile(Path.cwd() / host.project, host.format)
 
 
-def _changes(settings: Settings, asked: InstallRequest, host: Host) -> list[Change]:
-    return [Change((*host.keys, NAME), host.write(_launch(settings, asked, host)))]
+def _changes(settings: Settings, asked: InstallRequest, host: Host) -> list[HostChange]:
+    return [HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))]
 
 
-def _launch(settings: Settings, asked: InstallRequest, host: Host) -> Launch:
+def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
     """What a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands in its file."""
     program = find_command(settings.data_dir)
     flags = {setting: flag for flag, setting in FLAGS.items()}
     options = [part for name, value in asked.options.items() for part in (flags[name], _absolute(name, value))]
     if not asked.url:
-        return Launch((*program, *options))
+        return HostLaunch((*program, *options))
     endpoint = str(parse_endpoint(asked.url))
     if asked.key_file:
         key = str(Path(asked.key_file).expanduser().absolute())
-        return Launch((*program, "bridge", endpoint, "--key-file", key, *options))
+        return HostLaunch((*program, "bridge", endpoint, "--key-file", key, *options))
     if not host.url:
         raise SettingsError(f"{host.title} launches commands only: give --key-file FILE, for `layerlore bridge`")
     if options:
         raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
-    return Launch((), endpoint)
+    return HostLaunch((), endpoint)
 
 
 def _absolute(name: str, value: str) -> str:

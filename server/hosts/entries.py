@@ -11,52 +11,52 @@ GOOSE_TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class HostLaunch:
     """How a host reaches the memory: the program and its arguments, or, with a ``url``, a server over HTTP."""
 
     command: tuple[str, ...]
     url: str = ""
 
 
-Write = Callable[[Launch], Json]
+Write = Callable[[HostLaunch], Json]
 """A launch as the value that stands in a host's file."""
 
 
-def plain(launch: Launch) -> Json:
+def plain(launch: HostLaunch) -> Json:
     """The commonest shape: ``command`` and ``args``, or ``url``."""
     return {"url": launch.url} if launch.url else _command(launch)
 
 
-def typed(launch: Launch) -> Json:
+def typed(launch: HostLaunch) -> Json:
     """With ``type``: Claude Code and VS Code."""
     return {"type": "http", "url": launch.url} if launch.url else {"type": "stdio", **_command(launch)}
 
 
-def gemini(launch: Launch) -> Json:
+def gemini(launch: HostLaunch) -> Json:
     return {"httpUrl": launch.url} if launch.url else _command(launch)
 
 
-def windsurf(launch: Launch) -> Json:
+def windsurf(launch: HostLaunch) -> Json:
     return {"serverUrl": launch.url} if launch.url else _command(launch)
 
 
-def zed(launch: Launch) -> Json:
+def zed(launch: HostLaunch) -> Json:
     return {"source": "custom", **({"url": launch.url} if launch.url else {**_command(launch), "env": {}})}
 
 
-def opencode(launch: Launch) -> Json:
+def opencode(launch: HostLaunch) -> Json:
     if launch.url:
         return {"type": "remote", "url": launch.url, "enabled": True}
     return {"type": "local", "command": list(launch.command), "enabled": True}
 
 
-def cline(launch: Launch) -> Json:
+def cline(launch: HostLaunch) -> Json:
     if launch.url:
         return {"type": "streamableHttp", "url": launch.url, "disabled": False}
     return {**_command(launch), "disabled": False}
 
 
-def goose(launch: Launch) -> Json:
+def goose(launch: HostLaunch) -> Json:
     reached = {"type": "streamable_http", "uri": launch.url, "headers": {}}
     if not launch.url:
         reached = {"type": "stdio", "cmd": launch.command[0], "args": list(launch.command[1:]), "envs": {}}
@@ -69,7 +69,7 @@ def goose(launch: Launch) -> Json:
     }
 
 
-def copilot(launch: Launch) -> Json:
+def copilot(launch: HostLaunch) -> Json:
     return {**typed(launch), "tools": ["*"]}
 
 
@@ -78,5 +78,5 @@ def is_ours(entry: object) -> bool:
     return NAME in str(entry).lower()
 
 
-def _command(launch: Launch) -> Json:
+def _command(launch: HostLaunch) -> Json:
     return {"command": launch.command[0], "args": list(launch.command[1:])}

@@ -14,7 +14,7 @@ Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refu
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class HostChange:
     """A value under keys of a host's file. ``append``: the value is a list, whose items go to those that are there."""
 
     keys: tuple[str, ...]
@@ -33,7 +33,7 @@ class Told:
     backup: Path | None = None
 
 
-def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[Change]) -> Told:
+def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
     """Write the changes into a host's file, unless all is there already. The file before is kept beside it."""
     records = read_records(data_dir)
     record = records.get(str(file.path))
@@ -100,7 +100,7 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
     return told
 
 
-def _apply(file: HostFile, text: str | None, change: Change) -> str | None:
+def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
     found = file.find(text, change.keys)
     if not change.append:
         if found is not None and not is_ours(found):
@@ -140,7 +140,7 @@ def _put_back(file: HostFile, record: Record) -> None:
     backup.path.unlink()
 
 
-def _find_missing(file: HostFile, text: str | None, changes: Sequence[Change]) -> Iterator[tuple[str, ...]]:
+def _find_missing(file: HostFile, text: str | None, changes: Sequence[HostChange]) -> Iterator[tuple[str, ...]]:
     """The objects around the values that are not there yet."""
     paths = {change.keys[:depth] for change in changes for depth in range(1, len(change.keys))}
     return (path for path in sorted(paths) if file.find(text, path) is None)

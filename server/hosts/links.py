@@ -5,10 +5,10 @@ import json
 from urllib.parse import quote, urlencode
 
 from layerlore.server.hosts.catalog import Host
-from layerlore.server.hosts.entries import NAME, Launch
+from layerlore.server.hosts.entries import NAME, HostLaunch
 
 
-def make_link(host: Host, launch: Launch) -> str:
+def make_link(host: Host, launch: HostLaunch) -> str:
     """The link for a host, or an empty string where it knows none."""
     entry = json.dumps(host.write(launch), separators=(",", ":"))
     encoded = quote(base64.b64encode(entry.encode()).decode(), safe="")
