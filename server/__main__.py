@@ -11,30 +11,40 @@ import sys
 from types import ModuleType
 
 from layerlore.server.process.standard_streams import StreamClosed, claim_stdio, fill_closed
-from layerlore.server.relay.launch import read_launch
-from layerlore.server.relay.recalling import COMMAND, recall_shared
-from layerlore.server.relay.relay import relay
 from layerlore.server.settings.launch import launch_flags
 
 # NumPy's threads cost more than they bring for vectors as small as ours: a recall took 12 ms with them, 9 without.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
+# What a shared server that runs already may answer, before a command line is loaded.
+_QUICK = {
+    "recall": ("layerlore.server.relay.recalling", "recall_shared"),
+    "hook": ("layerlore.server.relay.hooking", "run_hook"),
+}
+
+
 def main() -> None:
     fill_closed()
     flags = launch_flags(sys.argv[1:])
-    if sys.argv[1:2] == [COMMAND] and (code := recall_shared(sys.argv[2:], os.environ)) is not None:
-        sys.exit(code)
     if flags is None:
+        module, function = _QUICK.get(sys.argv[1] if len(sys.argv) > 1 else "", ("", ""))
+        code = getattr(importlib.import_module(module), function)(sys.argv[2:], os.environ) if module else None
+        if code is not None:
+            return _end(code)
         return _end(importlib.import_module("layerlore.server.commands.command_line").run())
     try:
         fds = claim_stdio()
     except StreamClosed as closed:
         sys.stderr.write(f"layerlore: {closed}\n")
         return _end(1)
-    launch = None if os.isatty(fds[0]) else read_launch(flags, os.environ)
+    launch = (
+        None
+        if os.isatty(fds[0])
+        else importlib.import_module("layerlore.server.relay.launch").read_launch(flags, os.environ)
+    )
     if launch is not None:
-        relay(launch, fds, sys.argv[1:])
+        importlib.import_module("layerlore.server.relay.relay").relay(launch, fds, sys.argv[1:])
     return _end(_interpreter().load_program("layerlore.server.stdio.command").serve(flags, fds))
 
 

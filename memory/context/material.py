@@ -119,12 +119,12 @@ class _ReadWindow:
 
 async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextRequest) -> ContextMaterial:
     """Read all that a context may show, and share the tokens out."""
-    thread = await _find_thread(tx, scope, asked.thread_id)
+    thread = await find_thread(tx, scope, asked.thread_id)
     policy, note = (
         choose_policy(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
     room = asked.max_tokens - REPORT_TOKENS
-    pieces = await _make_pieces(tx, engine, scope, thread, asked)
+    pieces = await make_pieces(tx, engine, scope, thread, now=asked.now)
     recalled = await find_memory(tx, engine, scope, asked.prepared) if asked.prepared else RecalledMemory()
     claim = await _claim_memory(tx, engine, scope, thread, asked.max_tokens)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
@@ -264,7 +264,8 @@ def _find_gap(loaded: LoadedWindow, shown: Sequence[Message], thread: Thread) ->
     return begins
 
 
-async def _find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
+async def find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
+    """The thread; None for one that nobody wrote to."""
     try:
         return await threads.find(tx, scope, thread_id)
     except NotFound:
@@ -282,9 +283,7 @@ async def _claim_memory(tx: Tx, engine: Engine, scope: Scope, thread: Thread | N
     return MemoryClaim(int(max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
 
 
-async def _make_pieces(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, asked: ContextRequest
-) -> list[ContextPiece]:
+async def make_pieces(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, *, now: int) -> list[ContextPiece]:
     """The blocks that a context has beside its messages, notes and memories."""
     profile = WorkingMemoryDocument(
         "resource", "", engine.working_memory.of("resource"), await working_memory.read_newest(tx, scope, None)
@@ -295,7 +294,7 @@ async def _make_pieces(
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan)
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
-        elsewhere = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=asked.now)
+        elsewhere = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=now)
         pieces += [make_open_work_piece(elsewhere, engine.tokens)] if elsewhere else []
     return pieces
 

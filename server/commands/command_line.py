@@ -35,6 +35,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     looking.jobs,
     looking.journal,
     serving.bridge,
+    serving.hook,
 )
 """In the order of the help."""
 GROUPS: dict[str, tuple[str, tuple[Callable[..., int], ...]]] = {

@@ -1,5 +1,6 @@
-"""The commands that serve, and that show and check how: ``serve``, ``demo``, ``doctor``, ``bridge``."""
+"""The commands that serve, and that show and check how: ``serve``, ``demo``, ``doctor``, ``bridge``, ``hook``."""
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -40,6 +41,16 @@ def doctor(
 ) -> int:
     """Check everything that the memory needs, and say what is degraded and how to fix it. Changes nothing."""
     return int(load_module("cli.doctor").doctor(read_settings(flags, looks_only=True), as_json=as_json))
+
+
+def hook(
+    flags: dict[str, Any],
+    host: Annotated[str, typer.Argument(help="Such as claude-code.", show_default=False)],
+    event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
+) -> int:
+    """Called by hosts, which tell of the event on standard input: keep what was said, and show what is known about it."""
+    load_module("relay.hooking").run_hook((host, event), os.environ)
+    return 0
 
 
 def bridge(

@@ -7,15 +7,20 @@ import logging
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from layerlore.server.local.host_connection import HostConnection, HostState
 from layerlore.server.local.sockets import SocketSink, SocketSource
+from layerlore.server.process.late_modules import load
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import Listener, check_peer
+from layerlore.server.relay.hooking import WANT as HOOK
+from layerlore.server.relay.launch import hook_folder
+from layerlore.server.relay.spool import list_waiting
 from layerlore.server.relay.starting import lock
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.server_builder import assemble_server
@@ -23,7 +28,11 @@ from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings, SettingsError, load_launched
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watch_rules import RULES
+from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.server.capture.service import HookService
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +68,9 @@ class LocalServer:
         self._begun = time.time()
         self._idle_since = time.monotonic()
         self._process = Process(settings, self._hub, stop, self.describe)
+        self._hook_folder = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
+        self._hooks: HookService | None = None
+        self._storing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve. Raises any error of the process's end."""
@@ -67,6 +79,8 @@ class LocalServer:
             tasks.start_soon(self._hub.run)
             async with self._process.running():
                 beside = [asyncio.create_task(each) for each in (self._accept(), self._watch_idle())]
+                if list_waiting(self._hook_folder):
+                    self._store_handed()
                 await self._stop.wait()
                 self._listener.withdraw()
                 for task in beside:
@@ -74,7 +88,7 @@ class LocalServer:
                 self._listener.socket.close()
                 for connection in self._connections:
                     connection.drain()
-                while self._connections or self._greeting:  # noqa: ASYNC110 - the exit deadline bounds it
+                while self._is_busy:  # noqa: ASYNC110 - the exit deadline bounds it
                     await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
 
@@ -149,6 +163,8 @@ class LocalServer:
                 return self._open(asked, reader, writer)
             case "status":
                 _say(writer, self.describe())
+            case found if found == HOOK:
+                _say(writer, await self._take_hook(asked))
             case "stop":
                 _say(writer, self.describe())
                 self._told_at_the_end.add(writer)
@@ -157,12 +173,48 @@ class LocalServer:
                 raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
         return None
 
+    async def _take_hook(self, asked: Json) -> Json:
+        """What a host's hook is to show, once what it handed over is being stored."""
+        if self._is_older_than(asked):
+            self._leave_to_newer()
+            return {"leaving": True, "version": VERSION}
+        text, self._idle_since = "", time.monotonic()
+        if asked.get("shows"):
+            try:
+                text = await (await self._hook_service()).answer(Path(str(asked.get("name"))).name)
+            except (LayerloreError, OSError, ValueError) as error:
+                log.warning("a hook shows nothing: %s", error)
+        self._store_handed()
+        return {"text": text}
+
+    async def _hook_service(self) -> "HookService":
+        runtime = await self._process.runtime()
+        module = await load("layerlore.server.capture.service")
+        if self._hooks is None:
+            self._hooks = module.HookService(runtime.engine, self._hook_folder, self._settings_for)
+        return self._hooks
+
+    def _store_handed(self) -> None:
+        """Store what hooks handed over, in the background."""
+        task = asyncio.create_task(self._store_hooks())
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+
+    async def _store_hooks(self) -> None:
+        try:
+            await (await self._hook_service()).drain()
+        except StorageUnavailable as error:
+            log.warning("what hooks handed over waits: %s", error)
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._connections or self._greeting or self._storing)
+
     def _open(self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> HostConnection | None:
         """A host's connection; None where a server of its own version is to serve it."""
-        if self._stop.asked or _release(asked.get("layerlore")) > _release(VERSION):
-            self._listener.withdraw()
+        if self._is_older_than(asked):
+            self._leave_to_newer()
             _say(writer, {"leaving": True, "version": VERSION})
-            self._stop.ask()
             return None
         try:
             settings = self._settings_for(asked)
@@ -173,6 +225,14 @@ class LocalServer:
         state = HostState(self._process, settings, session)
         source, sink = SocketSource(reader, writer), SocketSink(writer)
         return HostConnection(self._server_for(settings), state, source, sink, session)
+
+    def _is_older_than(self, asked: Json) -> bool:
+        """Whether another server is to serve who asks: this one ends, or is of an older version."""
+        return self._stop.asked or _release(asked.get("layerlore")) > _release(VERSION)
+
+    def _leave_to_newer(self) -> None:
+        self._listener.withdraw()
+        self._stop.ask()
 
     def describe(self) -> Json:
         """What people, and `memory_status`, are told of this server."""
@@ -203,7 +263,7 @@ class LocalServer:
     async def _watch_idle(self) -> None:
         while True:
             await anyio.sleep(min(POLL_SECONDS, self._settings.local.idle_minutes * 20))
-            if self._connections or self._greeting:
+            if self._is_busy:
                 continue
             idle = time.monotonic() - self._idle_since
             if not self._listener.is_current:
@@ -219,7 +279,7 @@ class LocalServer:
         except OSError:
             return
         await anyio.sleep(_LAST_CONNECTIONS_SECONDS)
-        while self._connections or self._greeting:  # noqa: ASYNC110 - there is no event for it
+        while self._is_busy:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(POLL_SECONDS)
         self._stop.ask()
 

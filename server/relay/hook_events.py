@@ -5,60 +5,62 @@ Read in the hosts' own documentation. An event has the name that its host gives 
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
 
 COMMAND = "hook"
 SECONDS = 10
 """How long a host should let a hook take: the command itself gives up earlier."""
 
 
-class HookEvent(NamedTuple):
-    """An event of a host. ``shows``: its answer can show something to the model. ``matcher``: what a host that filters its
-    events by one should be given; "" for all."""
+class HookEvent:
+    """An event of a host. ``moment``: what it is, start, prompt, reply, compaction, stop or end. ``shows``: its answer can
+    show something to the model."""
 
-    name: str
-    shows: bool = False
-    matcher: str = ""
+    __slots__ = ("moment", "name", "shows")
+
+    def __init__(self, name: str, moment: str, *, shows: bool = False) -> None:
+        self.name = name
+        self.moment = moment
+        self.shows = shows
 
 
 HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
     "claude-code": (
-        HookEvent("SessionStart", shows=True),
-        HookEvent("UserPromptSubmit", shows=True),
-        HookEvent("PreCompact"),
-        HookEvent("Stop"),
-        HookEvent("SessionEnd"),
+        HookEvent("SessionStart", "start", shows=True),
+        HookEvent("UserPromptSubmit", "prompt", shows=True),
+        HookEvent("PreCompact", "compaction"),
+        HookEvent("Stop", "stop"),
+        HookEvent("SessionEnd", "end"),
     ),
     "cursor": (
-        HookEvent("sessionStart", shows=True),
-        HookEvent("beforeSubmitPrompt"),
-        HookEvent("afterAgentResponse"),
-        HookEvent("preCompact"),
-        HookEvent("stop"),
-        HookEvent("sessionEnd"),
+        HookEvent("sessionStart", "start", shows=True),
+        HookEvent("beforeSubmitPrompt", "prompt"),
+        HookEvent("afterAgentResponse", "reply"),
+        HookEvent("preCompact", "compaction"),
+        HookEvent("stop", "stop"),
+        HookEvent("sessionEnd", "end"),
     ),
     "codex": (
-        HookEvent("SessionStart", shows=True),
-        HookEvent("UserPromptSubmit", shows=True),
-        HookEvent("PreCompact"),
-        HookEvent("Stop"),
+        HookEvent("SessionStart", "start", shows=True),
+        HookEvent("UserPromptSubmit", "prompt", shows=True),
+        HookEvent("PreCompact", "compaction"),
+        HookEvent("Stop", "stop"),
     ),
     "gemini-cli": (
-        HookEvent("SessionStart", shows=True),
-        HookEvent("BeforeAgent", shows=True),
-        HookEvent("PreCompress"),
-        HookEvent("AfterAgent"),
-        HookEvent("SessionEnd"),
+        HookEvent("SessionStart", "start", shows=True),
+        HookEvent("BeforeAgent", "prompt", shows=True),
+        HookEvent("PreCompress", "compaction"),
+        HookEvent("AfterAgent", "stop"),
+        HookEvent("SessionEnd", "end"),
     ),
     "vscode": (
-        HookEvent("SessionStart", shows=True),
-        HookEvent("UserPromptSubmit", shows=True),
-        HookEvent("PreCompact"),
-        HookEvent("Stop"),
+        HookEvent("SessionStart", "start", shows=True),
+        HookEvent("UserPromptSubmit", "prompt", shows=True),
+        HookEvent("PreCompact", "compaction"),
+        HookEvent("Stop", "stop"),
     ),
     "windsurf": (
-        HookEvent("pre_user_prompt"),
-        HookEvent("post_cascade_response"),
+        HookEvent("pre_user_prompt", "prompt"),
+        HookEvent("post_cascade_response", "reply"),
     ),
 }
 """By the names that ``layerlore install`` has for the hosts, in the order in which they happen."""

@@ -35,15 +35,17 @@ class Launch:
     """A launch that may share a server.
 
     ``flags`` are those of the process, ``own_flags`` and ``own_variables`` those of the connection; ``base`` is the path
-    of the files beside the socket, without their endings; ``directory`` is where the process runs.
+    of the files beside the socket, without their endings; ``hooks`` is the folder of what hooks hand over for its
+    database; ``directory`` is where the process runs.
     """
 
-    __slots__ = ("base", "directory", "flags", "own_flags", "own_variables")
+    __slots__ = ("base", "directory", "flags", "hooks", "own_flags", "own_variables")
 
     def __init__(
-        self, base: str, directory: str, flags: dict[str, str], own: tuple[dict[str, str], dict[str, str]]
+        self, base: str, hooks: str, directory: str, flags: dict[str, str], own: tuple[dict[str, str], dict[str, str]]
     ) -> None:
         self.base = base
+        self.hooks = hooks
         self.directory = directory
         self.flags = flags
         self.own_flags, self.own_variables = own
@@ -65,7 +67,14 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str]) -> Launch 
     relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
     directory = os.getcwd() if relative else os.sep
     named = digest if directory == os.sep else _hash([digest, directory])
-    return Launch(_choose_base(folder, named), directory, process, (own, own_variables))
+    hooks = hook_folder(folder, given.setting("database"))
+    return Launch(_choose_base(folder, named), hooks, directory, process, (own, own_variables))
+
+
+def hook_folder(folder: str, database: str) -> str:
+    """Where hooks hand over what happened, and what is known of it stands: a folder for each database of a data folder,
+    whatever else a server is asked for. ``database``: its URL, "" for the file in the data folder."""
+    return os.path.join(folder, "hooks", _hash(database) if database else "memory")
 
 
 class _Given:

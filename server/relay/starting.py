@@ -23,8 +23,9 @@ class NotStarted(OSError):
     """No shared server can be had: the text says why."""
 
 
-def reach(launch: Launch) -> tuple[socket.socket, str]:
-    """A connection to the shared server, and the key that it wants to see.
+def reach(launch: Launch, seconds: float = START_SECONDS) -> tuple[socket.socket, str]:
+    """A connection to the shared server, and the key that it wants to see. ``seconds``: how long one that is started may
+    take until it listens.
 
     Raises:
         OSError: none is reached, and none can be started.
@@ -32,7 +33,7 @@ def reach(launch: Launch) -> tuple[socket.socket, str]:
     with contextlib.suppress(OSError, ValueError):
         return connect(launch.base)
     prepare_folder(launch.base)
-    until = time.monotonic() + START_SECONDS
+    until = time.monotonic() + seconds
     with lock(launch.base, until):
         with contextlib.suppress(OSError, ValueError):
             return connect(launch.base)  # another client has started it meanwhile
@@ -43,7 +44,7 @@ def reach(launch: Launch) -> tuple[socket.socket, str]:
             if (code := ended()) is not None:
                 raise NotStarted(f"the server ended with {code}; {launch.base}.log may say why")
             if time.monotonic() > until:
-                raise NotStarted(f"the server does not listen after {START_SECONDS:.0f} s")
+                raise NotStarted(f"the server does not listen after {seconds:.0f} s")
             time.sleep(_POLL_SECONDS)
 
 

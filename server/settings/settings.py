@@ -34,6 +34,7 @@ from layerlore.memory.settings.section import Name, Section, Unit, distinct, lis
 from layerlore.memory.settings.titles import TitleRules
 from layerlore.memory.settings.window import WindowProfiles, WindowSettings
 from layerlore.server.settings.agents import AgentProfiles, AgentSettings
+from layerlore.server.settings.capture import CaptureSettings
 from layerlore.server.settings.database_url import check as check_url
 from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.jwt import JwtSettings
@@ -271,6 +272,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     rates: RateSettings = RateSettings()
     local: LocalSettings = LocalSettings()
+    capture: CaptureSettings = CaptureSettings()
     bridge: BridgeSettings = BridgeSettings()
 
     @classmethod

@@ -1,0 +1,184 @@
+"""What a host puts into a conversation by itself, unasked: what its context would tell beside its own messages, within a
+hard number of tokens, and nothing twice.
+
+Nothing is better than something that does not fit: where the best is not surely about the question, little is told.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from layerlore.memory.context.blocks import ShownBlock, count_cost
+from layerlore.memory.context.material import find_thread, make_pieces
+from layerlore.memory.context.shares import share_blocks
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.hit_lines import MemoryLine, make_line, render_lines
+from layerlore.memory.recall.memory_block import (
+    RecalledMemory,
+    find_memory,
+    prepare_memory,
+    render_entry,
+    wrap_memory_block,
+)
+from layerlore.memory.recall.packing import pack_ranked, rank_messages
+from layerlore.memory.recall.recall import PreparedRecall
+from layerlore.memory.recall.recall_text import UNSURE
+from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.transaction import Tx
+
+# Of what surely fits nothing, so much of the tokens may be told, in case that it helps.
+_UNSURE_SHARE = 0.25
+# Entries take at most this share of the room where there are lines, too.
+_ENTRY_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """A text for the model ("": nothing is worth telling), its tokens, and marks of what it tells, for the next one."""
+
+    text: str = ""
+    tokens: int = 0
+    told: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Lines of the ``<memory>`` block: of entries, and of messages. Each with its mark."""
+
+    entries: Sequence[tuple[str, str]]
+    messages: Sequence[tuple[str, MemoryLine]]
+    is_unsure: bool
+
+    def render(self) -> str:
+        said = render_lines([line for _, line in self.messages])
+        return wrap_memory_block(
+            [text for _, text in self.entries], [*([UNSURE] if self.is_unsure and said else []), *said]
+        )
+
+    def without_last(self) -> "_Lines":
+        if self.messages:
+            return replace(self, messages=self.messages[:-1])
+        return replace(self, entries=self.entries[:-1])
+
+
+async def make_injection(
+    engine: Engine,
+    scope: Scope,
+    thread_id: str,
+    question: str,
+    *,
+    max_tokens: int,
+    told: Collection[str] = (),
+    gone: int = 0,
+) -> Injection:
+    """What a conversation should be told now.
+
+    ``question``: what the user asks; "" at the start. ``told``: marks of what was told before. ``gone``: up to this seq
+    the host shows its model the conversation's own messages no more, so that they may be told."""
+    prepared = await prepare_memory(
+        engine, scope, _cut_questions(question, engine.limits.query_bytes), asking=thread_id
+    )
+    blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, max_tokens)
+    kept = [
+        (shown, marks) for block in blocks if (shown := _drop_told(block.text, told)) and (marks := _mark_lines(shown))
+    ]
+    new = _find_new(recalled, thread_id, told, gone)
+    return _fit(engine, kept, new, max_tokens)
+
+
+def _cut_questions(question: str, most_bytes: int) -> list[str]:
+    """The question as recall takes it; of a long one the beginning and the end, where people say what they want."""
+    encoded = question.encode("utf-8", "replace")
+    if len(encoded) <= most_bytes:
+        return [question] if question.strip() else []
+    return [part.decode("utf-8", "ignore") for part in (encoded[:most_bytes], encoded[-most_bytes:])]
+
+
+async def _gather(
+    tx: Tx, scope: Scope, engine: Engine, thread_id: str, prepared: PreparedRecall | None, max_tokens: int
+) -> tuple[list[ShownBlock], RecalledMemory]:
+    """The blocks that tell of the user and of open work, cut to their share; and what is recalled."""
+    thread = await find_thread(tx, scope, thread_id)
+    pieces = await make_pieces(tx, engine, scope, thread, now=engine.now())
+    recalled = await find_memory(tx, engine, scope, prepared) if prepared else RecalledMemory()
+    needs: dict[str, int] = {each.name: each.tokens for each in pieces}
+    given = share_blocks(needs, max_tokens, max_tokens if recalled.hits or recalled.entries else 0)
+    return [each.within(given.get(each.name, 0), engine.tokens) for each in pieces], recalled
+
+
+def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], gone: int) -> RecalledMemory:
+    """What is recalled, without what was told, and what the conversation shows itself."""
+    hits = [
+        hit
+        for hit in recalled.hits
+        if _mark_message(hit.message) not in told and (hit.message.thread_id != thread_id or hit.message.seq <= gone)
+    ]
+    kept = [entry for entry in recalled.entries if _mark(entry.id) not in told]
+    return replace(recalled, hits=tuple(drop_repeated(hits)), entries=tuple(kept))
+
+
+def _fit(
+    engine: Engine, kept: Sequence[tuple[str, frozenset[str]]], recalled: RecalledMemory, max_tokens: int
+) -> Injection:
+    """As much as the tokens hold."""
+    counter = engine.tokens
+    room = max_tokens - sum(count_cost(counter, text) for text, _ in kept)
+    lines = _choose_lines(engine, recalled, room)
+    blocks = list(kept)
+    while True:
+        text = "\n".join(filter(None, [*(block for block, _ in blocks), lines.render()]))
+        tokens = counter.text(text)
+        if tokens <= max_tokens:
+            break
+        if lines.messages or lines.entries:
+            lines = lines.without_last()
+        else:
+            blocks.pop()
+    marks = [mark for mark, _ in (*lines.entries, *lines.messages)]
+    return Injection(text, tokens, frozenset(marks).union(*(marks for _, marks in blocks)))
+
+
+def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines:
+    counter, is_unsure = engine.tokens, recalled.confidence != "sure"
+    room -= count_cost(counter, wrap_memory_block(["-"], [UNSURE]))
+    entries: list[tuple[str, str]] = []
+    left = int(room * _ENTRY_SHARE) if recalled.hits else room
+    for entry in recalled.entries:
+        text = render_entry(entry, engine.now())
+        left -= counter.known(f"{text}\n")
+        if left < 0:
+            break
+        entries.append((_mark(entry.id), text))
+    room -= sum(counter.known(f"{text}\n") for _, text in entries)
+    room = min(room, int(room * _UNSURE_SHARE)) if is_unsure else room
+    found = [hit.message for hit in recalled.hits]
+    ranked = ((at, make_line(found[at], recalled.sought, chunk=recalled.hits[at].chunk)) for at in rank_messages(found))
+    packed = pack_ranked(ranked, counter, room) if room > 0 else []
+    return _Lines(entries, [(_mark_message(line.message), line) for line in packed], is_unsure)
+
+
+def _drop_told(block: str, told: Collection[str]) -> str:
+    """The block without lines that were told; "" where no other is left."""
+    lines = block.split("\n")
+    values = set(_find_value(lines))
+    kept = [at for at in range(len(lines)) if at not in values or _mark(lines[at]) not in told]
+    return "\n".join(lines[at] for at in kept) if any(at in values and lines[at].strip() for at in kept) else ""
+
+
+def _mark_lines(block: str) -> frozenset[str]:
+    lines = block.split("\n")
+    return frozenset(_mark(lines[at]) for at in _find_value(lines) if lines[at].strip())
+
+
+def _find_value(lines: Sequence[str]) -> Iterator[int]:
+    """The places of a block's own lines, between its tags."""
+    return iter(range(lines.index("<value>") + 1, len(lines) - 2)) if "<value>" in lines else iter(())
+
+
+def _mark_message(message: Message) -> str:
+    return _mark(f"{message.thread_id}#{message.seq}")
+
+
+def _mark(what: str) -> str:
+    return hashlib.blake2b(what.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,0 +1,1 @@
+"""What hosts' hooks hand over: read, cleaned and stored; and what their models are shown."""

@@ -1,0 +1,65 @@
+"""An event as a hook handed it over, whatever host it is of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from layerlore.server.capture.said import as_object
+from layerlore.server.relay.hook_events import HookEvent, find_event
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+_SESSION = ("session_id", "sessionId", "conversation_id", "trajectory_id")
+_TRANSCRIPT = ("transcript_path", "transcriptPath", "agent_transcript_path")
+_PROMPT = ("prompt", "user_prompt")
+_REPLY = ("text", "response", "prompt_response")
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``flags`` and ``variables``
+    are those of the launch that only it has, such as the agent's name."""
+
+    name: str
+    host: str
+    event: HookEvent
+    session: str
+    transcript: str
+    folder: str
+    prompt: str
+    reply: str
+    source: str
+    flags: Mapping[str, str]
+    variables: Mapping[str, str]
+
+
+def read_call(name: str, handed: Json) -> HookCall:
+    """The event of a file that was handed over. Raises InvalidInput."""
+    host, given = str(handed.get("host")), as_object(handed.get("given"))
+    event = find_event(host, str(handed.get("event")))
+    if event is None:
+        raise InvalidInput(f"no event of a host: {host!r}, {str(handed.get('event'))!r}")
+    more = as_object(given.get("tool_info"))
+    roots = given.get("workspace_roots")
+    folder = _first(given, ("cwd",)) or (str(roots[0]) if isinstance(roots, list) and roots else "")
+    return HookCall(
+        name,
+        host,
+        event,
+        session=_first(given, _SESSION),
+        transcript=_first(given, _TRANSCRIPT),
+        folder=folder or str(handed.get("folder") or ""),
+        prompt=_first(given, _PROMPT) or _first(more, _PROMPT),
+        reply=_first(given, _REPLY) or _first(more, _REPLY),
+        source=_first(given, ("source", "trigger")),
+        flags=_texts(handed.get("flags")),
+        variables=_texts(handed.get("variables")),
+    )
+
+
+def _first(given: Json, names: tuple[str, ...]) -> str:
+    return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
+
+
+def _texts(given: Any) -> dict[str, str]:
+    return {str(name): value for name, value in as_object(given).items() if isinstance(value, str)}

@@ -1,0 +1,128 @@
+"""What an event says is stored: the new lines of its transcript or, where there is none, the text that came with it."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages import addition
+from layerlore.memory.parts.parts import text_part
+from layerlore.server.capture.calls import HookCall
+from layerlore.server.capture.cleaning import Cleaner
+from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.said import Said
+from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.capture.transcripts import TranscriptCursor, read_new
+from layerlore.server.settings.capture import CaptureSettings
+from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.threads import threads
+
+log = logging.getLogger(__name__)
+
+_TEXT_TRANSCRIPT = ".txt"
+
+
+class Capture:
+    """Stores what the events of one session say, one after the other."""
+
+    def __init__(
+        self, engine: Engine, rules: CaptureSettings, scope: Scope, sessions: Sessions, session: Session
+    ) -> None:
+        self._engine = engine
+        self._rules = rules
+        self._scope = scope
+        self._sessions = sessions
+        self._session = session
+
+    async def store(self, call: HookCall, ignored: IgnoredPaths) -> None:
+        """Store what is new, and note how far. It may be done again with the same event. Raises StorageUnavailable, Conflict
+        and OSError."""
+        left_out = set(self._session.left_out)
+        cleaner = Cleaner(self._rules, ignored, left_out)
+        await self._notice_older_store()
+        if _has_lines(call.transcript):
+            for path, thread_id in self._list_transcripts(call):
+                await self._store_transcript(call, path, thread_id, cleaner)
+        else:
+            await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
+        self._session.left_out = sorted(left_out)
+        if call.event.moment == "compaction":
+            self._session.gone, self._session.told = self._session.last_seq, []
+
+    def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
+        """The paths of the session's transcripts, and the thread of each."""
+        yield call.transcript, call.session
+        if self._rules.subagents:
+            for path in sorted(Path(call.transcript).with_suffix("").glob("subagents/*.jsonl")):
+                yield str(path), f"{call.session}-{path.stem}"
+
+    async def _notice_older_store(self) -> None:
+        """Read the transcripts again where the store has fewer messages than it had: somebody has put an older one back.
+        One that somebody deleted stays deleted."""
+        try:
+            thread = await self._engine.database.read(threads.find, self._scope, self._session.session)
+        except NotFound:
+            return
+        if thread.next_seq <= self._session.last_seq:
+            self._session.transcripts, self._session.last_seq = {}, 0
+
+    async def _store_transcript(self, call: HookCall, path: str, thread_id: str, cleaner: Cleaner) -> None:
+        cursor = TranscriptCursor.read(self._session.transcripts.get(path, {}))
+        ended = call.event.moment == "end"
+        while True:
+            try:
+                found = await asyncio.to_thread(read_new, path, cursor, ended=ended)
+            except FileNotFoundError:
+                return
+            if found is None:
+                return
+            said, cursor = found
+            await self._store_said(call, thread_id, said, cleaner)
+            self._session.transcripts[path] = cursor.keep()
+            await asyncio.to_thread(self._sessions.write, self._session, self._scope)
+
+    async def _store_said(self, call: HookCall, thread_id: str, said: Sequence[Said], cleaner: Cleaner) -> None:
+        kept = await asyncio.to_thread(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
+        # A transcript may have one thing more than once; the last is the most complete.
+        messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+        most = self._engine.limits.messages_per_call
+        for at in range(0, len(messages), most):
+            await self._add(call, thread_id, messages[at : at + most])
+
+    async def _add(self, call: HookCall, thread_id: str, messages: list[Json]) -> None:
+        """Add messages; one that cannot be stored does not keep the others out."""
+        sent = Sent(Origin(f"layerlore hook {call.host}", "hook", "local"))
+        try:
+            answer = await addition.add_messages(
+                self._engine, self._scope, thread_id, messages, replace=False, sent=sent
+            )
+        except (InvalidInput, LimitExceeded) as error:
+            if len(messages) == 1:
+                log.warning("a message of a transcript is not stored: %s", error)
+                return
+            for message in messages:
+                await self._add(call, thread_id, [message])
+            return
+        added = sum(each["status"] == "added" for each in answer["messages"])
+        self._session.note_captured(added, self._engine.now())
+        if thread_id == self._session.session:
+            self._session.last_seq = max(self._session.last_seq, *(each["seq"] for each in answer["messages"]), 0)
+
+
+def _has_lines(transcript: str) -> bool:
+    """Whether there is a transcript that can be read."""
+    return bool(transcript) and not transcript.endswith(_TEXT_TRANSCRIPT) and Path(transcript).is_file()
+
+
+def _read_texts(call: HookCall) -> Iterator[Said]:
+    """What came with an event of a host that writes no transcript."""
+    if call.event.moment == "prompt" and call.prompt:
+        yield Said(f"{call.name}-prompt", "user", [text_part(call.prompt)])
+    if call.event.moment == "reply" and call.reply:
+        yield Said(f"{call.name}-reply", "assistant", [text_part(call.reply)])
+
+
+def _as_message(said: Said) -> Json:
+    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}

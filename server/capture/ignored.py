@@ -1,0 +1,84 @@
+"""Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder or above."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pathspec import GitIgnoreSpec
+
+FILE = ".layerloreignore"
+_MOST_BYTES = 256 * 1024
+# A name that no pattern names: only one that leaves out everything matches it.
+_ANY = "layerlore-any/layerlore-any"
+_PATH_KEY = re.compile("path|file|dir|folder|uri|root|cwd", re.IGNORECASE)
+_COMMAND_KEYS = ("command", "cmd", "script", "input", "patch", "CommandLine")
+_WORD = re.compile(r"""[^\s"'`;|&<>()=,]+""")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_LONGEST_PATH = 4096
+_MOST_WORDS = 2000
+
+
+class IgnoredPaths:
+    """What the files say that lie in a folder and above it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(os.path.normpath(Path(folder or os.sep).absolute()))
+        self._rules = [*_read_rules(self._folder)]
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether the folder itself is left out, with all that is said there."""
+        return any(spec.match_file(_ANY) for at, spec in self._rules if at == self._folder) or self._has(
+            self._folder, "/"
+        )
+
+    def has(self, path: str) -> bool:
+        """Whether a path, absolute or in the folder, is left out."""
+        if not self._rules or not path or len(path) > _LONGEST_PATH or "\0" in path:
+            return False
+        plain = os.path.expanduser(path.removeprefix("file://"))  # noqa: PTH111 - Path raises where no home is known
+        whole = Path(os.path.normpath(self._folder / plain))
+        return self._has(whole, "") or self._has(whole, "/")
+
+    def has_any(self, arguments: Any) -> bool:
+        """Whether a tool's arguments name a path that is left out."""
+        return bool(self._rules) and any(map(self.has, _find_paths(arguments)))
+
+    def strip_lines(self, text: str) -> str:
+        """The text without lines that begin with such a path, as searches through files answer."""
+        if not self._rules:
+            return text
+        return "\n".join(line for line in text.split("\n") if not self.has(re.split(r"[:\s]", line, maxsplit=1)[0]))
+
+    def _has(self, path: Path, ending: str) -> bool:
+        for at, spec in self._rules:
+            if path != at and path.is_relative_to(at) and spec.match_file(path.relative_to(at).as_posix() + ending):
+                return True
+        return False
+
+
+def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
+    for at in (folder, *folder.parents):
+        try:
+            with (at / FILE).open(encoding="utf-8-sig", errors="replace") as file:
+                yield at, GitIgnoreSpec.from_lines(file.read(_MOST_BYTES).splitlines())
+        except (OSError, ValueError):
+            continue
+
+
+def _find_paths(arguments: Any, key: str = "") -> Iterator[str]:
+    """The texts among a tool's arguments that are paths, or words of a command."""
+    if isinstance(arguments, dict):
+        for name, value in arguments.items():
+            yield from _find_paths(value, str(name))
+    elif isinstance(arguments, list):
+        for value in arguments:
+            yield from _find_paths(value, key)
+    elif isinstance(arguments, str):
+        if key in _COMMAND_KEYS:
+            yield from _PATCHED.findall(arguments)
+            yield from _WORD.findall(arguments)[:_MOST_WORDS]
+        elif _PATH_KEY.search(key):
+            yield arguments

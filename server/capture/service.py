@@ -1,0 +1,146 @@
+"""The shared server's side of hooks: it stores what they handed over, and says what a model should be shown."""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from layerlore.memory.context.injection import Injection, make_injection
+from layerlore.memory.engine.engine import Engine
+from layerlore.server.access.credentials import local_principal
+from layerlore.server.capture.calls import HookCall, read_call
+from layerlore.server.capture.capturing import Capture
+from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.relay import spool
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.errors import InvalidInput, LayerloreError
+from layerlore.storage.core.records import Json, Scope
+
+log = logging.getLogger(__name__)
+
+MOST_TRIES = 5
+"""An event that fails so often in one server is set aside."""
+# Sources of a session's start at which its model has forgotten what it was shown.
+_FORGETFUL = ("compact", "clear")
+_MOST_TOLD = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An event, its settings, whose memory it concerns, and what stays out of it."""
+
+    call: HookCall
+    settings: Settings
+    scope: Scope
+    ignored: IgnoredPaths
+
+
+class HookService:
+    """Serves the hooks of a folder. ``settings_for`` gives the settings of the launch that an event was handed over by."""
+
+    def __init__(self, engine: Engine, hooks: str, settings_for: Callable[[Json], Settings]) -> None:
+        self._engine = engine
+        self._hooks = hooks
+        self._settings_for = settings_for
+        self._sessions = Sessions(hooks)
+        self._locks: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._tries: defaultdict[str, int] = defaultdict(int)
+        self._draining = asyncio.Lock()
+
+    async def answer(self, name: str) -> str:
+        """What the model should be shown at the event of that name; "" for nothing. Raises LayerloreError, OSError,
+        ValueError."""
+        opened = await self._open(name)
+        call, rules = opened.call, opened.settings.capture
+        if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
+            return ""
+        async with self._locks[opened.scope, call.session]:
+            session = await asyncio.to_thread(self._sessions.read, opened.scope, call.session)
+            if call.event.moment == "start" and call.source in _FORGETFUL:
+                session.told = []
+            left = min(rules.tokens, rules.session_tokens - session.tokens)
+            if left <= 0:
+                return ""
+            found = await make_injection(
+                self._engine,
+                opened.scope,
+                call.session,
+                call.prompt if call.event.moment == "prompt" else "",
+                max_tokens=left,
+                told=frozenset(session.told),
+                gone=session.gone,
+            )
+            await self._note_shown(session, found, opened.scope)
+            return found.text
+
+    async def _note_shown(self, session: Session, found: Injection, scope: Scope) -> None:
+        if found.text:
+            session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
+            session.note_shown(found.tokens, self._engine.now())
+        await asyncio.to_thread(self._sessions.write, session, scope)
+
+    async def drain(self) -> None:
+        """Store all that waits, oldest first. What cannot be stored now waits on. Raises nothing."""
+        async with self._draining:
+            tried: set[str] = set()
+            while waiting := [name for name in await self._list_waiting() if name not in tried]:
+                for name in waiting:
+                    tried.add(name)
+                    await self._store(name)
+            await asyncio.to_thread(self._clean_up)
+
+    def _clean_up(self) -> None:
+        spool.drop_abandoned(self._hooks)
+        with contextlib.suppress(OSError):
+            self._sessions.drop_old()
+
+    async def _list_waiting(self) -> list[str]:
+        return await asyncio.to_thread(spool.list_waiting, self._hooks)
+
+    async def _store(self, name: str) -> None:
+        try:
+            opened = await self._open(name)
+            async with self._locks[opened.scope, opened.call.session]:
+                await self._store_open(opened)
+        except FileNotFoundError:
+            return  # another server was quicker
+        except (InvalidInput, ValueError):
+            log.warning("what a hook handed over cannot be read: %s is set aside", name)
+            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            return
+        except (LayerloreError, OSError) as error:
+            log.warning("what a hook handed over waits: %s", error)
+            return
+        except Exception:
+            log.exception("what a hook handed over cannot be stored")
+            self._tries[name] += 1
+            if self._tries[name] < MOST_TRIES:
+                return
+            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            return
+        await asyncio.to_thread(spool.drop, self._hooks, name)
+
+    async def _store_open(self, opened: _Open) -> None:
+        call = opened.call
+        session = await asyncio.to_thread(self._sessions.read, opened.scope, call.session)
+        session.note_event(call.host, call.event.name, self._engine.now())
+        session.folder = call.folder or session.folder
+        session.ignored = opened.ignored.is_everything
+        if call.session and not session.ignored:
+            capture = Capture(self._engine, opened.settings.capture, opened.scope, self._sessions, session)
+            await capture.store(call, opened.ignored)
+        await asyncio.to_thread(self._sessions.write, session, opened.scope)
+
+    async def _open(self, name: str) -> _Open:
+        return await asyncio.to_thread(self._read, name)
+
+    def _read(self, name: str) -> _Open:
+        handed = spool.read_event(self._hooks, name)
+        call = read_call(name, handed)
+        settings = self._settings_for(handed)
+        principal = local_principal(settings.agent, settings.resource)
+        scope = Scope(principal.tenant, settings.agent, settings.resource)
+        return _Open(call, settings, scope, IgnoredPaths(call.folder))

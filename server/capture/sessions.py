@@ -1,0 +1,118 @@
+"""What is known of each session of a host: how far its transcript is read, what it was told, and what its hooks did.
+
+A file of JSON for each session. It holds no text that anybody said. Whatever is lost of it, the transcript is read again,
+and messages keep their ids.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from layerlore.storage.core.records import Json, Scope
+
+FOLDER = "sessions"
+KEPT_DAYS = 90
+"""How long the file of a session is kept after its last event."""
+_DAY_SECONDS = 86_400
+
+
+@dataclass(slots=True)
+class Session:
+    """Times are milliseconds since 1970. ``events``: of each host how often each
+    event happened, and when last. ``transcripts``: how far
+    each file is read. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
+    results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``days``: what was
+    captured and shown on each."""
+
+    session: str = ""
+    agent: str = ""
+    resource: str = ""
+    folder: str = ""
+    first: int = 0
+    last: int = 0
+    ignored: bool = False
+    events: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    transcripts: dict[str, Json] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    gone: int = 0
+    last_seq: int = 0
+    messages: int = 0
+    shown: int = 0
+    tokens: int = 0
+    days: dict[str, list[int]] = field(default_factory=dict)
+
+    def note_event(self, host: str, event: str, now: int) -> None:
+        of_host = self.events.setdefault(host, {})
+        of_host[event] = [of_host.get(event, [0, 0])[0] + 1, now]
+        self.first = self.first or now
+        self.last = now
+
+    def note_captured(self, messages: int, now: int) -> None:
+        self.messages += messages
+        self._add_to_day(now, messages, 0, 0)
+
+    def note_shown(self, tokens: int, now: int) -> None:
+        self.shown += 1
+        self.tokens += tokens
+        self._add_to_day(now, 0, 1, tokens)
+
+    def _add_to_day(self, now: int, *more: int) -> None:
+        day = time.strftime("%Y-%m-%d", time.gmtime(now / 1000))
+        self.days[day] = [a + b for a, b in zip(self.days.get(day, [0, 0, 0]), more, strict=True)]
+
+
+_FIELDS = frozenset(each.name for each in fields(Session))
+
+
+class Sessions:
+    """The files of the sessions of one folder of hooks."""
+
+    def __init__(self, hooks: str) -> None:
+        self._folder = Path(hooks) / FOLDER
+
+    def read(self, scope: Scope, session: str) -> Session:
+        """What is known of a session; a new one if nothing is."""
+        found = _read(self._path(scope, session))
+        return found or Session(session=session, agent=scope.agent_id, resource=scope.resource_id)
+
+    def write(self, session: Session, scope: Scope) -> None:
+        """Raises OSError."""
+        path = self._path(scope, session.session)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(asdict(session), file)
+        part.replace(path)
+
+    def list_all(self) -> Iterator[Session]:
+        """All sessions that are known, in no order."""
+        for path in self._folder.glob("*.json"):
+            if (found := _read(path)) is not None:
+                yield found
+
+    def drop_old(self) -> None:
+        """Remove the files of sessions that nobody went on with for long."""
+        oldest = time.time() - KEPT_DAYS * _DAY_SECONDS
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+    def _path(self, scope: Scope, session: str) -> Path:
+        named = json.dumps([scope.agent_id, scope.resource_id, session])
+        digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+        return self._folder / f"{digest}.json"
+
+
+def _read(path: Path) -> Session | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Session(**{name: value for name, value in found.items() if name in _FIELDS})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None

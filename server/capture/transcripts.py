@@ -1,0 +1,115 @@
+"""The new lines of a transcript, of whatever host: each is read once, as far as it is written whole.
+
+A cursor says how far a file was read, and what stood before that place. A file that is shorter now, or has something else
+there, was rewritten: it is read again from its beginning.
+"""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from layerlore.server.capture import claude_lines
+from layerlore.server.capture.said import Said
+from layerlore.storage.core.records import Json
+
+CHUNK_BYTES = 4 * 1024 * 1024
+_LONGEST_LINE = 64 * 1024 * 1024
+_TAIL_BYTES = 512
+
+_READERS: Sequence[tuple[Callable[[Json], bool], Callable[[Json], list[Said]]]] = (
+    (claude_lines.reads, claude_lines.read),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptCursor:
+    """How many bytes of a file are read, a digest of the last of them, and how often each line came that has no id."""
+
+    offset: int = 0
+    tail: str = ""
+    counts: tuple[tuple[str, int], ...] = ()
+
+    @classmethod
+    def read(cls, kept: Json) -> "TranscriptCursor":
+        """The cursor that was kept; the beginning for one that cannot be read."""
+        try:
+            counts = tuple((str(line), int(count)) for line, count in kept.get("counts", ()))
+            return cls(int(kept["offset"]), str(kept["tail"]), counts)
+        except (KeyError, TypeError, ValueError):
+            return cls()
+
+    def keep(self) -> Json:
+        return {"offset": self.offset, "tail": self.tail, "counts": [list(each) for each in self.counts]}
+
+
+def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
+    """What a file says next, and how far it is read then; None where there is nothing new. ``ended``: nobody writes to the
+    file any more, so that its last line is whole without its end. Raises OSError."""
+    with Path(path).open("rb") as file:
+        if not _fits(file, cursor):
+            cursor = TranscriptCursor()
+        file.seek(cursor.offset)
+        data = _read_lines(file, ended)
+        if not data:
+            return None
+        end = cursor.offset + len(data)
+        file.seek(max(0, end - _TAIL_BYTES))
+        tail = _digest(file.read(end - max(0, end - _TAIL_BYTES)))
+    counts = Counter(dict(cursor.counts))
+    found = [said for line in data.splitlines() if line.strip() for said in _read_line(line, counts)]
+    return found, TranscriptCursor(end, tail, tuple(counts.items()))
+
+
+def _fits(file: Any, cursor: TranscriptCursor) -> bool:
+    """Whether the file begins with what was read of it."""
+    if file.seek(0, os.SEEK_END) < cursor.offset:
+        return False
+    begin = max(0, cursor.offset - _TAIL_BYTES)
+    file.seek(begin)
+    return not cursor.offset or _digest(file.read(cursor.offset - begin)) == cursor.tail
+
+
+def _read_lines(file: Any, ended: bool) -> bytes:
+    """The next whole lines; one that is longer than a chunk is read to its end."""
+    data = b""
+    while chunk := file.read(CHUNK_BYTES):
+        data += chunk
+        whole = data.rfind(b"\n") + 1
+        if whole:
+            return bytes(data[:whole])
+        if len(data) > _LONGEST_LINE:  # no transcript has it: it is passed over
+            return bytes(data)
+    return bytes(data) if ended and _parse(data) is not None else b""
+
+
+def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
+    record = _parse(line)
+    if record is None:
+        return []
+    said = next((read(record) for reads, read in _READERS if reads(record)), [])
+    if all(each.id for each in said):
+        return said
+    # Lines without an id are told apart by what they say, and by how often it was said before.
+    digest = _digest(line)
+    counts[digest] += 1
+    return [
+        each if each.id else replace(each, id=f"{digest}-{counts[digest]}{f'-{number}' if number else ''}")
+        for number, each in enumerate(said)
+    ]
+
+
+def _parse(line: bytes) -> Json | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=12).hexdigest()

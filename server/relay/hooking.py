@@ -1,0 +1,140 @@
+"""``layerlore hook HOST EVENT``: hands over what a host tells of an event, and prints what it should show to the model.
+
+A host waits for it, so it never fails and never takes long: it writes the event down, tells the shared server, starts one
+where there is none, and waits only where the answer can show something.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+from layerlore.server.process.version import VERSION
+from layerlore.server.relay.hook_events import SECONDS, find_event, render_answer
+from layerlore.server.relay.launch import Launch, read_launch
+from layerlore.server.relay.spool import hand_over, strip_private
+from layerlore.server.relay.starting import reach
+from layerlore.server.settings.launch import FLAGS
+
+WANT = "hook"
+ANSWER_SECONDS = 4.0
+"""How long an answer is waited for that the model could be shown."""
+_GIVE_UP_SECONDS = SECONDS - 3.0
+# A host that tells more than this tells what no event needs.
+_MOST_BYTES = 32 * 1024 * 1024
+_LONGEST_ANSWER = 4 * 1024 * 1024
+_MOST_DEPTH = 100
+
+
+def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Serve an event and end the process, with 0 whatever happens: other codes would stop the host's work. Returns where the
+    command line must explain itself: nothing, or help, was asked for."""
+    named = [each for each in arguments if not each.startswith("-")]
+    if len(named) < 2 or {"-h", "--help"} & set(arguments):
+        return
+    host, event, flags = _read_arguments(arguments)
+    empty = render_answer(host, event, "")
+    # What hangs, such as a host that never closes our input, must not keep the host waiting.
+    watch = threading.Timer(_GIVE_UP_SECONDS, _give_up, (empty,))
+    watch.daemon = True
+    watch.start()
+    answer = empty
+    try:
+        answer = render_answer(host, event, _serve(host, event, flags, environ))
+    except Exception as error:  # noqa: BLE001 - a host must not be stopped by a defect of ours
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"layerlore: {type(error).__name__}: {error}\n")
+    watch.cancel()
+    _write(answer)
+    os._exit(0)  # what is left to end, nobody waits for
+
+
+def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str]]:
+    """The host, the event, and the launch's flags; what else there is, is passed over."""
+    names: list[str] = []
+    flags: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if name in FLAGS:
+            flags[FLAGS[name]] = value if equals else next(rest, "")
+        elif not argument.startswith("-"):
+            names.append(argument)
+    host, event = (*names, "", "")[:2]
+    return host, event, flags
+
+
+def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """Hand the event over. Returns what the model should be shown. Raises OSError, ValueError."""
+    known = find_event(host, event)
+    if known is None:
+        raise ValueError(f"no hook is needed for {event!r} of {host!r}")
+    given = _read_input()
+    launch = read_launch(flags, environ)
+    if launch is None:
+        raise ValueError("hooks need the server that hosts share, and a memory that is on: see `layerlore doctor`")
+    handed = {
+        "host": host,
+        "event": event,
+        "given": _strip(given),
+        "folder": _find_folder(given, environ),
+        "flags": launch.own_flags,
+        "variables": launch.own_variables,
+    }
+    return _tell(launch, hand_over(launch.hooks, handed), shows=known.shows)
+
+
+def _read_input() -> dict[str, object]:
+    """What the host tells of the event. Raises ValueError, OSError."""
+    if sys.stdin.isatty():
+        return {}
+    found = json.loads(sys.stdin.buffer.read(_MOST_BYTES).decode("utf-8-sig", "replace") or "{}")
+    if not isinstance(found, dict):
+        raise ValueError("a host tells of an event in one JSON object")
+    return found
+
+
+def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+    """The folder that the session works in, where the host tells of none."""
+    told = given.get("cwd") or environ.get("CLAUDE_PROJECT_DIR") or environ.get("CURSOR_PROJECT_DIR")
+    return str(told) if told else os.getcwd()
+
+
+def _strip(value: object, depth: int = 0) -> object:
+    """What was told, without what is private: not even a file of ours holds that."""
+    if isinstance(value, str):
+        return strip_private(value)
+    if depth > _MOST_DEPTH:
+        return None
+    if isinstance(value, dict):
+        return {str(name): _strip(each, depth + 1) for name, each in value.items()}
+    return [_strip(each, depth + 1) for each in value] if isinstance(value, list) else value
+
+
+def _tell(launch: Launch, name: str, *, shows: bool) -> str:
+    """Tell the shared server of an event that is written down. Returns what it wants the model to be shown, if the event
+    can show something. Raises OSError, ValueError."""
+    connection, key = reach(launch, ANSWER_SECONDS)
+    with contextlib.closing(connection):
+        connection.settimeout(ANSWER_SECONDS)
+        greeting = {"layerlore": VERSION, "key": key, "want": WANT, "name": name, "shows": shows}
+        connection.sendall(json.dumps(greeting).encode() + b"\n")
+        if not shows:
+            return ""
+        with connection.makefile("rb") as answers:
+            found = json.loads(answers.readline(_LONGEST_ANSWER) or b"{}")
+    text = found.get("text", "") if isinstance(found, dict) else ""
+    return text if isinstance(text, str) else ""
+
+
+def _write(answer: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.buffer.write(answer.encode("utf-8", "replace") + (b"\n" if answer else b""))
+        sys.stdout.buffer.flush()
+
+
+def _give_up(empty: str) -> None:
+    _write(empty)
+    os._exit(0)

@@ -1,0 +1,265 @@
+"""What hosts' hooks hand over is kept, whatever is killed; and models are shown what fits, once."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from layerlore.server.relay.launch import hook_folder
+from layerlore.server.relay.spool import list_waiting
+
+from .shared_machine import PATIENCE, Machine
+from .transcripts import claude, claude_call, claude_result
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+
+
+class HookedMachine(Machine):
+    """A machine with a project, whose hosts call hooks."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "data")
+        self.project = folder / "project"
+        self.project.mkdir()
+        self.hooks = hook_folder(str(self.folder), "")
+
+    def write(self, session: str, *lines: str, mode: str = "a") -> Path:
+        path = self.project.parent / f"{session}.jsonl"
+        with path.open(mode, encoding="utf-8") as file:
+            file.writelines(lines)
+        return path
+
+    def start_hook(self, *arguments: str, **variables: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "layerlore", "hook", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(**variables),
+            cwd=self.project,
+        )
+
+    def hook(self, host: str, event: str, session: str = "s", *flags: str, text: bytes = b"", **given: Any) -> Any:
+        """What a hook prints, read as JSON."""
+        told = {"session_id": session, "cwd": str(self.project), "hook_event_name": event, **given}
+        told.setdefault("transcript_path", str(self.project.parent / f"{session}.jsonl"))
+        process = self.start_hook(host, event, *flags)
+        out, _ = process.communicate(text or json.dumps(told).encode(), timeout=PATIENCE)
+        assert process.returncode == 0
+        return json.loads(out) if out.strip() else None
+
+    def shown(self, event: str, session: str = "s", **given: Any) -> str:
+        """What Claude Code's model is shown at an event."""
+        answer = self.hook("claude-code", event, session, **given)
+        return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
+
+    @contextlib.asynccontextmanager
+    async def settled(self) -> AsyncIterator[None]:
+        with anyio.fail_after(PATIENCE):
+            while list_waiting(self.hooks):
+                await anyio.sleep(0.01)
+        yield
+
+    async def said(self, thread: str = "s") -> list[Any]:
+        """The messages of a conversation, each with its role and the text, the call or the result that it is."""
+        async with self.settled(), self.host(mode="auto") as client:
+            page = (await client.call_tool("get_messages", {"thread_id": thread, "limit": 200})).structured_content
+            assert page is not None
+            return [(each["role"], _content(part)) for each in page["messages"] for part in each["parts"]]
+
+
+def _content(part: dict[str, Any]) -> Any:
+    match part["type"]:
+        case "tool_call":
+            return part["name"], part["arguments"]
+        case "tool_result":
+            return part["result"]
+    return part["text"]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[HookedMachine]:
+    """One server for the tests that use conversations of their own."""
+    yield from make_machine()
+
+
+@pytest.fixture
+def machine() -> Iterator[HookedMachine]:
+    yield from make_machine()
+
+
+def make_machine() -> Iterator[HookedMachine]:
+    with tempfile.TemporaryDirectory(prefix="layerlore-") as folder:
+        machine = HookedMachine(Path(folder))
+        yield machine
+        machine.stop()
+
+
+async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents_and_the_hosts_notes(
+    shared: HookedMachine,
+) -> None:
+    shared.write(
+        "kept",
+        claude(1, "user", "<system-reminder>Be brief.</system-reminder>Why does the build fail?"),
+        claude(2, "assistant", [{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "I look."}]),
+        claude_call(3, "t1", "Bash", command="make"),
+        claude_result(4, "t1", [{"type": "text", "text": "No rule to make target"}]),
+        claude_call(5, "t2", "mcp__layerlore__recall_memory", query="build"),
+        claude_result(6, "t2", "Nothing relevant is remembered about this."),
+        claude(7, "assistant", [{"type": "text", "text": "I am a sub-agent."}], isSidechain=True),
+        claude(8, "user", "This session is being continued.", isCompactSummary=True),
+        claude(9, "user", "An earlier session said so.", forkedFrom={"sessionId": "other", "messageUuid": "x"}),
+        claude(10, "attachment", "", attachment={"type": "queued_command", "prompt": "Use make all."}),
+        claude(11, "user", "<command-name>/clear</command-name>"),
+        "not even JSON\n",
+        claude(12, "assistant", [{"type": "text", "text": "Fixed."}]),
+    )
+    assert shared.hook("claude-code", "Stop", "kept") == {}
+    assert await shared.said("kept") == [
+        ("user", "Why does the build fail?"),
+        ("assistant", "I look."),
+        ("assistant", ("Bash", {"command": "make"})),
+        ("tool", "No rule to make target"),
+        ("user", "Use make all."),
+        ("assistant", "Fixed."),
+    ]
+
+
+async def test_lines_are_kept_once_also_of_a_transcript_that_is_rewritten(shared: HookedMachine) -> None:
+    first, second, third = (claude(n, "user", f"Line {n}.") for n in (1, 2, 3))
+    shared.write("once", first, second[:40])
+    for _ in range(2):
+        shared.hook("claude-code", "Stop", "once")
+    shared.write("once", second[40:])
+    shared.hook("claude-code", "Stop", "once")
+    shared.write("once", third, second, first, mode="w")
+    shared.hook("claude-code", "SessionEnd", "once")
+    assert await shared.said("once") == [("user", f"Line {n}.") for n in (1, 2, 3)]
+
+
+async def test_what_is_private_or_ignored_stays_out(shared: HookedMachine) -> None:
+    (shared.project / ".layerloreignore").write_text("secrets/\n*.key\n")
+    shared.write(
+        "private",
+        claude(1, "user", "The code is <private>4711\nand 0815</private>in my head."),
+        claude(2, "user", "<private>nothing else"),
+        claude_call(3, "t1", "Read", file_path=str(shared.project / "secrets" / "list.txt")),
+        claude_result(4, "t1", "the list"),
+        claude_call(5, "t2", "Bash", command="cat ./deploy.key"),
+        claude_result(6, "t2", "-----BEGIN"),
+        claude_call(7, "t3", "Grep", pattern="port"),
+        claude_result(8, "t3", "secrets/a.txt:1:port 1\nsrc/b.txt:1:port 2"),
+    )
+    shared.hook("claude-code", "Stop", "private")
+    assert await shared.said("private") == [
+        ("user", "The code is in my head."),
+        ("assistant", ("Grep", {"pattern": "port"})),
+        ("tool", "src/b.txt:1:port 2"),
+    ]
+    elsewhere = shared.project / "hidden"
+    elsewhere.mkdir()
+    (elsewhere / ".layerloreignore").write_text("*\n")
+    shared.write("hidden", claude(1, "user", "Nobody is to know."))
+    shared.hook("claude-code", "Stop", "hidden", cwd=str(elsewhere))
+    assert await shared.said("hidden") == []
+
+
+async def test_a_model_is_shown_what_fits_its_prompt_once_and_nothing_where_nothing_fits(
+    shared: HookedMachine,
+) -> None:
+    shared.write("told", claude(1, "user", "The ferry to Hydra leaves from gate E8 at seven."))
+    shared.hook("claude-code", "Stop", "told")
+    async with shared.settled():
+        asked = {"prompt": "From which gate does the Hydra ferry leave?"}
+        assert "#1 user: The ferry to Hydra leaves from gate E8 at seven." in shared.shown(
+            "UserPromptSubmit", "asking", **asked
+        )
+        assert shared.shown("UserPromptSubmit", "asking", **asked) == ""
+        assert shared.shown("UserPromptSubmit", "told", **asked) == ""  # its own words
+        assert shared.shown("UserPromptSubmit", "other", prompt="Quarterly zinc tariffs?") == ""
+        # Its model has forgotten what it was shown.
+        shared.hook("claude-code", "SessionStart", "asking", source="compact")
+        assert "gate E8" in shared.shown("UserPromptSubmit", "asking", **asked)
+
+
+async def test_a_session_begins_with_the_profile_within_the_tokens_that_are_allowed(shared: HookedMachine) -> None:
+    content = "\n".join(f"- Fact {n} about the user, who likes the number {n * n}." for n in range(200))
+    async with shared.host("--agent", "coach", mode="auto") as client:
+        await client.call_tool("update_working_memory", {"content": content[:3900], "scope": "resource"})
+    answer = shared.hook("claude-code", "SessionStart", "coached", "--agent", "coach", source="startup")
+    text = answer["hookSpecificOutput"]["additionalContext"]
+    assert text.startswith("<user-profile>")
+    assert "- Fact 0 about" in text
+    assert 1500 < len(text) < 800 * 5
+    assert shared.hook("claude-code", "SessionStart", "coached", "--agent", "coach", source="resume") == {}
+    assert shared.shown("SessionStart", "default-agent", source="startup") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("claude-code", "Stop"), b""),
+        (("claude-code", "UserPromptSubmit"), b"\xff\xfe{"),
+        (("claude-code", "SessionStart"), b'["no object"]'),
+        (("claude-code", "NoSuchEvent"), b"{}"),
+        (("no-such-host", "Stop"), b"{}"),
+        (("claude-code", "Stop", "--config", "/no/such/file"), b"{}"),
+        (("cursor", "beforeSubmitPrompt"), b"null"),
+    ],
+)
+def test_a_hook_never_stops_its_host(shared: HookedMachine, arguments: tuple[str, ...], text: bytes) -> None:
+    process = shared.start_hook(*arguments)
+    out, _ = process.communicate(text, timeout=PATIENCE)
+    assert process.returncode == 0
+    assert json.loads(out) == ({"continue": True} if arguments[0] == "cursor" else {})
+
+
+async def test_nothing_is_lost_and_nothing_comes_twice_when_hooks_and_servers_are_killed(
+    machine: HookedMachine,
+) -> None:
+    lines = [claude(n, "user", f"Line {n}.") for n in range(1, 17)]
+    for n, line in enumerate(lines):
+        machine.write("s", line)
+        told = {"session_id": "s", "transcript_path": str(machine.project.parent / "s.jsonl")}
+        process = machine.start_hook("claude-code", "Stop" if n % 2 else "UserPromptSubmit")
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(told).encode())
+        process.stdin.close()
+        if n % 3 == 0:  # a host's timeout
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.02 * (n % 7))
+            process.kill()
+        process.wait(PATIENCE)
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+        if n % 8 == 7:
+            await machine.kill()
+    machine.write("t", claude(1, "user", "A later session."))
+    machine.hook("claude-code", "SessionStart", "t", source="startup")
+    machine.hook("claude-code", "Stop", "s")
+    assert await machine.said("s") == [("user", f"Line {n}.") for n in range(1, 17)]
+
+
+async def test_what_was_handed_over_without_a_server_is_stored_by_the_next_one(machine: HookedMachine) -> None:
+    machine.write("s", claude(1, "user", "Nobody answered."))
+    spool = Path(machine.hooks) / "spool"
+    spool.mkdir(parents=True)
+    handed = {
+        "host": "claude-code",
+        "event": "Stop",
+        "given": {"session_id": "s", "transcript_path": str(machine.project.parent / "s.jsonl")},
+    }
+    (spool / "00000000000000000001-a.json").write_text(json.dumps(handed))
+    (spool / "00000000000000000002-b.json").write_text("{half")
+    async with machine.host(mode="auto") as client:
+        await client.list_tools()
+        assert await machine.said("s") == [("user", "Nobody answered.")]
+    assert [each.name for each in spool.iterdir()] == ["00000000000000000002-b.json.unfit"]
