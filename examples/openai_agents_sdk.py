@@ -1,4 +1,4 @@
-"""An agent of the OpenAI Agents SDK with a memory: its instructions end with the context, its turns are stored.
+"""An agent of the OpenAI Agents SDK with a memory: its input is the context, what it makes of it is stored.
 
 In an environment with openai-agents, the second run knows what the first was told::
 
@@ -8,28 +8,38 @@ In an environment with openai-agents, the second run knows what the first was to
 
 import argparse
 import asyncio
+import json
 import os
 import uuid
+from typing import Any
 
-from agents import Agent, RunContextWrapper, Runner
+from agents import Agent, Runner
 from agents.mcp import MCPServerStdio, create_static_tool_filter
 
 PROGRAM = os.environ.get("MEMORY_PROGRAM", ".venv/bin/layerlore")
 MODEL = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
-INSTRUCTIONS = "You are a helpful assistant. What follows in tags is what you remember."
+INSTRUCTIONS = "You are a helpful assistant. The messages begin with what you remember of the user."
 # Those of the memory's tools that the model calls itself. This program does the rest.
 OFFERED = ["recall_memory", "remember", "update_working_memory"]
 
 
-def make_agent(memory: MCPServerStdio) -> Agent:
-    """Tools of your own go into ``tools=[...]``."""
+async def call(memory: MCPServerStdio, tool: str, **arguments: Any) -> Any:
+    """The structured answer of one of the memory's tools."""
+    result = await memory.call_tool(tool, arguments)
+    if result.is_error:
+        raise RuntimeError(f"{tool}: {result.content[0].text}")
+    return json.loads(result.content[0].text)
 
-    async def instructions(_: RunContextWrapper, __: Agent) -> str:
-        """All that the model should see beside this turn: memories, notes, the newest messages."""
-        context = await memory.call_tool("get_context", {})
-        return f"{INSTRUCTIONS}\n\n{context.content[0].text}"
 
-    return Agent("assistant", model=MODEL, instructions=instructions, mcp_servers=[memory])
+async def answer(memory: MCPServerStdio, prompt: str) -> str:
+    """One turn. The prompt is stored first, so that the context fits it, and notes that the model makes may rest on it."""
+    await call(memory, "add_messages", messages=[{"role": "user", "content": prompt}])
+    context = await call(memory, "get_context", format="responses")
+    # Tools of your own go into `tools=[...]`.
+    agent = Agent("assistant", model=MODEL, instructions=INSTRUCTIONS, mcp_servers=[memory])
+    done = await Runner.run(agent, context["input"])
+    await call(memory, "add_messages", messages=[item.to_input_item() for item in done.new_items])
+    return str(done.final_output)
 
 
 async def main() -> None:
@@ -44,11 +54,7 @@ async def main() -> None:
         tool_filter=create_static_tool_filter(allowed_tool_names=OFFERED),
     )
     async with memory:
-        # Stored first, so that the context fits it, and notes that the model makes may rest on it.
-        await memory.call_tool("add_messages", {"messages": [{"role": "user", "content": given.prompt}]})
-        done = await Runner.run(make_agent(memory), given.prompt)
-        await memory.call_tool("add_messages", {"messages": [{"role": "assistant", "content": done.final_output}]})
-        print(done.final_output)
+        print(await answer(memory, given.prompt))
 
 
 if __name__ == "__main__":
