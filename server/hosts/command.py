@@ -2,17 +2,19 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from layerlore.server.cli.bridge import parse_endpoint
 from layerlore.server.cli.tables import print_table
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS, Host
 from layerlore.server.hosts.entries import NAME, HostLaunch
-from layerlore.server.hosts.host_file import HostFile, HostFileRefused
-from layerlore.server.hosts.installation import HostChange, Told, tell_host, untell_host
+from layerlore.server.hosts.hook_files import HookFile, find_hooks
+from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
+from layerlore.server.hosts.installation import Told, tell_host, untell_host
 from layerlore.server.hosts.links import make_link
 from layerlore.server.hosts.places import Places
+from layerlore.server.hosts.records import read_records
 from layerlore.server.hosts.runtime import find_command
 from layerlore.server.settings.launch import FLAGS
 from layerlore.server.settings.settings import Settings, SettingsError
@@ -23,13 +25,14 @@ ALL = "all"
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
     """Which hosts, and what they launch. ``options``: launch options by setting, as they were given; ``url`` and
-    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's."""
+    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too."""
 
     hosts: tuple[str, ...]
     options: dict[str, str]
     url: str = ""
     key_file: str = ""
     project: bool = False
+    capture: bool = False
 
 
 def install(settings: Settings, asked: InstallRequest) -> int:
@@ -46,23 +49,29 @@ def install(settings: Settings, asked: InstallRequest) -> int:
             "none of the hosts that this knows is installed here: name one to write its file all the same\n"
         )
         return 1
-    told = [tell_host(settings.data_dir, host.name, file, _changes(settings, asked, host)) for host, file in chosen]
+    planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, asked, host, places)]
+    told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
     if any(each.outcome in ("added", "updated") for each in told):
         sys.stdout.write("Restart a host that is open, so that it reads its file again.\n")
+    if asked.capture:
+        without = [host.title for host in chosen if not find_hooks(host.name, ())]
+        sys.stdout.write(
+            f"These have no hooks, so their models must call the tools: {', '.join(without)}.\n" if without else ""
+        )
     return _code(told)
 
 
 def show(settings: Settings, asked: InstallRequest) -> int:
     """Print what ``install`` would write, and the link that does it where a host has one; write nothing."""
     places = Places()
-    hosts = _choose(asked, places) if asked.hosts else [(host, _file(host, asked, places)) for host in HOSTS]
-    for host, file in hosts:
-        sys.stdout.write(f"{host.title}: {file.path}\n\n")
-        text: str | None = None
-        for change in _changes(settings, asked, host):
-            text = file.with_value(text, change.keys, change.value)
-        sys.stdout.write("".join(f"    {line}\n" for line in (text or "").splitlines()) + "\n")
+    for host in _choose(asked, places) if asked.hosts else HOSTS:
+        for file, changes in _plan(settings, asked, host, places):
+            sys.stdout.write(f"{host.title}: {file.path}\n\n")
+            text: str | None = None
+            for change in changes:
+                text = file.with_value(text, change.keys, change.value)
+            sys.stdout.write("".join(f"    {line}\n" for line in (text or "").splitlines()) + "\n")
         if link := make_link(host, _launch(settings, asked, host)):
             sys.stdout.write(f"  or open: {link}\n\n")
     return 0
@@ -71,28 +80,61 @@ def show(settings: Settings, asked: InstallRequest) -> int:
 def uninstall(settings: Settings, asked: InstallRequest) -> int:
     """Take back from the hosts' files what ``install`` wrote. Returns the exit code."""
     places = Places()
-    names = asked.hosts or (ALL,)
-    told = [
-        untell_host(settings.data_dir, host.name, file, [(*host.keys, NAME)])
-        for host, file in _choose(InstallRequest(names, {}, project=asked.project), places, installed=False)
-    ]
+    hosts = _choose(replace(asked, hosts=asked.hosts or (ALL,)), places, installed=False)
+    written = list(read_records(settings.data_dir))
+    ours = [(host, file, keys) for host in hosts for file, keys in _find_ours(host, asked, places)]
+    # The last first: an earlier one's folder may hold it.
+    ours.sort(key=lambda each: written.index(str(each[1].path)) if str(each[1].path) in written else -1, reverse=True)
+    told = [untell_host(settings.data_dir, host.name, file, keys) for host, file, keys in ours]
     _report([each for each in told if each.outcome != "not there"])
     if all(each.outcome == "not there" for each in told):
         sys.stdout.write("no host's file names this server\n")
     return _code(told)
 
 
-def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) -> list[tuple[Host, HostFile]]:
+def _choose(asked: InstallRequest, places: Places, *, installed: bool = True) -> list[Host]:
     unknown = [name for name in asked.hosts if name not in BY_NAME and name != ALL]
     if unknown:
         raise SettingsError(f"no host is named {unknown[0]!r}; there are: {', '.join([*BY_NAME, ALL])}")
-    if ALL in asked.hosts:
-        hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
-        if asked.project:
-            hosts = [host for host in hosts if host.project]
-    else:
-        hosts = [host for host in HOSTS if host.name in asked.hosts]
-    return [(host, _file(host, asked, places)) for host in hosts]
+    if ALL not in asked.hosts:
+        return [host for host in HOSTS if host.name in asked.hosts]
+    hosts = [host for host in HOSTS if not installed or host.is_installed(places)]
+    return [host for host in hosts if host.project] if asked.project else hosts
+
+
+def _plan(
+    settings: Settings, asked: InstallRequest, host: Host, places: Places
+) -> list[tuple[HostFile, list[HostChange]]]:
+    """What is to stand in each of a host's files."""
+    server = HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))
+    files = [(_file(host, asked, places), [server])]
+    if asked.capture:
+        if asked.url:
+            raise SettingsError("--capture needs the server of this machine: leave --http out")
+        for written, changes in find_hooks(host.name, find_command(settings.data_dir)):
+            path = _path_of(written, asked, places)
+            same = next((kept for file, kept in files if file.path == path), None)
+            if same is not None:
+                same.extend(changes)
+            elif path is not None:
+                files.append((HostFile(path, written.format), changes))
+    return files
+
+
+def _find_ours(host: Host, asked: InstallRequest, places: Places) -> list[tuple[HostFile, list[tuple[str, ...]]]]:
+    """A host's files in which ours may stand, and under which keys."""
+    files = [(_file(host, asked, places), [(*host.keys, NAME)])]
+    for written, changes in find_hooks(host.name, ()):
+        path = _path_of(written, asked, places)
+        if path is not None and path != files[0][0].path:
+            files.append((HostFile(path, written.format), [change.keys for change in changes]))
+    return files
+
+
+def _path_of(written: HookFile, asked: InstallRequest, places: Places) -> Path | None:
+    if not asked.project:
+        return places.find(written.file)
+    return Path.cwd() / written.project if written.project else None
 
 
 def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
@@ -102,10 +144,6 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
         of_projects = ", ".join(each.name for each in HOSTS if each.project)
         raise SettingsError(f"{host.title} has no file for one project; these have: {of_projects}")
     return HostFile(Path.cwd() / host.project, host.format)
-
-
-def _changes(settings: Settings, asked: InstallRequest, host: Host) -> list[HostChange]:
-    return [HostChange((*host.keys, NAME), host.write(_launch(settings, asked, host)))]
 
 
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:

@@ -78,5 +78,10 @@ def is_ours(entry: object) -> bool:
     return NAME in str(entry).lower()
 
 
+def is_our_hook(item: object) -> bool:
+    """Whether an item of a host's list of hooks calls this program's."""
+    return is_ours(item) and " hook" in str(item).replace("'", " ")
+
+
 def _command(launch: HostLaunch) -> Json:
     return {"command": launch.command[0], "args": list(launch.command[1:])}

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from layerlore.server.hosts.catalog import Format
 from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
@@ -19,6 +19,16 @@ BACKUP = ".layerlore-backup"
 
 class HostFileRefused(LayerloreError):
     """A host's file that cannot be changed safely. The message names it and says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostChange:
+    """A value under keys of a host's file. ``way``: the value is our own; or it is a list, whose items go to those that
+    are there (append); or it only has to be something (default)."""
+
+    keys: tuple[str, ...]
+    value: Any
+    way: Literal["own", "append", "default"] = "own"
 
 
 @dataclass(frozen=True, slots=True)

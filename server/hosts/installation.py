@@ -4,22 +4,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from layerlore.server.hosts.entries import is_ours
-from layerlore.server.hosts.host_file import HostFile, HostFileRefused
+from layerlore.server.hosts.entries import NAME, is_our_hook, is_ours
+from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
 from layerlore.server.hosts.records import Record, read_records, write_records
 
 Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refused"]
-
-
-@dataclass(frozen=True, slots=True)
-class HostChange:
-    """A value under keys of a host's file. ``append``: the value is a list, whose items go to those that are there."""
-
-    keys: tuple[str, ...]
-    value: Any
-    append: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +30,13 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
     record = records.get(str(file.path))
     try:
         before = file.read()
-        known = [file.find(before, change.keys) is not None for change in changes]
+        known = NAME in (before or "")
         made = [list(keys) for keys in _find_missing(file, before, changes)]
+        defaults = [
+            list(change.keys)
+            for change in changes
+            if change.way == "default" and file.find(before, change.keys) is None
+        ]
         text = before
         for change in changes:
             text = _apply(file, text, change)
@@ -54,8 +50,9 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
         return Told(host, file.path, "refused", str(refused))
     new = Record(
         host,
-        [list(change.keys) for change in changes],
+        [list(change.keys) for change in changes if change.way != "default"],
         made,
+        defaults,
         _digest(text),
         # A backup that holds what was written earlier is none to go back to.
         "" if backup is None or record is not None else str(backup),
@@ -68,12 +65,13 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
             new,
             keys=[*record.keys, *(keys for keys in new.keys if keys not in record.keys)],
             made=[*record.made, *made],
+            defaults=[*record.defaults, *defaults],
             backup=kept,
             folders=record.folders,
             new=record.new and untouched,
         )
     write_records(data_dir, {**records, str(file.path): new})
-    return Told(host, file.path, "updated" if all(known) else "added", backup=backup)
+    return Told(host, file.path, "updated" if known else "added", backup=backup)
 
 
 def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
@@ -89,8 +87,8 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
             _put_back(file, record)
             told = Told(host, file.path, "removed")
         else:
-            keys = [tuple(each) for each in record.keys] if record else usual
-            rest = _take_out(file, text, keys, record.made if record else [])
+            rest = _take_out(file, text, [tuple(each) for each in record.keys] if record else usual)
+            rest = _tidy(file, rest, record) if record else rest
             if rest != text:
                 file.write(rest)
             told = Told(host, file.path, "not there" if rest == text else "removed")
@@ -102,26 +100,37 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
 
 def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
     found = file.find(text, change.keys)
-    if not change.append:
+    if change.way == "default":
+        return text if found is not None else file.with_value(text, change.keys, change.value)
+    if change.way == "own":
         if found is not None and not is_ours(found):
             name = ".".join(change.keys)
             raise HostFileRefused(f"{file.path}: {name} is another server; rename or remove it, and run this again")
         return text if found == change.value else file.with_value(text, change.keys, change.value)
-    others = [item for item in found or [] if not is_ours(item)]
+    others = [item for item in found or [] if not is_our_hook(item)]
     new = [*others, *change.value]
     return text if found == new else file.with_value(text, change.keys, new)
 
 
-def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]], made: Sequence[list[str]]) -> str:
+def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]]) -> str:
     for path in keys:
         found = file.find(text, path)
-        if isinstance(found, list) and (others := [item for item in found if not is_ours(item)]):
+        if isinstance(found, list) and (others := [item for item in found if not is_our_hook(item)]):
             text = file.with_value(text, path, others) if others != found else text
-        elif found is not None and is_ours(found):
+        elif is_ours(found):
             text = file.without(text, path)
-    for path in sorted((tuple(each) for each in made), key=len, reverse=True):
-        if file.find(text, path) == {}:
-            text = file.without(text, path)
+    return text
+
+
+def _tidy(file: HostFile, text: str, record: Record) -> str:
+    """The text without what was only there for our part: objects that are empty now, and what was set since it was missing,
+    but not beside what others have put into the file's top level."""
+    for keys in record.defaults:
+        if len(keys) > 1 or set(file.parse(text)) <= {keys[0], *(path[0] for path in record.made)}:
+            text = file.without(text, keys)
+    for keys in sorted(record.made, key=len, reverse=True):
+        if file.find(text, keys) == {}:
+            text = file.without(text, keys)
     return text
 
 

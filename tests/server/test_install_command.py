@@ -20,10 +20,12 @@ from mcp.client.stdio import stdio_client
 from ruamel.yaml import YAML
 
 from layerlore.server.hosts.catalog import BY_NAME, HOSTS
+from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.host_file import HostFile
 from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
 from layerlore.server.hosts.places import Places
 from layerlore.server.hosts.runtime import is_evictable
+from layerlore.server.relay.hook_events import HOOK_EVENTS
 
 from .test_command_line import Cli, program
 
@@ -219,6 +221,39 @@ def test_a_project_has_files_of_its_own(home: Path, cli: Cli, monkeypatch: pytes
     assert cli("uninstall", "--project")[0] == 0
     assert not (tmp_path / ".mcp.json").exists()
     assert not (tmp_path / ".codex").exists()
+
+
+OTHERS = {"hooks": {"%s": [{"command": "/src/layerlore/lint.sh"}], "Other": []}, "mine": 1}
+
+
+@pytest.mark.parametrize("name", list(HOOK_EVENTS))
+def test_hooks_stand_beside_others_and_are_taken_back_alone(name: str, home: Path, cli: Cli) -> None:
+    (written, *_), first = find_hooks(name, ())[0], HOOK_EVENTS[name][0].name
+    path = Places().find(written.file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = (json.dumps(OTHERS) + "\n") % first
+    path.write_text(before, encoding="utf-8")
+    assert cli("install", name, "--capture")[0] == 0
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["mine"] == 1
+    assert found["hooks"][first][0] == {"command": "/src/layerlore/lint.sh"}
+    for event in HOOK_EVENTS[name]:
+        ours = json.dumps(found["hooks"][event.name][-1]).replace('", "', " ")
+        assert f"hook {name} {event.name}" in ours
+    assert "added" not in cli("install", name, "--capture")[1]
+    path.write_text(path.read_text(encoding="utf-8").replace('"mine": 1', '"mine": 2'), encoding="utf-8")
+    assert cli("uninstall", name)[0] == 0
+    left = json.loads(path.read_text(encoding="utf-8"))
+    assert left.pop("version", 1) == 1
+    assert left == json.loads(before) | {"mine": 2}
+
+
+def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home: Path, cli: Cli) -> None:
+    assert "so their models must call the tools: Zed." in cli("install", "zed", *HOOK_EVENTS, "--capture")[1]
+    assert tomllib.loads((home / ".codex" / "config.toml").read_text(encoding="utf-8"))["features"] == {"hooks": True}
+    assert cli("uninstall")[0] == 0
+    assert not any(home.iterdir())
+    assert "leave --http out" in cli("install", "codex", "--capture", "--http", "https://mem.example.com")[2]
 
 
 @pytest.mark.parametrize(

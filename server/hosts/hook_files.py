@@ -1,0 +1,98 @@
+"""Where each host keeps its hooks, and how a hook of ours stands there. Read in the hosts' documentation."""
+
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from layerlore.server.hosts.catalog import Format
+from layerlore.server.hosts.host_file import HostChange
+from layerlore.server.hosts.places import Places
+from layerlore.server.relay.hook_events import HOOK_EVENTS, SECONDS, HookEvent, hook_arguments
+from layerlore.storage.core.records import Json
+
+Write = Callable[[HookEvent, tuple[str, ...]], Json]
+"""One event's hook, with its command, as an item of the list that the host reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile:
+    """A host's file that has to do with its hooks: ``file`` and ``project`` as in ``server.hosts.catalog``."""
+
+    file: str
+    project: str
+    format: Format = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    """A host's file with a list of hooks for each event, under ``hooks``, how one stands there, and what else must be in
+    which file for them to run."""
+
+    file: HookFile
+    write: Write
+    also: tuple[tuple[HookFile, tuple[str, ...], object], ...] = ()
+
+
+def find_hooks(host: str, program: tuple[str, ...]) -> list[tuple[HookFile, list[HostChange]]]:
+    """The changes that make a host call our hooks, by the program's first words; none for a host without hooks."""
+    if host not in _HOOKS:
+        return []
+    kept = _HOOKS[host]
+    lists = [
+        HostChange(("hooks", event.name), [kept.write(event, (*program, *hook_arguments(host, event.name)))], "append")
+        for event in HOOK_EVENTS[host]
+    ]
+    files = {kept.file: lists}
+    for file, keys, value in kept.also:
+        files.setdefault(file, []).append(HostChange(keys, value, "default"))
+    return list(files.items())
+
+
+def _claude(event: HookEvent, command: tuple[str, ...]) -> Json:
+    hook = {"type": "command", "command": command[0], "args": list(command[1:]), "timeout": SECONDS}
+    return {**({"matcher": event.matcher} if event.matcher else {}), "hooks": [hook]}
+
+
+def _codex(event: HookEvent, command: tuple[str, ...]) -> Json:
+    both = {"command": shlex.join(command), "commandWindows": subprocess.list2cmdline(command)}
+    return {
+        **({"matcher": event.matcher} if event.matcher else {}),
+        "hooks": [{"type": "command", **both, "timeout": SECONDS}],
+    }
+
+
+def _gemini(event: HookEvent, command: tuple[str, ...]) -> Json:
+    named = {"name": "layerlore", "type": "command", "command": _join(command), "timeout": SECONDS * 1000}
+    return {**({"matcher": event.matcher} if event.matcher else {}), "hooks": [named]}
+
+
+def _flat(event: HookEvent, command: tuple[str, ...]) -> Json:
+    return {"command": _join(command), "timeout": SECONDS}
+
+
+def _vscode(event: HookEvent, command: tuple[str, ...]) -> Json:
+    return {"type": "command", "command": _join(command), "timeout": SECONDS}
+
+
+def _windsurf(event: HookEvent, command: tuple[str, ...]) -> Json:
+    return {"command": _join(command), "show_output": False}
+
+
+def _join(command: tuple[str, ...]) -> str:
+    """The command as one string for the shell of this platform, which the host runs it with."""
+    return subprocess.list2cmdline(command) if Places().platform == "win32" else shlex.join(command)
+
+
+_CURSOR = HookFile("HOME/.cursor/hooks.json", ".cursor/hooks.json")
+_CODEX = HookFile("CODEX/config.toml", ".codex/config.toml", "toml")
+_HOOKS: Mapping[str, _Hooks] = {
+    "claude-code": _Hooks(HookFile("HOME/.claude/settings.json", ".claude/settings.json"), _claude),
+    "cursor": _Hooks(_CURSOR, _flat, also=((_CURSOR, ("version",), 1),)),
+    "codex": _Hooks(
+        HookFile("CODEX/hooks.json", ".codex/hooks.json"), _codex, also=((_CODEX, ("features", "hooks"), True),)
+    ),
+    "gemini-cli": _Hooks(HookFile("HOME/.gemini/settings.json", ".gemini/settings.json"), _gemini),
+    "vscode": _Hooks(HookFile("HOME/.copilot/hooks/layerlore.json", ".github/hooks/layerlore.json"), _vscode),
+    "windsurf": _Hooks(HookFile("HOME/.codeium/windsurf/hooks.json", ""), _windsurf),
+}
