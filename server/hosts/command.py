@@ -111,7 +111,8 @@ def _plan(
     if asked.capture:
         if asked.url:
             raise SettingsError("--capture needs the server of this machine: leave --http out")
-        for written, changes in find_hooks(host.name, find_command(settings.data_dir)):
+        program = find_command(settings.data_dir)
+        for written, changes in find_hooks(host.name, program, _options(asked)):
             path = _path_of(written, asked, places)
             same = next((kept for file, kept in files if file.path == path), None)
             if same is not None:
@@ -149,8 +150,7 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
     """What a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands in its file."""
     program = find_command(settings.data_dir)
-    flags = {setting: flag for flag, setting in FLAGS.items()}
-    options = [part for name, value in asked.options.items() for part in (flags[name], _absolute(name, value))]
+    options = _options(asked)
     if not asked.url:
         return HostLaunch((*program, *options))
     endpoint = str(parse_endpoint(asked.url))
@@ -162,6 +162,11 @@ def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch
     if options:
         raise SettingsError("a URL takes no launch options: the key decides, or give --key-file FILE")
     return HostLaunch((), endpoint)
+
+
+def _options(asked: InstallRequest) -> tuple[str, ...]:
+    flags = {setting: flag for flag, setting in FLAGS.items()}
+    return tuple(part for name, value in asked.options.items() for part in (flags[name], _absolute(name, value)))
 
 
 def _absolute(name: str, value: str) -> str:

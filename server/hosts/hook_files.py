@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from layerlore.server.hosts.catalog import Format
 from layerlore.server.hosts.host_file import HostChange
 from layerlore.server.hosts.places import Places
-from layerlore.server.relay.hook_events import HOOK_EVENTS, SECONDS, HookEvent, hook_arguments
+from layerlore.server.relay.hook_events import HOOK_EVENTS, SECONDS, hook_arguments
 from layerlore.storage.core.records import Json
 
-Write = Callable[[HookEvent, tuple[str, ...]], Json]
-"""One event's hook, with its command, as an item of the list that the host reads."""
+Write = Callable[[tuple[str, ...]], Json]
+"""A hook, by its command, as an item of the list that the host reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,17 @@ class _Hooks:
     also: tuple[tuple[HookFile, tuple[str, ...], object], ...] = ()
 
 
-def find_hooks(host: str, program: tuple[str, ...]) -> list[tuple[HookFile, list[HostChange]]]:
-    """The changes that make a host call our hooks, by the program's first words; none for a host without hooks."""
+def find_hooks(
+    host: str, program: tuple[str, ...], options: tuple[str, ...] = ()
+) -> list[tuple[HookFile, list[HostChange]]]:
+    """The changes that make a host call our hooks, by the program's first words, with launch options; none for a host without hooks."""
     if host not in _HOOKS:
         return []
     kept = _HOOKS[host]
     lists = [
-        HostChange(("hooks", event.name), [kept.write(event, (*program, *hook_arguments(host, event.name)))], "append")
+        HostChange(
+            ("hooks", event.name), [kept.write((*program, *hook_arguments(host, event.name), *options))], "append"
+        )
         for event in HOOK_EVENTS[host]
     ]
     files = {kept.file: lists}
@@ -49,33 +53,30 @@ def find_hooks(host: str, program: tuple[str, ...]) -> list[tuple[HookFile, list
     return list(files.items())
 
 
-def _claude(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _claude(command: tuple[str, ...]) -> Json:
     hook = {"type": "command", "command": command[0], "args": list(command[1:]), "timeout": SECONDS}
-    return {**({"matcher": event.matcher} if event.matcher else {}), "hooks": [hook]}
+    return {"hooks": [hook]}
 
 
-def _codex(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _codex(command: tuple[str, ...]) -> Json:
     both = {"command": shlex.join(command), "commandWindows": subprocess.list2cmdline(command)}
-    return {
-        **({"matcher": event.matcher} if event.matcher else {}),
-        "hooks": [{"type": "command", **both, "timeout": SECONDS}],
-    }
+    return {"hooks": [{"type": "command", **both, "timeout": SECONDS}]}
 
 
-def _gemini(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _gemini(command: tuple[str, ...]) -> Json:
     named = {"name": "layerlore", "type": "command", "command": _join(command), "timeout": SECONDS * 1000}
-    return {**({"matcher": event.matcher} if event.matcher else {}), "hooks": [named]}
+    return {"hooks": [named]}
 
 
-def _flat(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _flat(command: tuple[str, ...]) -> Json:
     return {"command": _join(command), "timeout": SECONDS}
 
 
-def _vscode(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _vscode(command: tuple[str, ...]) -> Json:
     return {"type": "command", "command": _join(command), "timeout": SECONDS}
 
 
-def _windsurf(event: HookEvent, command: tuple[str, ...]) -> Json:
+def _windsurf(command: tuple[str, ...]) -> Json:
     return {"command": _join(command), "show_output": False}
 
 
