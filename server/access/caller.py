@@ -86,27 +86,28 @@ def principal_of(ctx: RequestContext) -> Principal:
     return local_principal(settings.agent, settings.resource)
 
 
-def scope_of(principal: Principal, agent: str, resource: str) -> Scope:
-    """Whose memory a principal means by these names; "" is the only one that it may name.
+def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool = False) -> Scope:
+    """Whose memory a principal means by these names; "" is the only one that it may name. ``of_tenant``: the call is about
+    the whole tenant, and names none where there is no only one.
 
     Raises InvalidInput if there is no only one, NotFound for one outside its grant, as if there were none of that name.
     """
     if not agent:
-        if principal.agents is None or len(principal.agents) != 1:
+        agent = next(iter(principal.agents)) if principal.agents is not None and len(principal.agents) == 1 else ""
+        if not agent and not of_tenant:
             raise _unnamed("agent", AGENT_META, AGENT_HEADER)
-        (agent,) = principal.agents
     elif principal.agents is not None and agent not in principal.agents:
         raise NotFound(f"there is no agent {agent!r}")
     if not resource:
-        if principal.resource is None:
+        resource = principal.resource or ""
+        if not resource and not of_tenant:
             raise _unnamed("resource", RESOURCE_META, RESOURCE_HEADER)
-        resource = principal.resource
     elif principal.resource is not None and resource != principal.resource:
         raise NotFound(f"there is no resource {resource!r}")
     return Scope(principal.tenant, agent, resource)
 
 
-def caller_of(ctx: RequestContext) -> Caller:
+def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
     """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote.
 
     Raises InvalidInput, LimitExceeded or NotFound.
@@ -119,7 +120,7 @@ def caller_of(ctx: RequestContext) -> Caller:
     default = default_of(ctx)
     return Caller(
         principal=principal,
-        scope=scope_of(principal, agent, resource),
+        scope=scope_of(principal, agent, resource, of_tenant=of_tenant),
         default_thread=thread or process.settings.thread or _own_thread(ctx, default),
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
         client=client_of(ctx),

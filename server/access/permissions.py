@@ -12,14 +12,15 @@ class NotPermitted(LayerloreError):
     """The credential lacks a right; the text says which, and which it has."""
 
 
-async def admit(ctx: RequestContext, needed: Collection[Right], what: str) -> Caller:
-    """Check the rights of a request, and return its caller. ``what`` is the name of a tool or a method.
+async def admit(ctx: RequestContext, needed: Collection[Right], what: str, *, of_tenant: bool = False) -> Caller:
+    """Check the rights of a request, and return its caller. ``what`` is the name of a tool or a method; ``of_tenant``: it
+    is about the whole tenant, and the request need not say for which agent and resource.
 
     Raises NotPermitted, InvalidInput, LimitExceeded, or NotFound for an agent or resource outside the grant.
     """
     await permit(ctx, needed, what)
     try:
-        return caller_of(ctx)
+        return caller_of(ctx, of_tenant=of_tenant)
     except NotFound as error:
         await record_refusal(ctx, what, error)
         raise

@@ -91,7 +91,8 @@ class ToolServer(MCPServer[Lifespan]):
         self, process: Lifespan, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any]
     ) -> Any:
         declaration = self._declarations[name]
-        caller = await admit(context.request_context, declaration.needs(arguments), name)
+        needs = declaration.needs(arguments)
+        caller = await admit(context.request_context, needs, name, of_tenant=declaration.of_tenant)
         values, given = check_arguments(self._declared[name], arguments)
         answer = await process.act(name, declaration.function, caller, values, given)
         return declaration.hide_stored(answer, caller.principal.rights)

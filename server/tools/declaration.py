@@ -70,6 +70,8 @@ class Declaration:
 
     ``rights_of`` is, for one that can do several things, what a call with these arguments takes, as they were sent;
     ``ways`` are then arguments of one call of each.
+
+    ``of_tenant``: it is about the whole tenant, and is called without naming an agent and a resource.
     """
 
     function: Action
@@ -82,6 +84,7 @@ class Declaration:
     reduced: str = ""
     rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None
     ways: tuple[Mapping[str, Any], ...] = ({},)
+    of_tenant: bool = False
 
     @property
     def name(self) -> str:
@@ -165,17 +168,19 @@ def tool(
     reduced: str = "",
     rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None,
     ways: tuple[Mapping[str, Any], ...] = ({},),
+    reads: bool | None = None,
+    of_tenant: bool = False,
 ) -> Callable[[Action], Declaration]:
     """Make a function the tool of its name; the arguments are those of a Declaration.
 
-    A client gets all four hints: what needs the right ``read`` only reads, what needs ``forget`` or ``admin`` is
+    A client gets all four hints: what needs the right ``read`` only reads, unless ``reads`` says it, what needs ``forget`` or ``admin`` is
     destructive, unless ``destructive`` says otherwise, and nothing reaches beyond this server. What only reads is
     idempotent; of the rest it is said.
     """
-    reads = right == "read"
+    reads = right == "read" if reads is None else reads
     hints = ToolAnnotations(
         read_only_hint=reads,
-        destructive_hint=right in ("forget", "admin") if destructive is None else destructive,
+        destructive_hint=right in ("forget", "admin") and not reads if destructive is None else destructive,
         idempotent_hint=reads if idempotent is None else idempotent,
         open_world_hint=False,
     )
@@ -192,6 +197,7 @@ def tool(
             reduced=reduced,
             rights_of=rights_of,
             ways=ways,
+            of_tenant=of_tenant,
         )
 
     return declared

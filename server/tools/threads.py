@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS
+from layerlore.server.tools.arguments import EMPTY_SAYS, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
@@ -14,10 +15,13 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.memory.messages import threads
+    from layerlore.memory.messages import tenant_threads, threads
     from layerlore.memory.removal import deletion
+    from layerlore.memory.rules import validation
 else:
+    tenant_threads = LateModule("layerlore.memory.messages.tenant_threads")
     threads = LateModule("layerlore.memory.messages.threads")
+    validation = LateModule("layerlore.memory.rules.validation")
     deletion = LateModule("layerlore.memory.removal.deletion")
 
 RawWindow = Annotated[
@@ -53,6 +57,23 @@ class UpdatedThread(ThreadRow):
 
 class ThreadPage(TypedDict):
     threads: list[ListedThread]
+    next_cursor: NotRequired[str]
+
+
+class TenantThreadRow(TypedDict):
+    agent: str
+    resource: str
+    thread_id: str
+    title: NotRequired[Stored[str]]
+    metadata: NotRequired[Stored[dict[str, Any]]]
+    messages: int
+    tokens: int
+    created_at: str
+    updated_at: str
+
+
+class TenantThreadPage(TypedDict):
+    threads: list[TenantThreadRow]
     next_cursor: NotRequired[str]
 
 
@@ -123,3 +144,40 @@ async def delete_thread(
 ) -> Json:
     """Delete a conversation with all kept about it; delete_messages(which=undo) restores it."""
     return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
+
+
+@tool("List all conversations", "admin", "admin", answers=TenantThreadPage, reads=True, of_tenant=True)
+async def list_all_threads(
+    call: Call,
+    agent: Annotated[str, Field(description="Only of this agent.")] = "",
+    resource: Annotated[str, Field(description="Only of this user.")] = "",
+    metadata: FreeObject = {},  # noqa: B006
+    since: Annotated[str, Field(description="ISO 8601, of order_by.")] = "",
+    until: str = "",
+    order_by: Literal["updated_at", "created_at"] = "updated_at",
+    descending: bool = True,
+    limit: Annotated[int, Field(ge=1, le=100)] = 20,
+    cursor: str = "",
+) -> Json:
+    """List the conversations of all users and agents, for whoever runs this memory: whose each is, title, metadata and
+    counts, never what was said. Each look is kept in the journal. `next_cursor` continues."""
+    principal = call.caller.principal
+    # Outside the credential's grant there is nobody.
+    granted = scope_of(principal, _named(call, agent, "agent"), _named(call, resource, "resource"), of_tenant=True)
+    search = tenant_threads.TenantSearch(
+        agents=principal.agents,
+        agent=granted.agent_id,
+        resource=granted.resource_id,
+        metadata=metadata,
+        since=validation.parse_time(since, "since") if since else None,
+        until=parse_until(until) if until else None,
+        order_by=order_by,
+        descending=descending,
+        limit=limit,
+        cursor=cursor,
+    )
+    return await tenant_threads.list_tenant_threads(call.engine, principal.tenant, search, call.sent().origin)
+
+
+def _named(call: Call, name: str, what: str) -> str:
+    return validation.check_id(name, what, call.engine.limits.id_chars) if name else ""

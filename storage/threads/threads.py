@@ -274,7 +274,7 @@ async def read_page(
         )
         for *columns, place in rows:
             thread = _thread(columns)
-            if all(key in thread.metadata and _equal(thread.metadata[key], value) for key, value in metadata.items()):
+            if all(key in thread.metadata and equals(thread.metadata[key], value) for key, value in metadata.items()):
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(thread)
@@ -283,12 +283,12 @@ async def read_page(
             return chosen, None
 
 
-def _equal(left: Any, right: Any) -> bool:
+def equals(left: Any, right: Any) -> bool:
     """Equality of JSON values: true is not 1, as it is in Python; 1 is 1.0."""
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(equals(value, right[key]) for key, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
+        return len(left) == len(right) and all(map(equals, left, right))
     return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 

@@ -8,7 +8,8 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from layerlore.storage.audit import api_keys
+from layerlore.storage.audit import api_keys, journal
+from layerlore.storage.audit.journal import JournalLine
 from layerlore.storage.core.all_tenants import LOOKS
 from layerlore.storage.core.errors import NotFound, StorageUnavailable
 from layerlore.storage.core.records import Scope, Tenant
@@ -21,7 +22,7 @@ from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import places
 from layerlore.storage.removal import erasure, expiry
-from layerlore.storage.threads import threads
+from layerlore.storage.threads import tenant_threads, threads
 
 from .building import ANA, BEN, NOW, draft, say
 
@@ -68,6 +69,25 @@ async def test_a_statement_without_a_condition_finds_only_what_its_transaction_i
     assert {row[2] for row in await serving.read(names, Tenant(ANA.tenant_id))} == {ANA.resource_id, BEN.resource_id}
     assert await serving.read(names, Tenant("nobody")) == set()
     assert await serving.read_installation(nothing_bound) == set()
+
+
+async def test_an_operator_s_list_shows_one_tenant_and_is_journaled_by_the_role_that_serves(
+    serving: PostgresDatabase,
+) -> None:
+    for scope in (ANA, BEN, ABROAD):
+        await say(serving, "main", draft(), scope=scope)
+
+    async def look(tx: Tx, tenant: Tenant) -> list[tuple[str, str]]:
+        # A statement that is about another tenant than its transaction finds nothing.
+        abroad, _ = await tenant_threads.read_page(
+            tx, Tenant(ABROAD.tenant_id), tenant_threads.ThreadFilter(), after=None, limit=9
+        )
+        found, _ = await tenant_threads.read_page(tx, tenant, tenant_threads.ThreadFilter(), after=None, limit=9)
+        await journal.append(tx, Scope(tenant.tenant_id, "", ""), JournalLine(NOW, "p", "c", "t", "done", "m"))
+        return sorted((thread.agent_id, thread.resource_id) for thread in (*found, *abroad))
+
+    looked = await serving.write(look, Tenant(ANA.tenant_id))
+    assert looked == sorted((scope.agent_id, scope.resource_id) for scope in (ANA, BEN))
 
 
 async def test_what_is_another_s_can_neither_be_written_nor_changed_nor_removed(serving: PostgresDatabase) -> None:

@@ -10,6 +10,9 @@ from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.jobs import jobs, tenant_jobs
 from layerlore.storage.jobs.jobs import KINDS, Kind
+from layerlore.storage.threads import threads
+from layerlore.storage.threads.tenant_threads import ThreadFilter, read_page
+from layerlore.storage.threads.threads import Description
 
 from .building import NOW, rows
 
@@ -110,3 +113,38 @@ async def test_a_host_may_take_what_was_put_off_and_nobody_else(database: Databa
     claim = await database.write(jobs.claim_in, ANA, KINDS, **options, also_at=TOMORROW)
     assert claim is not None
     await database.write(jobs.finish, claim, now=NOW)
+
+
+async def test_conversations_are_listed_across_agents_and_resources_of_the_tenant_alone(database: Database) -> None:
+    for number, (scope, topic) in enumerate([(ANA, "tea"), (BEN, "cake"), (ANA, "cake"), (EVE, "tea"), (BEN, "tea")]):
+        change = Description(title=None, metadata_patch={"topic": topic, "n": number}, window_policy=None)
+        await database.write(
+            threads.describe,
+            scope,
+            f"t{number}",
+            change,
+            new_uid=f"uid{number}",
+            now=NOW + number,
+            check=lambda metadata: None,
+        )
+
+    async def listed(wanted: ThreadFilter, tenant: Tenant = ACME, limit: int = 2) -> list[str]:
+        found: list[str] = []
+        after = None
+        while True:
+            page, after = await database.read(read_page, tenant, wanted, after=after, limit=limit)
+            assert len(page) <= limit
+            found += [f"{thread.resource_id} {thread.thread_id}" for thread in page]
+            if after is None:
+                return found
+
+    everything = ["ben t4", "ana t2", "ben t1", "ana t0"]
+    assert await listed(ThreadFilter()) == everything
+    assert await listed(ThreadFilter(descending=False, moment="created_at")) == everything[::-1]
+    assert await listed(ThreadFilter(agents=["other agent"])) == ["ben t4", "ben t1"]
+    assert await listed(ThreadFilter(agents=[])) == []
+    assert await listed(ThreadFilter(resource_id="ana")) == ["ana t2", "ana t0"]
+    assert await listed(ThreadFilter(since=NOW + 1, until=NOW + 2)) == ["ana t2", "ben t1"]
+    assert await listed(ThreadFilter(metadata={"topic": "tea"}), limit=1) == ["ben t4", "ana t0"]
+    assert await listed(ThreadFilter(), GLOBEX) == ["ana t3"]
+    assert await listed(ThreadFilter(), Tenant("nobody")) == []

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from mcp.types import Tool
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.server.tools.toolsets import DECLARATIONS
 from layerlore.storage.core.records import Scope
 
 from .calling import Json
@@ -61,6 +62,7 @@ FITTING: dict[str, list[Json]] = {
     "submit_memory_job": [{"result": {"entries": []}}],
     "list_events": [{}, {"scope": "resource"}],
 }
+OF_TENANT = {each.name for each in DECLARATIONS if each.of_tenant}
 _MASKS = (
     (re.compile(r"(\.[a-z]\d+-)[0-9a-f]{6}\b"), r"\1<material>"),  # in the id of a job: its material has times
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?"), "<time>"),
@@ -138,6 +140,8 @@ class Matrix:
     async def _tool(self, tool: Tool) -> None:
         attacks = list(self._attacks(tool))
         for number, kind in enumerate(KINDS):
+            if KINDS[kind][3] and tool.name in OF_TENANT:
+                continue  # a credential for everybody is meant to see everybody there
             pair = self._people(kind, tool.name)
             for person in pair:
                 said = {"messages": [{"role": "user", "content": "hello there"}], "thread_id": OWN}

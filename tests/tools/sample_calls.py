@@ -36,6 +36,7 @@ SAMPLE_CALLS: dict[str, Json] = {
     "next_memory_job": {},
     "submit_memory_job": {"job_id": "t.e1-012345", "result": {"entries": []}},
     "memory_status": {},
+    "list_all_threads": {},
     "forget": {"query": "tea"},
     "clear_working_memory": HERE,
     "delete_messages": {"which": "last_turn", **HERE},
