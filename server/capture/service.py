@@ -33,6 +33,7 @@ class _Open:
     """An event, its settings, whose memory it concerns, and what stays out of it."""
 
     call: HookCall
+    engine: Engine
     settings: Settings
     scope: Scope
     ignored: IgnoredPaths
@@ -65,7 +66,7 @@ class HookService:
             if left <= 0:
                 return ""
             found = await make_injection(
-                self._engine,
+                opened.engine,
                 opened.scope,
                 call.session,
                 call.prompt if call.event.moment == "prompt" else "",
@@ -130,7 +131,7 @@ class HookService:
         session.folder = call.folder or session.folder
         session.ignored = opened.ignored.is_everything
         if call.session and not session.ignored:
-            capture = Capture(self._engine, opened.settings.capture, opened.scope, self._sessions, session)
+            capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
             await capture.store(call, opened.ignored)
         await asyncio.to_thread(self._sessions.write, session, opened.scope)
 
@@ -143,4 +144,4 @@ class HookService:
         settings = self._settings_for(handed)
         principal = local_principal(settings.agent, settings.resource)
         scope = Scope(principal.tenant, settings.agent, settings.resource)
-        return _Open(call, settings, scope, IgnoredPaths(call.folder))
+        return _Open(call, self._engine.for_agent(settings.agent), settings, scope, IgnoredPaths(call.folder))

@@ -8,12 +8,12 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from layerlore.server.capture import claude_lines
+from layerlore.server.capture import claude_lines, codex_lines, copilot_lines, cursor_lines, gemini_records
 from layerlore.server.capture.said import Said
 from layerlore.storage.core.records import Json
 
@@ -21,35 +21,42 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _LONGEST_LINE = 64 * 1024 * 1024
 _TAIL_BYTES = 512
 
-_READERS: Sequence[tuple[Callable[[Json], bool], Callable[[Json], list[Said]]]] = (
-    (claude_lines.reads, claude_lines.read),
-)
+_READERS = (claude_lines, codex_lines, gemini_records, copilot_lines, cursor_lines)
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptCursor:
-    """How many bytes of a file are read, a digest of the last of them, and how often each line came that has no id."""
+    """How many bytes of a file are read (or messages, of one that is a single document), a digest of the last of them, how
+    often each line came that has no id, and whether it is all a sub-agent's."""
 
     offset: int = 0
     tail: str = ""
     counts: tuple[tuple[str, int], ...] = ()
+    by_subagent: bool = False
 
     @classmethod
     def read(cls, kept: Json) -> "TranscriptCursor":
         """The cursor that was kept; the beginning for one that cannot be read."""
         try:
             counts = tuple((str(line), int(count)) for line, count in kept.get("counts", ()))
-            return cls(int(kept["offset"]), str(kept["tail"]), counts)
+            return cls(int(kept["offset"]), str(kept["tail"]), counts, bool(kept.get("by_subagent")))
         except (KeyError, TypeError, ValueError):
             return cls()
 
     def keep(self) -> Json:
-        return {"offset": self.offset, "tail": self.tail, "counts": [list(each) for each in self.counts]}
+        return {
+            "offset": self.offset,
+            "tail": self.tail,
+            "counts": [list(each) for each in self.counts],
+            "by_subagent": self.by_subagent,
+        }
 
 
 def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
     """What a file says next, and how far it is read then; None where there is nothing new. ``ended``: nobody writes to the
     file any more, so that its last line is whole without its end. Raises OSError."""
+    if path.endswith(".json") and (document := _read_document(path)) is not None:
+        return _read_messages(document, cursor)
     with Path(path).open("rb") as file:
         if not _fits(file, cursor):
             cursor = TranscriptCursor()
@@ -61,8 +68,39 @@ def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tup
         file.seek(max(0, end - _TAIL_BYTES))
         tail = _digest(file.read(end - max(0, end - _TAIL_BYTES)))
     counts = Counter(dict(cursor.counts))
-    found = [said for line in data.splitlines() if line.strip() for said in _read_line(line, counts)]
-    return found, TranscriptCursor(end, tail, tuple(counts.items()))
+    lines = [line for line in data.splitlines() if line.strip()]
+    by_subagent = cursor.by_subagent or (not cursor.offset and bool(lines) and _is_of_subagent(_parse(lines[0])))
+    found = [said for line in lines for said in _read_line(line, counts)]
+    if by_subagent:
+        found = [replace(each, by_subagent=True) for each in found]
+    return found, TranscriptCursor(end, tail, tuple(counts.items()), by_subagent)
+
+
+def _is_of_subagent(record: Json | None) -> bool:
+    return record is not None and (codex_lines.is_of_subagent(record) or gemini_records.is_of_subagent(record))
+
+
+def _read_document(path: str) -> Json | None:
+    """A transcript that is one document with all messages; None for one of lines."""
+    with Path(path).open("rb") as file:
+        found = _parse(file.read(_LONGEST_LINE))
+    return found if found is not None and isinstance(found.get("messages"), list) else None
+
+
+def _read_messages(document: Json, cursor: TranscriptCursor) -> tuple[list[Said], TranscriptCursor] | None:
+    """What the messages of a document say that are not read; all of them where one of those that are read has changed."""
+    messages = [each for each in document["messages"] if isinstance(each, dict)]
+    begin = cursor.offset if cursor.tail == _digest_messages(messages[: cursor.offset]) else 0
+    if begin == len(messages):
+        return None
+    found = [said for each in messages[begin:] for said in _read_record(each)]
+    if _is_of_subagent(document):
+        found = [replace(each, by_subagent=True) for each in found]
+    return found, TranscriptCursor(len(messages), _digest_messages(messages))
+
+
+def _digest_messages(messages: Sequence[Json]) -> str:
+    return _digest(json.dumps(messages).encode("utf-8", "replace"))
 
 
 def _fits(file: Any, cursor: TranscriptCursor) -> bool:
@@ -91,7 +129,7 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
     record = _parse(line)
     if record is None:
         return []
-    said = next((read(record) for reads, read in _READERS if reads(record)), [])
+    said = _read_record(record)
     if all(each.id for each in said):
         return said
     # Lines without an id are told apart by what they say, and by how often it was said before.
@@ -101,6 +139,10 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
         each if each.id else replace(each, id=f"{digest}-{counts[digest]}{f'-{number}' if number else ''}")
         for number, each in enumerate(said)
     ]
+
+
+def _read_record(record: Json) -> list[Said]:
+    return next((reader.read(record) for reader in _READERS if reader.reads(record)), [])
 
 
 def _parse(line: bytes) -> Json | None:

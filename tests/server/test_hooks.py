@@ -16,7 +16,7 @@ from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
 
 from .shared_machine import PATIENCE, Machine
-from .transcripts import claude, claude_call, claude_result
+from .transcripts import claude, claude_call, claude_result, codex, copilot, gemini, lines, spoken
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -46,12 +46,12 @@ class HookedMachine(Machine):
             cwd=self.project,
         )
 
-    def hook(self, host: str, event: str, session: str = "s", *flags: str, text: bytes = b"", **given: Any) -> Any:
+    def hook(self, host: str, event: str, session: str = "s", *flags: str, raw: bytes = b"", **given: Any) -> Any:
         """What a hook prints, read as JSON."""
         told = {"session_id": session, "cwd": str(self.project), "hook_event_name": event, **given}
         told.setdefault("transcript_path", str(self.project.parent / f"{session}.jsonl"))
         process = self.start_hook(host, event, *flags)
-        out, _ = process.communicate(text or json.dumps(told).encode(), timeout=PATIENCE)
+        out, _ = process.communicate(raw or json.dumps(told).encode(), timeout=PATIENCE)
         assert process.returncode == 0
         return json.loads(out) if out.strip() else None
 
@@ -200,6 +200,104 @@ async def test_a_session_begins_with_the_profile_within_the_tokens_that_are_allo
     assert 1500 < len(text) < 800 * 5
     assert shared.hook("claude-code", "SessionStart", "coached", "--agent", "coach", source="resume") == {}
     assert shared.shown("SessionStart", "default-agent", source="startup") == ""
+
+
+GEMINI_CALL = {"id": "c1", "name": "run_shell_command", "args": {"command": "make"}}
+GEMINI_DONE = {
+    **GEMINI_CALL,
+    "status": "success",
+    "result": [{"functionResponse": {"id": "c1", "name": "run_shell_command", "response": {"output": "done"}}}],
+}
+TRANSCRIPTS = {
+    "codex": (
+        lines({"type": "session_meta", "payload": {"id": "x", "cwd": "/", "source": "cli"}}),
+        codex("message", **spoken("developer", "Be careful.")),
+        codex("message", **spoken("user", "<environment_context>cwd</environment_context>")),
+        codex("message", **spoken("user", "Build it.")),
+        codex("reasoning", summary=[]),
+        codex("function_call", name="shell", call_id="c1", arguments='{"command": "make"}'),
+        codex("function_call_output", call_id="c1", output='{"output": "done", "metadata": {"exit_code": 0}}'),
+        codex("message", **spoken("assistant", "Built.")),
+        codex("message", **spoken("assistant", "Built.")),
+    ),
+    "gemini-cli": (
+        lines({"sessionId": "x", "projectHash": "y", "kind": "main"}),
+        lines(gemini("1", "user", [{"text": "Build it."}]), gemini("2", "info", "Updated.")),
+        lines(gemini("3", "gemini", "", toolCalls=[GEMINI_CALL])),
+        lines(gemini("3", "gemini", "", toolCalls=[GEMINI_DONE]), {"$set": {"lastUpdated": "now"}}),
+        lines(gemini("4", "gemini", "Built."), gemini("5", "gemini", "Built.")),
+    ),
+    "vscode": (
+        lines(copilot("1", "session.start", sessionId="x"), copilot("2", "user.message", content="Build it.")),
+        lines(copilot("3", "tool.execution_start", toolCallId="c1", toolName="shell", arguments='{"command": "make"}')),
+        lines(copilot("4", "tool.execution_complete", toolCallId="c1", success=True, result={"content": "done"})),
+        lines(copilot("5", "user.message", content="Be brief.", source="system")),
+        lines(copilot("6", "assistant.message", content="Built."), copilot("7", "assistant.message", content="Built.")),
+    ),
+    "cursor": (
+        lines(
+            {"role": "user", "message": {"content": [{"type": "text", "text": "<user_query>Build it.</user_query>"}]}}
+        ),
+        lines(
+            {
+                "role": "assistant",
+                "message": {"content": [{"type": "tool_use", "name": "shell", "input": {"command": "make"}}]},
+            }
+        ),
+        *2 * [lines({"role": "assistant", "message": {"content": [{"type": "text", "text": "Built."}]}})],
+    ),
+}
+
+
+@pytest.mark.parametrize("host", TRANSCRIPTS)
+async def test_the_transcripts_of_each_host_are_read_once_as_they_grow(shared: HookedMachine, host: str) -> None:
+    name = {"vscode": "sessionId", "cursor": "conversation_id"}.get(host, "session_id")
+    stop = {"cursor": "stop", "gemini-cli": "AfterAgent"}.get(host, "Stop")
+    for line in TRANSCRIPTS[host]:
+        shared.write(host, line)
+        shared.hook(host, stop, host, **{"session_id": None, name: host})
+    calls = {"gemini-cli": "run_shell_command"}
+    assert await shared.said(host) == [
+        ("user", "Build it."),
+        ("assistant", (calls.get(host, "shell"), {"command": "make"})),
+        *([] if host == "cursor" else [("tool", "done")]),
+        ("assistant", "Built."),
+        ("assistant", "Built."),
+    ]
+
+
+async def test_hosts_without_a_transcript_hand_over_what_was_said(shared: HookedMachine) -> None:
+    for word in ("first", "second"):
+        told = {"trajectory_id": "cascade", "session_id": None, "transcript_path": None}
+        assert shared.hook("windsurf", "pre_user_prompt", tool_info={"user_prompt": f"My {word}."}, **told) is None
+        shared.hook("windsurf", "post_cascade_response", tool_info={"response": f"Your {word}."}, **told)
+    assert await shared.said("cascade") == [
+        (role, f"{whose} {word}.")
+        for word in ("first", "second")
+        for role, whose in (("user", "My"), ("assistant", "Your"))
+    ]
+    told = {"conversation_id": "composer", "session_id": None, "transcript_path": None}
+    assert shared.hook("cursor", "beforeSubmitPrompt", prompt="Where is it?", **told) == {"continue": True}
+    shared.hook("cursor", "afterAgentResponse", text="In the cellar.", **told)
+    assert await shared.said("composer") == [("user", "Where is it?"), ("assistant", "In the cellar.")]
+
+
+async def test_a_session_of_gemini_cli_in_one_document_and_a_sub_agents_rollout(shared: HookedMachine) -> None:
+    path = shared.write("old", mode="w").with_suffix(".json")
+    messages = [gemini("1", "user", "One."), gemini("2", "gemini", "Two.")]
+    for end in (1, 2, 2):
+        path.write_text(json.dumps({"sessionId": "old", "messages": messages[:end]}))
+        shared.hook("gemini-cli", "AfterAgent", "old", transcript_path=str(path))
+    assert await shared.said("old") == [("user", "One."), ("assistant", "Two.")]
+    shared.write(
+        "sub",
+        lines({"type": "session_meta", "payload": {"id": "x", "source": {"subagent": "review"}}}),
+        codex("message", **spoken("user", "Review this.")),
+    )
+    shared.hook("codex", "Stop", "sub")
+    shared.write("sub", codex("message", **spoken("assistant", "Reviewed.")))
+    shared.hook("codex", "Stop", "sub")
+    assert await shared.said("sub") == []
 
 
 @pytest.mark.parametrize(

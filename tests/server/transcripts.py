@@ -24,3 +24,29 @@ def claude_call(number: int, id_: str, name: str, **arguments: Any) -> str:
 
 def claude_result(number: int, id_: str, result: Any) -> str:
     return claude(number, "user", [{"type": "tool_result", "tool_use_id": id_, "content": result}])
+
+
+def codex(kind: str, second: int = 0, **payload: Any) -> str:
+    """A line of Codex's: an item of the conversation."""
+    record = {"timestamp": f"2026-11-20T10:00:{second:02d}.000Z", "type": "response_item"}
+    return json.dumps({**record, "payload": {"type": kind, **payload}}) + "\n"
+
+
+def spoken(role: str, text: str) -> dict[str, Any]:
+    """The payload of a message in one of Codex's lines."""
+    return {"role": role, "content": [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]}
+
+
+def lines(*records: dict[str, Any]) -> str:
+    """Records as lines of JSON."""
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def gemini(id_: str, kind: str, content: Any, **more: Any) -> dict[str, Any]:
+    """A message of Gemini CLI's."""
+    return {"id": id_, "timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "content": content, **more}
+
+
+def copilot(id_: str, kind: str, **data: Any) -> dict[str, Any]:
+    """An event of VS Code's agents."""
+    return {"id": id_, "timestamp": "2026-11-20T10:00:00.000Z", "type": kind, "data": data, "parentId": None}
