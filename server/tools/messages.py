@@ -100,8 +100,8 @@ class DeletedMessages(TypedDict):
 async def add_messages(
     call: Call, messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
 ) -> Json:
-    """Store what is said in a conversation, in order, all or none: later ones find it only by searching. Takes every
-    provider's shape, tool calls and images too; optional: id, name, created_at, metadata, files. An id sent
+    """Store what is said in a conversation, in order, all or none; later conversations find it by searching. Takes
+    every provider's shape, tool calls and images too; optional: id, name, created_at, metadata, files. An id sent
     again is kept as it is, or rewritten with replace=true; a deleted one is skipped."""
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)
@@ -124,8 +124,8 @@ async def get_messages(
     detail: Literal["low", "normal", "high"] = "normal",
 ) -> Json | AnswerWithMedia:
     """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
-    With since or until and no thread_id: what was said then in all conversations. `next` continues. Media are notes;
-    part gives one."""
+    With since or until and no thread_id: what was said then in all conversations. `next` continues. Images and files
+    are notes; part gives one."""
     for name, value, least in (
         ("offset", offset, 0),
         ("before", before, 0),

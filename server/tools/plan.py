@@ -75,7 +75,7 @@ async def plan(
     format: TextOrJson = "text",
 ) -> str | Json:
     """Keep the plan of long work across restarts; answers with it. update takes what changes: a step with
-    id (or index) is changed, one without added; goal with all steps replaces the plan. review reads it, or an earlier
+    id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
     revision."""
     thread = call.thread(thread_id, reads=action == "review")
     if action == "review":

@@ -121,7 +121,7 @@ async def update_working_memory(
 async def clear_working_memory(
     call: Call, scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
 ) -> Json:
-    """Empty the document, or the user profile (scope=resource); says what was in it and how to undo it."""
+    """Empty session memory, or the user profile (scope=resource); says what was in it and how to undo it."""
     return await working_memory.clear_document(
         call.engine,
         call.scope,
