@@ -36,7 +36,7 @@ from layerlore.storage.core.transaction import Database, Tx
 Redaction = Literal["all", "derived", "off"]
 
 # Base64 is no text: looking for keys in it finds nothing but chance.
-_ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reasoning": ("signature", "data")}
+_ENCODED: dict[str, tuple[str, ...]] = {**dict.fromkeys(MEDIA, ("data",)), "reasoning": ("id", "signature", "data")}
 
 
 @dataclass(frozen=True, slots=True)

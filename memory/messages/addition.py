@@ -11,11 +11,12 @@ from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.parts.parts import part_texts
-from layerlore.storage.core.records import Draft, Json, Scope, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Gathering, Kind
 from layerlore.storage.messages import addition, answered_calls, pages
+from layerlore.storage.messages.light_parts import as_models_see
 from layerlore.storage.messages.messages import Appended
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -104,6 +105,7 @@ def _make_drafts(
 ) -> tuple[list[Draft], int]:
     entered = [_mask(engine, message) for message in incoming]
     calls = _list_answered([parts for _, parts, _, _ in entered], answered)
+    seen = [as_models_see(parts) for _, parts, _, _ in entered]
     drafts = [
         Draft(
             id=message.id or engine.new_id(),
@@ -112,14 +114,14 @@ def _make_drafts(
             parts=parts,
             metadata=metadata,
             said_at=message.created_at,
-            tokens=engine.tokens.parts(parts),
+            tokens=0 if message.role == CUSTOM else engine.tokens.parts(shown),
             encoding=engine.tokens.name,
             indexed=engine.search_text(
-                name, parts, metadata, message.created_at if message.created_at is not None else now, of_others
+                name, shown, metadata, message.created_at if message.created_at is not None else now, of_others
             ),
             answered=of_others,
         )
-        for message, (name, parts, metadata, _), of_others in zip(incoming, entered, calls, strict=True)
+        for message, (name, parts, metadata, _), shown, of_others in zip(incoming, entered, seen, calls, strict=True)
     ]
     return drafts, sum(found for _, _, _, found in entered)
 

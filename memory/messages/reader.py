@@ -24,7 +24,7 @@ from layerlore.memory.rules.validation import describe_choices
 from layerlore.memory.text.quotation import count_hidden
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import ROLES, Json, Message, Role, Scope, Thread
+from layerlore.storage.core.records import ALL_ROLES, Json, Message, Role, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import pages
 
@@ -49,7 +49,7 @@ class PageRequest:
     offset: int | None = None
     before: int | None = None
     after: int | None = None
-    roles: Sequence[Role] = ROLES
+    roles: Sequence[Role] = ALL_ROLES
     detail: PageDetail = "normal"
     max_tokens: int | None = None
     since: int | None = None
@@ -60,12 +60,12 @@ class PageRequest:
         return self.offset is not None or (self.after is not None and self.before is None)
 
 
-def check_roles(roles: Sequence[str]) -> list[Role]:
-    """Check the roles asked for and put them in order; none means all. Raises InvalidInput."""
+def check_roles(roles: Sequence[str], allowed: Sequence[Role] = ALL_ROLES) -> list[Role]:
+    """Check the roles asked for and put them in order; none means all that are allowed. Raises InvalidInput."""
     for role in roles:
-        if role not in ROLES:
-            raise InvalidInput(f"roles: unknown role {role!r}; {describe_choices(role, ROLES)}")
-    return [role for role in ROLES if not roles or role in roles]
+        if role not in allowed:
+            raise InvalidInput(f"roles: unknown role {role!r}; {describe_choices(role, allowed)}")
+    return [role for role in allowed if not roles or role in roles]
 
 
 async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: PageRequest) -> Json:
@@ -227,7 +227,7 @@ async def get_part(
             scope,
             thread_id,
             lambda: _Inside(place, most, raw=detail == "high"),
-            roles=ROLES,
+            roles=ALL_ROLES,
             limit=1,
             after=place.seq - 1,
             before=place.seq + 1,

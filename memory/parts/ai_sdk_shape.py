@@ -1,7 +1,8 @@
 """Blocks of Vercel's AI SDK (versions 4 to 7: model messages and UI messages), and of agents built on it (seed 002).
 
 - `tool-call`: a tool call part; with an `output` or an `error` of its own (seed 002) its result behind it.
-- `tool-result`: a tool result part, of `output` ({"type": "text" | "json" | "content" | "error-...", "value"}) or `result`.
+- `tool-result`: a tool result part, of `output` ({"type": "text" | "json" | "content" | "error-...", "value"}) or `result`; with both, the result is kept and models
+  are shown the output (toModelOutput).
 - `reasoning` with options of a provider: a reasoning part; OpenAI's, Google's and Anthropic's keep what they want back.
 - `image` and `file` with `mediaType` (or `mimeType`): image and file parts.
 - Of UI messages: `tool-NAME` and `dynamic-tool` are a call and what came of it; where a step starts and what was cited is
@@ -33,6 +34,7 @@ from layerlore.memory.parts.parts import (
     text_part,
     tool_call_part,
     tool_result_part,
+    with_model_output,
 )
 from layerlore.memory.parts.responses_shape import OPENAI
 from layerlore.memory.rules.limits import Limits
@@ -156,7 +158,11 @@ def read_sdk_result_block(block: Json, where: str, limits: Limits) -> list[Json]
     if "result" in block:
         check_json(block["result"], f"{where}.result", depth=limits.json_depth)
         is_error = read_flag(block.get("isError"), f"{where}.isError")
-        return [tool_result_part(call_id, name, block["result"], is_error=is_error)]
+        part = tool_result_part(call_id, name, block["result"], is_error=is_error)
+        if block.get("output") is None:
+            return [part]
+        shown, _ = _read_output(block["output"], f"{where}.output", limits)
+        return [with_model_output(part, shown, f"{where}.output")]
     result, is_error = _read_output(block.get("output"), f"{where}.output", limits)
     return [tool_result_part(call_id, name, result, is_error=is_error)]
 

@@ -18,12 +18,14 @@ from layerlore.memory.parts.fields import (
 from layerlore.memory.parts.parts import (
     NOTE_KEYS,
     PART_KEYS,
+    custom_part,
     file_part,
     image_part,
     reasoning_part,
     text_part,
     tool_call_part,
     tool_result_part,
+    with_model_output,
 )
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, check_metadata, describe, describe_choices
@@ -131,7 +133,19 @@ def read_tool_result_part(block: Json, where: str, limits: Limits) -> list[Json]
         raise InvalidInput(f"{where}.result: is missing; any JSON is allowed, null and the empty text too")
     check_json(block["result"], f"{where}.result", depth=limits.json_depth)
     is_error = read_flag(block.get("is_error"), f"{where}.is_error")
-    return [tool_result_part(call_id, name, block["result"], is_error=is_error)]
+    part = tool_result_part(call_id, name, block["result"], is_error=is_error)
+    if "model_output" not in block:
+        return [part]
+    check_json(block["model_output"], f"{where}.model_output", depth=limits.json_depth)
+    return [with_model_output(part, block["model_output"], f"{where}.model_output")]
+
+
+def read_custom_part(block: Json, where: str, limits: Limits) -> list[Json]:
+    check_keys(block, where, PART_KEYS["custom"])
+    if block.get("data") is None:
+        raise InvalidInput(f"{where}.data: is missing; any JSON is allowed but null")
+    check_json(block["data"], f"{where}.data", depth=limits.json_depth)
+    return [custom_part(block["data"])]
 
 
 CANONICAL_READERS: dict[str, Reader] = {

@@ -15,7 +15,7 @@ from layerlore.memory.parts.ai_sdk_shape import (
     read_ui_tool_block,
 )
 from layerlore.memory.parts.anthropic_shape import ANTHROPIC_READERS, read_image_block, read_tool_result_block
-from layerlore.memory.parts.canonical_shape import CANONICAL_READERS, Reader, read_file_part
+from layerlore.memory.parts.canonical_shape import CANONICAL_READERS, Reader, read_custom_part, read_file_part
 from layerlore.memory.parts.fields import read_list, read_object
 from layerlore.memory.parts.gemini_shape import is_gemini_part, name_calls, read_gemini_part
 from layerlore.memory.parts.langchain_shape import (
@@ -35,11 +35,18 @@ from layerlore.memory.parts.openai_shape import (
     read_reasoning,
     read_tool_message,
 )
-from layerlore.memory.parts.parts import media_bytes, part_text_bytes, says_something, text_part
-from layerlore.memory.parts.responses_shape import RESPONSES_ITEMS, RESPONSES_READERS, read_item, refuse_item
+from layerlore.memory.parts.parts import custom_part, media_bytes, part_text_bytes, says_something, text_part
+from layerlore.memory.parts.responses_shape import (
+    OPAQUE_ITEMS,
+    RESPONSES_ITEMS,
+    RESPONSES_READERS,
+    read_item,
+    refuse_item,
+)
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
     check_id,
+    check_json,
     check_keys,
     check_metadata,
     check_text,
@@ -49,7 +56,7 @@ from layerlore.memory.rules.validation import (
     parse_time,
 )
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import ROLES, Json, Role
+from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role
 
 _ROLE_OF: dict[str, Role] = {
     **{role: role for role in ROLES},
@@ -78,12 +85,12 @@ _KNOWN_OF_ROUTERS = ("reasoning_content", "reasoning", "thinking_blocks", "image
 _PASSED_OVER = frozenset(
     {
         "annotations",
-        "artifact",
         "cache_control",
         "container",
         "context_management",
         "diagnostics",
         "finish_reason",
+        "hidden_characters",
         "index",
         "input_transformations",
         "logprobs",
@@ -131,6 +138,9 @@ _MARKED_READERS: dict[str, tuple[tuple[tuple[str, ...], Reader], ...]] = {
     "reasoning": ((OPTIONS, read_reasoning_block), (("reasoning",), read_chain_reasoning)),
 }
 """Types that others share with us, and the keys that only their blocks have."""
+
+
+_OF_CUSTOM = frozenset({"createdAt", "hidden_characters", "seq", "tokens"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +239,33 @@ def _read_said(raw: Json, where: str, limits: Limits) -> tuple[Role, list[Json]]
     """Who says what."""
     if raw.get("role") is None and isinstance(raw.get("type"), str) and raw["type"] in RESPONSES_ITEMS:
         return read_item(raw, where, limits)
+    if _is_custom(raw):
+        return CUSTOM, _read_custom(raw, where, limits)
     if raw.get("type") not in (None, "message", "llm"):
         refuse_item(raw["type"], where)
     role = _role(raw, where)
     raw, calls = split_calls(raw, where, limits)
     _check_message_keys(raw, where)
     return role, [*_parts(raw, where, limits), *calls]
+
+
+def _is_custom(raw: Json) -> bool:
+    kind = raw.get("type")
+    return raw.get("role") == CUSTOM or (raw.get("role") is None and kind in (CUSTOM, *OPAQUE_ITEMS))
+
+
+def _read_custom(raw: Json, where: str, limits: Limits) -> list[Json]:
+    """What a user interface keeps for itself (seed 002): its `data`, a part that holds it, or an item that says nothing."""
+    if raw.get("type") in OPAQUE_ITEMS:
+        check_json(raw, where, depth=limits.json_depth)
+        return [custom_part(raw)]
+    check_keys(raw, where, ("role", "type", "data", "parts", "id", "metadata", "created_at", "said_at"), _OF_CUSTOM)
+    parts = read_list(raw.get("parts"), f"{where}.parts") or [{"type": CUSTOM, "data": raw.get("data")}]
+    if len(parts) > 1 or not isinstance(parts[0], dict) or parts[0].get("type") != CUSTOM:
+        raise InvalidInput(
+            f"{where}.parts: a message of the role custom has one part, {{'type': 'custom', 'data': ...}}"
+        )
+    return read_custom_part(parts[0], where if raw.get("parts") is None else f"{where}.parts[0]", limits)
 
 
 def _role(raw: Json, where: str) -> Role:
@@ -246,7 +277,7 @@ def _role(raw: Json, where: str) -> Role:
 
 
 def _check_message_keys(raw: Json, where: str) -> None:
-    check_keys(raw, where, _KNOWN, {"type", "createdAt", *_PASSED_OVER, *_KNOWN_OF_ROUTERS})
+    check_keys(raw, where, _KNOWN, {"type", "createdAt", "artifact", *_PASSED_OVER, *_KNOWN_OF_ROUTERS})
     if raw.get("parts") is not None and raw.get("content"):
         raise InvalidInput(f"{where}: has both parts and content; give one of them")
     if raw.get("tool_call_id") is not None and (raw["role"] != "tool" or raw.get("parts") is not None):

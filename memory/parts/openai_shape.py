@@ -35,9 +35,10 @@ from layerlore.memory.parts.parts import (
     text_part,
     tool_call_part,
     tool_result_part,
+    with_model_output,
 )
 from layerlore.memory.rules.limits import Limits
-from layerlore.memory.rules.validation import check_keys, describe, describe_choices
+from layerlore.memory.rules.validation import check_json, check_keys, describe, describe_choices
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -158,7 +159,8 @@ def _function_id(name: str) -> str:
 def read_tool_message(message: Json, said: list[Json], where: str, limits: Limits) -> Json:
     """The tool result that a message of the role `tool` (with `tool_call_id`) or `function` (with `name`) stands for.
 
-    `said` are the parts of its content: one text becomes the result itself, anything more the list of parts.
+    `said` are the parts of its content: one text becomes the result itself, anything more the list of parts. With an
+    `artifact` (LangChain's word) that is the result, and the content is what models see of it.
     """
     for part in said:
         if part["type"] not in RESULT_PARTS:
@@ -171,7 +173,13 @@ def read_tool_message(message: Json, said: list[Json], where: str, limits: Limit
         return tool_result_part(_function_id(name), name, join_result(said))
     call_id = read_call_id(message["tool_call_id"], f"{where}.tool_call_id", limits)
     checked = None if name in (None, "") else read_tool_name(name, f"{where}.name", limits)
-    return tool_result_part(call_id, checked, join_result(said), is_error=message.get("status") == "error")
+    failed, shown = message.get("status") == "error", join_result(said)
+    kept = message.get("artifact")
+    if kept is None:
+        return tool_result_part(call_id, checked, shown, is_error=failed)
+    check_json(kept, f"{where}.artifact", depth=limits.json_depth)
+    part = tool_result_part(call_id, checked, kept, is_error=failed)
+    return with_model_output(part, shown, f"{where}.content")
 
 
 def read_reasoning(message: Json, where: str) -> list[Json]:

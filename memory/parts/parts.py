@@ -5,12 +5,14 @@
     {"type": "image", "url" or "data", "mime_type"?}
     {"type": "file", "url"?, "data"?, "file_name"?, "file_size"?, "content_type"?, "metadata"?}
     {"type": "tool_call", "id", "name", "arguments"}
-    {"type": "tool_result", "tool_call_id", "name"?, "result", "is_error"?}
+    {"type": "tool_result", "tool_call_id", "name"?, "result", "model_output"?, "is_error"?}
+    {"type": "custom", "data"}
 
 `data` is base64, but in reasoning: there it is the provider's encrypted text (`text` is then empty), and `signature` is
 what the provider wants back with the text; `provider` says whose these are (openai, google; without it Anthropic's), and
 `id` is OpenAI's for it. `file_size` is bytes. `result` is any JSON; if a tool answered with more
-than one text, it is a list of text, image and file parts. Keys without a value are left out and the order of keys is
+than one text, it is a list of text, image and file parts. `model_output` is what models are shown in its place (any JSON,
+without base64; seed 002's toModelOutput). `custom` is all of a message of the role custom: any JSON, of a user interface. Keys without a value are left out and the order of keys is
 the one above, so that equal parts give equal JSON.
 """
 
@@ -30,7 +32,8 @@ PART_KEYS: dict[str, tuple[str, ...]] = {
     "image": ("type", "url", "data", "mime_type"),
     "file": ("type", "url", "data", "file_name", "file_size", "content_type", "metadata"),
     "tool_call": ("type", "id", "name", "arguments"),
-    "tool_result": ("type", "tool_call_id", "name", "result", "is_error"),
+    "tool_result": ("type", "tool_call_id", "name", "result", "model_output", "is_error"),
+    "custom": ("type", "data"),
 }
 MEDIA = ("image", "file")
 RESULT_PARTS = ("text", "image", "file")
@@ -85,6 +88,19 @@ def tool_call_part(call_id: str, name: str, arguments: Json) -> Json:
 def tool_result_part(call_id: str, name: str | None, result: Any, *, is_error: bool = False) -> Json:
     flag = {"is_error": True} if is_error else {}
     return {"type": "tool_result", "tool_call_id": call_id, **_without_none(name=name), "result": result, **flag}
+
+
+def custom_part(data: Any) -> Json:
+    return {"type": "custom", "data": data}
+
+
+def with_model_output(part: Json, shown: Any, where: str) -> Json:
+    """A tool result with what models are shown of it. Raises InvalidInput for base64 in that."""
+    if any(map(media_bytes, result_parts(shown))):
+        raise InvalidInput(f"{where}: what models are shown of a result holds no base64; give its images by URL")
+    flag = {"is_error": True} if part.get("is_error") else {}
+    rest = {key: value for key, value in part.items() if key != "is_error"}
+    return {**rest, "model_output": shown, **flag}
 
 
 def _without_none(**values: Any) -> Json:
@@ -162,11 +178,12 @@ def part_texts(part: Json) -> Iterator[str]:
             yield part["name"]
             yield _compact(part["arguments"])
         case "tool_result":
-            inner = result_parts(part["result"])
+            result = part["result"]
+            inner = result_parts(result)
             for nested in inner:
                 yield from part_texts(nested)
             if not inner:
-                yield part["result"] if isinstance(part["result"], str) else _compact(part["result"])
+                yield result if isinstance(result, str) else _compact(result)
 
 
 def searchable_text(parts: Iterable[Json]) -> str:
@@ -185,11 +202,12 @@ def _list_searchable(part: Json) -> Iterator[str]:
             yield part["name"]
             yield from _strings(part["arguments"])
         case "tool_result":
-            inner = result_parts(part["result"])
+            result = part["result"]
+            inner = result_parts(result)
             for nested in inner:
                 yield from _list_searchable(nested)
             if not inner:
-                yield from _strings(part["result"])
+                yield from _strings(result)
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -218,11 +236,13 @@ def _render_part(part: Json, quote: Callable[[str], str]) -> str:
         case "tool_call":
             return f"[tool call {quote(part['name'])}({quote(_compact(part['arguments']))})]"
         case "tool_result":
-            result = part["result"]
+            result = part["model_output"] if "model_output" in part else part["result"]
             inner = result_parts(result)
             text = plain_text(inner, quote) if inner else quote(result if isinstance(result, str) else _compact(result))
             title = "tool error" if part.get("is_error") else "tool result"
             return f"[{title} {quote(part['name'])}: {text}]" if "name" in part else f"[{title}: {text}]"
+        case "custom":
+            return f"[custom: {quote(_compact(part['data']))}]"
         case kind:
             return f"[{kind}{_size(part)}]"
 

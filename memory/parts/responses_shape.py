@@ -7,6 +7,8 @@
 - Tools that the provider runs (`web_search_call`, `mcp_call`, ...): a tool call part and its result in one message. The
   name is the type without `_call` (of an MCP server's tool mcp__SERVER__TOOL), the arguments are what the item says.
 
+- What says nothing (`mcp_list_tools`, `compaction`, ...): a message of the role custom.
+
 An item is a message of its own; its `id` is the message's.
 """
 
@@ -197,16 +199,24 @@ RESPONSES_READERS: dict[str, Reader] = {
     "input_file": read_input_file_block,
 }
 
-_REFERENCES = ("item_reference", "mcp_list_tools", "compaction")
+OPAQUE_ITEMS = (
+    "additional_tools",
+    "compaction",
+    "compaction_trigger",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_list_tools",
+    "program",
+    "program_output",
+)
+"""Items that say nothing: kept as they are for the program that sent them, as messages of the role custom."""
 
 
 def refuse_item(kind: Any, where: str) -> None:
     """Raises InvalidInput: an object whose type is that of no message."""
-    if kind in _REFERENCES:
-        raise InvalidInput(
-            f"{where}.type: {kind} holds nothing that was said; leave it out, or send what it stands for"
-        )
-    allowed = ("message", *RESPONSES_ITEMS)
+    if kind == "item_reference":
+        raise InvalidInput(f"{where}.type: {kind} holds nothing that was said; send what it stands for")
+    allowed = ("message", "custom", *RESPONSES_ITEMS)
     raise InvalidInput(
         f"{where}.type: unknown type of message {describe(kind)}; {describe_choices(kind, allowed)}, or no type"
     )

@@ -12,7 +12,7 @@ from layerlore.server.tools.arguments import UNLISTED, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import ROLES, Json
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import reader
@@ -70,7 +70,7 @@ async def recall_memory(
         thread_id=call.thread(thread_id) if thread_id else None,
         since=parse_time(since, "since") if since else None,
         until=parse_until(until) if until else None,
-        roles=reader.check_roles(roles),
+        roles=reader.check_roles(roles, ROLES),
         # A role is a message's: who asks for some, and not for entries by name, wants messages.
         kinds=kinds or (("message",) if roles else scopes.KINDS),
         neighbours=neighbours,

@@ -22,8 +22,9 @@ _PART: dict[str, tuple[tuple[str, type], ...]] = {
     "file": (),
     "tool_call": (("id", str), ("name", str)),
     "tool_result": (("tool_call_id", str),),
+    "custom": (),
 }
-_BESIDE = {"tool_call": "arguments", "tool_result": "result"}
+_BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 
 def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:

@@ -4,8 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant", "tool"]
+Role = Literal["system", "user", "assistant", "tool", "custom"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+"""Whose words models are shown."""
+CUSTOM: Role = "custom"
+"""The role of what a user interface keeps in a conversation for itself (seed 002): stored and paged, never shown to a
+model, never indexed, counted in no tokens and in no number of messages."""
+ALL_ROLES: tuple[Role, ...] = (*ROLES, CUSTOM)
 
 Json = dict[str, Any]
 

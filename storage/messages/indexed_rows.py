@@ -25,7 +25,7 @@ from sqlalchemy import (
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.index_rows import IndexedRow, IndexedRows
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Message, Scope, SearchText
+from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText
 from layerlore.storage.core.row_ids import Packed, RowIdArray, to_list, unpacked
 from layerlore.storage.core.scopes import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import JsonText, any_of, json_items
@@ -70,7 +70,12 @@ _in_order = itemgetter(*(IndexedRow._fields.index(name) for name in ("thread_uid
 
 _LIVE_BY_SEQS = (
     select(*COLUMNS)
-    .where(in_thread(messages), messages.c.deletion_uid.is_(None), any_of(messages.c.seq, "seqs"))
+    .where(
+        in_thread(messages),
+        messages.c.deletion_uid.is_(None),
+        messages.c.role != CUSTOM,
+        any_of(messages.c.seq, "seqs"),
+    )
     .order_by(messages.c.seq)
 )
 

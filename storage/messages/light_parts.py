@@ -66,6 +66,16 @@ def _media_in(parts: list[Json]) -> list[Json]:
     return found
 
 
+def as_models_see(parts: list[Json]) -> list[Json]:
+    """The parts, of each tool's result that alone which models are shown of it."""
+    return [_seen(part) if "model_output" in part and part["type"] == "tool_result" else part for part in parts]
+
+
+def _seen(part: Json) -> Json:
+    rest = {key: value for key, value in part.items() if key != "model_output"}
+    return {**rest, "result": part["model_output"]}
+
+
 def without_data(parts: list[Json], seq: int) -> list[Json]:
     """The parts, with a place where there was base64. Changes nothing that is given."""
     return [_light(part, f"@{seq}.{index}") for index, part in enumerate(parts)]

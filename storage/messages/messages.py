@@ -9,7 +9,7 @@ from sqlalchemy import Executable, bindparam, func, insert, select, update
 from layerlore.storage.core.damaged_values import list_of, object_of, parts_of
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Draft, Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
@@ -17,7 +17,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import derivations, entries, observation_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import erased_ids
-from layerlore.storage.messages.light_parts import loads, loads_light, without_data
+from layerlore.storage.messages.light_parts import as_models_see, loads, loads_light, without_data
 from layerlore.storage.messages.tool_pairs import call_ids, result_ids, without
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.clock_repair import mend
@@ -115,12 +115,14 @@ class Appended:
 
 
 def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
-    """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) without the bytes of
-    its images and files."""
+    """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) as models are shown it:
+    without the bytes of its images and files, and of tools' results what they see."""
     seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
     shown = parts_of(parts, loads_light if light else loads)
     if hidden:
         shown = without(shown, list_of(hidden))
+    if light and '"model_output"' in parts:
+        shown = as_models_see(shown)
     if light and '"data"' in parts:
         shown = without_data(shown, seq)
     return Message(
@@ -192,7 +194,7 @@ async def append(
             stored.append(outcome)
             tokens += token_change
             raw += token_change if outcome.seq > thread.observed_seq else 0
-            if outcome.status == "replaced":
+            if outcome.status == "replaced" and draft.role != CUSTOM:
                 await lexical.remove(tx, scope, thread.thread_uid, [outcome.seq])
                 indexed.append(_indexed_again(thread, outcome.seq, draft, old, search_text))
             continue
@@ -203,8 +205,10 @@ async def append(
         said_at = _said(draft, last, now)
         rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": said_at})
         stored.append(Stored(draft.id, seq, "added"))
-        indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
-        seq, tokens, raw, added = seq + 1, tokens + draft.tokens, raw + draft.tokens, added + 1
+        if draft.role != CUSTOM:
+            indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
+            tokens, raw, added = tokens + draft.tokens, raw + draft.tokens, added + 1
+        seq += 1
     if rows:
         await tx.many(_INSERT, rows)
     await lexical.put(tx, scope, indexed)
@@ -235,7 +239,7 @@ async def _pass_on_replaced(
     same: list[int] = []
     other: list[int] = []
     for draft, outcome in zip(drafts, stored, strict=True):
-        if outcome.status == "replaced":
+        if outcome.status == "replaced" and draft.role != CUSTOM:
             old = known[draft.id]
             says_the_same = (old.role, old.parts) == (draft.role, to_json(draft.parts))
             (same if says_the_same else other).append(outcome.seq)
@@ -268,7 +272,7 @@ def _indexed_again(thread: Thread, seq: int, draft: Draft, old: _Known, search_t
         draft.id,
         draft.role,
         draft.name,
-        draft.parts,
+        as_models_see(draft.parts),
         draft.metadata,
         draft.tokens,
         draft.encoding,
@@ -323,6 +327,8 @@ async def _meet_again(
         raise Conflict(
             f"message {id_!r} is stored with other content (seq {seq}): use another id, or replace=true to replace it"
         )
+    if CUSTOM in (role, draft.role) and role != draft.role:
+        raise Conflict(f"message {id_!r} is stored with the role {role} (seq {seq}): use another id")
     changes = {f"new_{column}": value for column, value in values.items() if column != "id"}
     await tx.run(_REPLACE, **of_thread(scope, thread.thread_uid), **changes, at_seq=seq, new_said_at=draft.said_at)
     return Stored(id_, seq, "replaced"), draft.tokens - tokens

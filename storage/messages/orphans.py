@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, or_, select, update
 
 from layerlore.storage.core.damaged_values import list_of, parts_of
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Json, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
@@ -121,7 +121,8 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> Non
 async def index_again(
     tx: Tx, scope: Scope, thread: Thread, changed: Sequence[Message], search_text: SearchText
 ) -> None:
-    """Index messages anew, whether or not they are in the index."""
+    """Index messages anew, whether or not they are in the index; those of user interfaces never are."""
+    changed = [message for message in changed if message.role != CUSTOM]
     changed = await answered_calls.attach(tx, scope, thread.thread_uid, changed)
     await lexical.remove(tx, scope, thread.thread_uid, [message.seq for message in changed])
     entries = [

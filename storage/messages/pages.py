@@ -7,14 +7,14 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Select, and_, bindparam, func, or_, select
 
-from layerlore.storage.core.records import ROLES, Message, Scope, Thread
+from layerlore.storage.core.records import CUSTOM, ROLES, Message, Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import answered_calls
-from layerlore.storage.messages.light_parts import without_data
+from layerlore.storage.messages.light_parts import as_models_see, without_data
 from layerlore.storage.messages.messages import COLUMNS, message_of, read
 from layerlore.storage.threads import threads
 
@@ -35,7 +35,7 @@ class Page:
 
 _UP_TO = (
     select(*COLUMNS)
-    .where(in_thread(messages), messages.c.deletion_uid.is_(None), messages.c.seq <= bindparam("upto"))
+    .where(in_thread(messages), _visible, messages.c.role != CUSTOM, messages.c.seq <= bindparam("upto"))
     .limit(bindparam("most"))
 )
 _behind_cursor = messages.c.seq > bindparam("after")
@@ -138,8 +138,18 @@ async def fill(
     )
     if timed:
         return filled, thread, int(await tx.scalar(_COUNT_THEN, **of))
-    total = None if len(roles) == len(ROLES) else await tx.scalar(_COUNT, **of)
-    return filled, thread, thread.message_count if total is None else total
+    return filled, thread, await _count(tx, thread, of)
+
+
+async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
+    """How many messages a thread has of some roles. It counts those that models are shown itself, and those of user
+    interfaces are looked for only where seqs are missing."""
+    asked: list[str] = of["roles"]
+    if not {*ROLES} <= {*asked}:
+        return int(await tx.scalar(_COUNT, **of))
+    if CUSTOM not in asked or thread.next_seq - 1 == thread.message_count:
+        return thread.message_count
+    return thread.message_count + int(await tx.scalar(_COUNT, **{**of, "roles": [CUSTOM]}))
 
 
 async def fill_of_all(
@@ -182,7 +192,8 @@ class Light:
         self.messages: list[Message] = []
 
     def take(self, message: Message) -> bool:
-        self.messages.append(replace(message, parts=without_data(message.parts, message.seq)))
+        parts = as_models_see(message.parts)
+        self.messages.append(replace(message, parts=without_data(parts, message.seq)))
         return True
 
 
@@ -204,7 +215,7 @@ async def page(
 
 
 async def read_between(tx: Tx, scope: Scope, thread: Thread, *, after: int, upto: int, most: int) -> list[Message]:
-    """The first ``most`` messages with a seq above ``after`` and not above ``upto``, in order, with the calls that their
+    """The first ``most`` messages that models are shown with a seq above ``after`` and not above ``upto``, in order, with the calls that their
     results answer."""
     of = of_thread(scope, thread.thread_uid)
     found = await read(tx, _BETWEEN, thread.thread_id, **of, after=after, upto=upto, most=most)

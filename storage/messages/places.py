@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Select, Table, bindparam, cast, func, select,
 from layerlore.storage.core import pages
 from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.pages import behind
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import CUSTOM, Scope
 from layerlore.storage.core.scopes import in_thread, of_scope, of_thread
 from layerlore.storage.core.tables import SCOPE, THREAD, entries, messages, resources, threads
 from layerlore.storage.core.transaction import Tx
@@ -54,7 +54,7 @@ _ENTRIES = Look(
 _visible = messages.c.deletion_uid.is_(None)
 _SEQS = (
     select(messages.c.seq)
-    .where(in_thread(messages), messages.c.seq > bindparam("after_seq"), _visible)
+    .where(in_thread(messages), messages.c.seq > bindparam("after_seq"), _visible, messages.c.role != CUSTOM)
     .order_by(messages.c.seq)
     .limit(bindparam("most", type_=BigInteger()))
 )
@@ -107,7 +107,7 @@ async def threads_after(tx: Tx, after: ThreadPlace, most: int) -> list[ThreadPla
 
 
 async def seqs_after(tx: Tx, place: ThreadPlace, after: int, most: int) -> list[int]:
-    """The next seqs behind ``after`` of a thread's visible messages."""
+    """The next seqs behind ``after`` of a thread's visible messages that are indexed."""
     return await tx.scalars(_SEQS, **of_thread(place.scope, place.thread_uid), after_seq=after, most=most)
 
 

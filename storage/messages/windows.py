@@ -1,4 +1,4 @@
-"""The messages that a window or a recall may show, each found through an index, however long the thread is.
+"""The messages that a window or a recall may show, which those of user interfaces are not, each found through an index, however long the thread is.
 
 Every function takes a thread that was found in the same transaction, and gives visible messages only, light, less the
 halves of tool calls whose other half was deleted.
@@ -18,7 +18,7 @@ from layerlore.storage.core.tables import messages
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
 
-_visible = messages.c.deletion_uid.is_(None)
+_visible = and_(messages.c.deletion_uid.is_(None), messages.c.role != literal_column("'custom'"))
 
 # The role stands in the statement itself, since the index holds messages of this role alone.
 _LATEST_FROM_USER = (

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 
 from layerlore.storage.core import installation
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, messages
@@ -96,10 +96,12 @@ async def delete_messages(
     emptied = await orphans.settle(tx, scope, thread, {message.seq for message in gone}, search_text, now=now)
     gone += [half.message for half in emptied]
     seqs = [message.seq for message in gone]
-    sourced = await entries.sourced_from(tx, scope, thread.thread_uid, seqs)
-    stood = await derivations.standing(tx, scope, thread, seqs)
+    # Nothing is made of what only a user interface shows.
+    told = [message.seq for message in gone if message.role != CUSTOM]
+    sourced = await entries.sourced_from(tx, scope, thread.thread_uid, told)
+    stood = await derivations.standing(tx, scope, thread, told)
     await lexical.remove(tx, scope, thread.thread_uid, seqs)
-    again = await derivations.drop(tx, scope, thread, seqs) + await derivations.drop_title(tx, scope, thread, seqs)
+    again = await derivations.drop(tx, scope, thread, told) + await derivations.drop_title(tx, scope, thread, told)
     await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
     if erase:
         await orphans.erase(tx, scope, thread.thread_uid, deletion_uid)
@@ -108,13 +110,13 @@ async def delete_messages(
         await tx.run(_RECORD, **of, deletion_uid=deletion_uid, kind="messages", message_count=len(gone), deleted_at=now)
     await entries.drop_sources(tx, scope, sourced, erased=erase)
     if sourced and len(await entries.read_seen(tx, scope, sourced)) < len(sourced):
-        again.append((thread.thread_uid, "entries", min(seqs)))
+        again.append((thread.thread_uid, "entries", min(told)))
     await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
-    await tx.run(CHANGE_COUNTS, **of, more_messages=-len(gone), more_tokens=-tokens, more_raw=-raw, now=now)
+    await tx.run(CHANGE_COUNTS, **of, more_messages=-len(told), more_tokens=-tokens, more_raw=-raw, now=now)
     after = await threads.find(tx, scope, thread_id)
     fell_back = frozenset(kind for _, kind, _ in again)
     in_order = sorted(gone, key=lambda message: message.seq)

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, delete, select, update
 
 from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.errors import Conflict, NotFound
-from layerlore.storage.core.records import Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, idempotency, messages
@@ -90,7 +90,7 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         changed = [message.seq for message in (*shown, *hidden)]
         await observation_sources.changed(tx, scope, thread.thread_uid, changed, now=now)
         await derivations.come_back(tx, scope, thread, changed, now=now)
-        more = len(shown) - len(hidden)
+        more = sum(message.role != CUSTOM for message in shown) - len(hidden)
         await tx.run(CHANGE_COUNTS, **of, more_messages=more, more_tokens=tokens, more_raw=raw, now=now)
     await orphans.index_again(tx, scope, thread, shown, search_text)
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid)

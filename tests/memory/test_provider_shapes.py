@@ -182,6 +182,8 @@ WELL_FORMED = [
     {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
     {"type": "mcp_call", "id": "m", "server_label": "s", "name": "n", "arguments": "{}", "output": "o", "error": None},
     {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "q"}},
+    {"type": "custom", "id": "u", "data": {"k": [1]}},
+    {"role": "tool", "parts": [{"type": "tool_result", "tool_call_id": "c", "result": {"k": 1}, "model_output": "k"}]},
     {"role": "model", "parts": [{"executableCode": {"language": "PYTHON", "code": "1"}}]},
     {
         "role": "assistant",

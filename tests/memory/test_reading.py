@@ -63,7 +63,7 @@ def test_a_cut_keeps_as_much_as_fits() -> None:
 
 
 def test_no_roles_mean_all_of_them_and_each_comes_once() -> None:
-    assert check_roles([]) == ["system", "user", "assistant", "tool"]
+    assert check_roles([]) == ["system", "user", "assistant", "tool", "custom"]
     assert check_roles(["tool", "user", "tool"]) == ["user", "tool"]
     with pytest.raises(InvalidInput, match=r"unknown role 'uesr'; allowed: .*; did you mean 'user'\?"):
         check_roles(["uesr"])

@@ -166,7 +166,10 @@ def test_a_call_of_langchain_is_one_call_wherever_it_stands():
     ("message", "error"),
     [
         ({"type": "item_reference", "id": "x"}, "messages[0].type: item_reference holds nothing that was said"),
-        ({"type": "functon_call"}, "messages[0].type: unknown type of message 'functon_call'; allowed: message, reas"),
+        (
+            {"type": "functon_call"},
+            "messages[0].type: unknown type of message 'functon_call'; allowed: message, custom",
+        ),
         ({"type": "function_call", "call_id": "c", "name": "n", "args": 1}, "messages[0]: unknown key 'args'"),
         (
             {"role": "model", "parts": [{"functionCall": {"args": {}}}]},

@@ -94,7 +94,7 @@ async def test_roles_narrow_the_page_and_its_total(tools: Tools) -> None:
     assert (page["total"], page["next"]) == (3, {"before": 3})
     assert (await tools.page("main", roles=["tool"]))["messages"] == []
     error = await tools.refused("get_messages", thread_id="main", roles=["wizard"])
-    assert error == "roles: unknown role 'wizard'; allowed: system, user, assistant, tool"
+    assert error == "roles: unknown role 'wizard'; allowed: system, user, assistant, tool, custom"
 
 
 async def test_low_detail_is_a_short_line_of_each_message(tools: Tools) -> None:
