@@ -86,7 +86,8 @@ def _is_briefing(value: Answer) -> bool:
 _RUN = frozenset(
     """
     run_id thread_id status workflow_id metadata reason claim claimed_by claimed_at claimed_until state pending_tool_calls
-    resumed output created_at updated_at expires_at suspended_at ended_at masked
+    resumed output created_at updated_at expires_at suspended_at ended_at ended_by masked unchanged resumable waiting
+    parent_run_id usage cut answered was first last events
     """.split()  # noqa: SIM905
 )
 

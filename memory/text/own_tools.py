@@ -15,8 +15,10 @@ TELLING: Mapping[str, frozenset[str]] = {
     name: frozenset(arguments.split())
     for name, arguments in {
         "add_messages": "messages",
+        "cancel_run": "run_id",
         "clear_working_memory": "",
-        "complete_run": "run_id claim",
+        "complete_run": "run_id",
+        "decide_run": "run_id decisions",
         "delete_messages": "which",
         "delete_thread": "",
         "erase_memory": "",
@@ -24,6 +26,7 @@ TELLING: Mapping[str, frozenset[str]] = {
         "get_briefing": "task",
         "get_context": "query",
         "get_messages": "",
+        "get_run": "run_id",
         "get_working_memory": "",
         "list_events": "",
         "list_runs": "",
@@ -37,8 +40,10 @@ TELLING: Mapping[str, frozenset[str]] = {
         "record_steps": "steps",
         "remember": "content",
         "resume_run": "run_id",
+        "start_run": "",
         "submit_memory_job": "job_id result",
         "suspend_run": "run_id state",
+        "update_run": "run_id claim",
         "update_thread": "",
         "update_working_memory": "",
     }.items()
@@ -48,11 +53,11 @@ name; without any, no arguments tell that."""
 
 ARGUMENTS = frozenset(
     """
-    action after before claim confirm content cursor data descending detail diagnosis dry_run error evidence
+    action after before claim confirm content cursor data decisions descending detail diagnosis dry_run error evidence
     expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds lease_seconds limit
-    max_tokens messages metadata mode neighbours offset operation_id order_by output part pending_tool_calls plan queries
+    max_tokens messages metadata mode neighbours offset operation_id order_by output parent_run_id part pending_tool_calls plan queries
     query reason replace restore_version result revision roles run_id scope since source state status steps task task_key
-    thread_id title tool_call_id ttl_seconds types until version which window workflow_id
+    thread_id title tool_call_id ttl_seconds types until version which window with_state workflow_id
     """.split()  # noqa: SIM905
 )
 """Every argument that a tool of ours takes."""

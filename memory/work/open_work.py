@@ -67,7 +67,7 @@ def _show_plan(found: OpenPlan, now: int) -> Json:
 
 
 def _show_open_run(run: Run, now: int) -> Json:
-    waiting = show_run(run).get("waiting", [])
+    waiting = show_run(run, now).get("waiting", [])
     return {
         "kind": "run",
         "run_id": run.run_id,

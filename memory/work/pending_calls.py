@@ -1,15 +1,17 @@
-"""Pending tool calls: what a suspended run waits for, and the data that resumers bring.
+"""Pending tool calls: what a run waits for, and the data that answers bring.
 
-They come as a list, or as an object by tool call id (n8n's ``Record<string, PendingToolCall>``), with keys in either
-spelling (``tool_call_id``, ``toolCallId``). They are kept as given, except that secrets are masked. Read here
-are:
-- ``tool_call_id``: in a list needed, in an object the key;
-- ``tool_name``;
-- ``suspended``: whether the call waits for resume data (left out: it does), or was only not made yet;
-- ``resume_schema``: a JSON Schema that resume data must satisfy.
+They come as a list, or as an object by tool call id (n8n's ``Record<string, PendingToolCall>``), in the shapes of SDKs:
+``{id, name, arguments}``, OpenAI's with its ``function``, ``{tool_call_id, tool_name}`` in either spelling
+(``toolCallId``). They are kept as given, except that secrets are masked. Read here are:
+
+- the id (``tool_call_id``, ``call_id`` or ``id``): in a list needed, in an object the key;
+- the name (``tool_name``, ``name``, or the function's);
+- ``suspended``: whether the call waits for data. Left out, it does, unless it has a ``result``; false: it is done, with
+  its result, or was not made yet;
+- ``resume_schema``: a JSON Schema that the data must satisfy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,10 @@ from layerlore.storage.core.records import Json
 
 MOST_CALLS = 100
 _WHERE = "pending_tool_calls"
+# OpenAI's Responses have an ``id`` of their own beside the ``call_id``.
+_ID = ("tool_call_id", "toolCallId", "call_id", "callId")
+_NAME = ("tool_name", "toolName", "name")
+_SCHEMA = ("resume_schema", "resumeSchema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +41,18 @@ class PendingCall:
 
 def read_calls(value: Any) -> list[PendingCall]:
     """Read the calls of a value that ``check_calls`` accepted."""
-    entries = (
-        value.items() if isinstance(value, dict) else [(_read_field(entry, "tool_call_id"), entry) for entry in value]
-    )
+    entries = value.items() if isinstance(value, dict) else [(_read_id(entry), entry) for entry in value]
     return [
-        PendingCall(id_, _read_field(entry, "tool_name") or "", _waits(entry), _read_field(entry, "resume_schema"))
-        for id_, entry in entries
+        PendingCall(id_, _read_name(entry) or "", _waits(entry), _read_field(entry, _SCHEMA)) for id_, entry in entries
+    ]
+
+
+def list_waiting(calls: Sequence[PendingCall], answered: Collection[str]) -> list[Json]:
+    """The calls that wait for data and have none yet, as an answer shows them."""
+    return [
+        {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
+        for call in calls
+        if call.suspended and call.tool_call_id not in answered
     ]
 
 
@@ -59,41 +71,48 @@ def check_calls(value: Any, limits: Limits) -> None:
         where = f"{_WHERE}[{describe(key) if isinstance(key, str) else key}]"
         id_ = _check_call(key, entry, where, limits)
         if id_ in seen:
-            raise InvalidInput(f"{where}.tool_call_id: {describe(id_)} comes twice; each call needs an id of its own")
+            raise InvalidInput(f"{where}.id: {describe(id_)} comes twice; each call needs an id of its own")
         seen.add(id_)
 
 
 def _check_call(key: str | int, entry: Any, where: str, limits: Limits) -> str:
     if not isinstance(entry, dict):
-        raise InvalidInput(f"{where}: must be an object with tool_call_id, tool_name, suspended, not {describe(entry)}")
-    given = _read_field(entry, "tool_call_id")
+        raise InvalidInput(f"{where}: must be an object with id, name, arguments, suspended, not {describe(entry)}")
+    given = _read_id(entry) if isinstance(key, int) else _read_field(entry, _ID)
     id_ = given if isinstance(key, int) else key
-    check_id(id_, f"{where}.tool_call_id", limits.id_chars)
+    check_id(id_, f"{where}.id", limits.id_chars)
     if given not in (None, id_):
-        raise InvalidInput(
-            f"{where}.tool_call_id: is {describe(given)}, but its key is {describe(id_)}; they must be the same"
-        )
-    name = _read_field(entry, "tool_name")
+        raise InvalidInput(f"{where}.id: is {describe(given)}, but its key is {describe(id_)}; they must be the same")
+    name = _read_name(entry)
     if name not in (None, ""):
-        check_id(name, f"{where}.tool_name", limits.name_chars)
+        check_id(name, f"{where}.name", limits.name_chars)
     suspended = entry.get("suspended")
     if suspended is not None and not isinstance(suspended, bool):
         raise InvalidInput(f"{where}.suspended: must be true or false, not {describe(suspended)}")
-    schema = _read_field(entry, "resume_schema")
+    schema = _read_field(entry, _SCHEMA)
     if schema is not None:
         check_schema(schema, f"{where}.resume_schema")
     return str(id_)
 
 
-def _read_field(entry: Json, name: str) -> Any:
-    """A value by its name in either spelling; None where neither is there."""
-    first, *others = name.split("_")
-    value = entry.get(name)
-    return entry.get(first + "".join(map(str.capitalize, others))) if value is None else value
+def _read_id(entry: Json) -> Any:
+    return _read_field(entry, (*_ID, "id"))
+
+
+def _read_name(entry: Json) -> Any:
+    function = entry.get("function")
+    named = _read_field(entry, _NAME)
+    return function.get("name") if named is None and isinstance(function, dict) else named
+
+
+def _read_field(entry: Json, names: Sequence[str]) -> Any:
+    """The first value that there is under one of the names; None where there is none."""
+    return next((entry[name] for name in names if entry.get(name) is not None), None)
 
 
 def _waits(entry: Json) -> bool:
-    return entry.get("suspended") is not False
+    suspended = entry.get("suspended")
+    return "result" not in entry if suspended is None else bool(suspended)
 
 
 def find_call(calls: Sequence[PendingCall], tool_call_id: str) -> PendingCall | None:
@@ -117,7 +136,7 @@ def check_data(data: Any, call: PendingCall | None) -> Any:
     """Check resume data against the call's schema and return it. Text that holds a JSON object or list is taken for
     that, as hosts send it, unless the schema takes the text. Raises InvalidInput, LimitExceeded."""
     schema = call.resume_schema if call else None
-    held = _parse_held(data)
+    held = parse_held(data)
     if schema is None:
         return data if held is None else held
     try:
@@ -130,7 +149,7 @@ def check_data(data: Any, call: PendingCall | None) -> Any:
     return data
 
 
-def _parse_held(data: Any) -> Any:
+def parse_held(data: Any) -> Any:
     """The object or list that a text holds as JSON, else None."""
     if not isinstance(data, str):
         return None

@@ -2,7 +2,8 @@
 
 A plan (the one that n8n's agents keep): ``goal``, ``current_phase`` (``currentPhase`` is understood), ``iteration``
 (a whole number from 0), ``steps``: each ``id``, ``phase``, ``description``, ``status``, and ``result`` where there is
-one. Stored beside them is ``last_id``: step ids s1, s2, ... are given once and never again.
+one; a step that is just a text is its description. Stored beside them is ``last_id``: step ids s1, s2, ... are given
+once and never again.
 
 An update is either
 - a whole plan: ``goal`` and ``steps``, at least one, and every step has a description and none an ``index``. Steps that
@@ -96,10 +97,13 @@ def _check_items(steps: Any) -> list[Json]:
         raise InvalidInput(f"plan.steps: must be a list of steps, not {describe(steps)}")
     if len(steps) > MOST_STEPS:
         raise LimitExceeded(f"plan.steps: {len(steps):,} steps; at most {MOST_STEPS} are allowed")
-    for place, item in enumerate(steps):
+    items = [{"description": item} if isinstance(item, str) else item for item in steps]
+    for place, item in enumerate(items):
         if not isinstance(item, dict):
-            raise InvalidInput(f"plan.steps[{place}]: must be an object with a description, not {describe(item)}")
-    return [{key: value for key, value in item.items() if value is not None} for item in steps]
+            raise InvalidInput(
+                f"plan.steps[{place}]: must be a description, or an object with one, not {describe(item)}"
+            )
+    return [{key: value for key, value in item.items() if value is not None} for item in items]
 
 
 def _check_fields(item: Json, where: str, phases: Sequence[str]) -> Json:

@@ -3,21 +3,28 @@
 import asyncio
 import hashlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.json_values import make_equality_key
 from layerlore.memory.rules.pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_metadata, check_text, count_json_bytes
-from layerlore.memory.work.pending_calls import read_calls
-from layerlore.storage.core.damaged_values import calls_of, list_of, value_of
+from layerlore.memory.work import run_states, run_usage
+from layerlore.memory.work.decisions import show_answers
+from layerlore.memory.work.pending_calls import list_waiting, read_calls
+from layerlore.memory.work.run_usage import AgentLine, show_usage
+from layerlore.storage.core.damaged_values import calls_of, intact, list_of, value_of
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.work import run_lists, runs
 from layerlore.storage.work.run_lists import Place, RunFilter
 from layerlore.storage.work.runs import Run, RunContent, Status
+
+ShownStatus = Status | Literal["expired", "resumable"]
+"""``expired``: its checkpoint's time is over, and it is about to be removed. ``resumable``: it is suspended and every call
+that waited has an answer, or its runner's time is over."""
 
 # The databases' integers have 64 bits.
 _LARGEST = 2**63
@@ -26,9 +33,9 @@ _LARGEST = 2**63
 @dataclass(frozen=True, slots=True)
 class RunListing:
     """Which runs, newest first; what is empty or None asks for nothing. ``since`` and ``until`` are milliseconds since
-    1970, included, of when a run was first suspended."""
+    1970, included, of when a run was made."""
 
-    statuses: list[Status] = field(default_factory=list)
+    statuses: list[ShownStatus] = field(default_factory=list)
     workflow_id: str = ""
     thread_id: str = ""
     since: int | None = None
@@ -40,23 +47,32 @@ class RunListing:
         return hashlib.sha256(make_equality_key(asked).encode()).hexdigest()[:16]
 
 
-def show_run(run: Run) -> Json:
-    """A run as a list has it: ``waiting`` are the tool calls that wait for data."""
-    calls = read_calls(calls_of(run.pending)) if run.status == "suspended" else []
-    waiting = [
-        {"tool_call_id": call.tool_call_id, **({"tool_name": call.tool_name} if call.tool_name else {})}
-        for call in calls
-        if call.suspended
-    ]
+def is_resumable(run: Run, now: int) -> bool:
+    """Whether nothing is missing for the run to go on but somebody who runs it."""
+    if run.status not in ("suspended", "running") or run_states.is_expired(run, now):
+        return False
+    return not run_states.is_claimed(run, now) if run.status == "running" else not _waiting(run)
+
+
+def _waiting(run: Run) -> list[Json]:
+    return list_waiting(read_calls(calls_of(run.pending)), list_of(run.answered))
+
+
+def show_run(run: Run, now: int) -> Json:
+    """A run as a list has it: ``waiting`` are the tool calls that wait for an answer."""
+    waiting = _waiting(run)
     return {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
-        "status": run.status,
+        "status": "expired" if run_states.is_expired(run, now) else run.status,
+        **({"resumable": True} if is_resumable(run, now) else {}),
         **({"workflow_id": run.workflow_id} if run.workflow_id else {}),
+        **({"parent_run_id": run.parent_run_id} if run.parent_run_id else {}),
         **({"metadata": run.metadata} if run.metadata else {}),
         **({"reason": run.reason} if run.reason else {}),
         **({"waiting": waiting} if waiting else {}),
         **(_holder(run) if run.status == "running" else {}),
+        **({"ended_by": run.ended_by} if run.ended_by else {}),
         **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
         "created_at": iso(run.created_at),
         "updated_at": iso(run.updated_at),
@@ -73,28 +89,29 @@ def _holder(run: Run) -> Json:
     }
 
 
-def show_resumed(resumed: str) -> list[Json]:
-    """Show the data that resumers brought, as an answer has it."""
-    return [{**entry, "at": iso(entry["at"])} for entry in list_of(resumed)]
-
-
-async def get_run(engine: Engine, scope: Scope, run_id: str) -> Json:
-    """Read one run, with its pending tool calls, what resumers brought to them, and its output. Raises NotFound."""
+async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool = False) -> Json:
+    """Read one run without taking it: its pending tool calls, the answers to them, its output, what it and its
+    sub-agents spent; and its state, in which secrets are masked here. Raises NotFound."""
     check_id(run_id, "run_id", engine.limits.id_chars)
 
-    async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
+    async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent, list[AgentLine]]:
         run = await runs.find(tx, scope, run_id)
-        return run, await runs.content(tx, scope, run)
+        return run, await runs.content(tx, scope, run), await run_usage.read_below(tx, scope, run_id)
 
-    run, content = await engine.database.read(read, scope)
-    pending, resumed = calls_of(run.pending), show_resumed(content.resumed)
+    run, content, below = await engine.database.read(read, scope)
+    pending, resumed, usage = calls_of(run.pending), show_answers(content.resumed), show_usage(content.usage, below)
     shown = {
-        **show_run(run),
+        **show_run(run, engine.now()),
         **({"pending_tool_calls": pending} if pending else {}),
         **({"resumed": resumed} if resumed else {}),
         **({"output": value_of(content.output)} if content.output is not None else {}),
+        **({"usage": usage} if usage else {}),
     }
-    return {"runs": [_fit_run(shown, count_entry_bytes(engine.limits.answer_bytes))]}
+    fitting = _fit_run(shown, count_entry_bytes(engine.limits.answer_bytes))
+    if with_state and content.state is not None:
+        state = intact(content.state, f"the state of run {run.run_id!r}")
+        fitting["state"] = (await asyncio.to_thread(engine.masked, state))[0]
+    return fitting
 
 
 def _fit_run(shown: Json, most: int) -> Json:
@@ -124,18 +141,26 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
         raise InvalidInput("since: it is later than until, so nothing could be found")
     wanted_values = {key: make_equality_key(value) for key, value in asked.metadata.items()}
 
-    def has(metadata: Json) -> bool:
-        return all(
-            key in metadata and make_equality_key(metadata[key]) == value for key, value in wanted_values.items()
-        )
+    now = engine.now()
+    stored: list[Status] = [status for status in get_args(Status) if status in asked.statuses]
+    resumable = "resumable" in asked.statuses
+
+    def has(run: Run) -> bool:
+        shown = "expired" if run_states.is_expired(run, now) else run.status
+        if resumable and shown not in asked.statuses and not is_resumable(run, now):
+            return False
+        values = run.metadata
+        return all(key in values and make_equality_key(values[key]) == value for key, value in wanted_values.items())
 
     wanted = RunFilter(
-        statuses=asked.statuses,
+        now=now,
+        statuses=[*stored, *(("suspended", "running") if resumable else ())],
+        expired="expired" in asked.statuses,
         workflow_id=engine.masked(asked.workflow_id)[0],
         thread_id=asked.thread_id,
         since=asked.since,
         until=asked.until,
-        has=has if wanted_values else None,
+        has=has if wanted_values or resumable else None,
     )
     after = _parse_place(cursor, asked) if cursor else None
     try:
@@ -143,7 +168,9 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
     except NotFound:
         found, next_place = [], None
     # What is pending may be large, and is read for its few names: the event loop must not wait for it.
-    shown = await asyncio.to_thread(lambda: fit_entries([show_run(run) for run in found], engine.limits.answer_bytes))
+    shown = await asyncio.to_thread(
+        lambda: fit_entries([show_run(run, now) for run in found], engine.limits.answer_bytes)
+    )
     if len(shown) < len(found):
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)

@@ -1,16 +1,18 @@
 """The states of a run, and who may move it from one to the next: pure rules, whose errors name what is allowed.
 
+    (new)      -> running, suspended, completed, failed, cancelled
     running    -> suspended, completed, failed, cancelled   by the holder of the newest claim
-    running    -> running                                   by a resumer, once that claim has run out
+    running    -> running                                   by its holder, or by a resumer once the claim has run out
     suspended  -> running                                   by a resumer
+    running, suspended -> cancelled                         by anybody
     completed, failed, cancelled: nothing follows
 
-A claim is a fencing token: whoever resumes gets a new one, and the one before is worth nothing from then on. While
-nobody has taken a run over, its last holder may still suspend or end it, however late: nothing can have happened
-in between.
+A claim is a fencing token: whoever starts or resumes gets a new one, and the one before is worth nothing from then on.
+While nobody has taken a run over, its last holder may still suspend or end it, however late: nothing can have happened in
+between.
 """
 
-from typing import get_args
+from typing import NoReturn, get_args
 
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import describe
@@ -51,6 +53,27 @@ def check_resumable(run: Run, now: int) -> None:
         raise Conflict(_describe_expired(run))
 
 
+def check_open(run: Run, now: int) -> None:
+    """Raises Conflict for a run that has ended, or whose checkpoint has expired."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    if is_expired(run, now):
+        raise Conflict(_describe_expired(run))
+
+
+def refuse_taken(run: Run) -> NoReturn:
+    """Raises Conflict for the run that has the id of a new one."""
+    if run.status in ENDINGS:
+        raise Conflict(_describe_ended(run))
+    is_now = _describe_held(run) if run.status == "running" else f"run {run.run_id!r} is suspended"
+    raise Conflict(f"{is_now}; take it over with resume_run, or give another run_id")
+
+
+def is_told(run: Run, claim: str) -> bool:
+    """Whether the run was cancelled while the claim held it: its holder is told, and may still bring its output."""
+    return run.status == "cancelled" and bool(claim) and run.claim == claim
+
+
 def check_holder(run: Run, claim: str) -> None:
     """Raises Conflict unless the run is running and the claim is its newest."""
     if run.status in ENDINGS:
@@ -63,7 +86,8 @@ def check_holder(run: Run, claim: str) -> None:
         )
     if not claim:
         raise Conflict(
-            f"{_describe_held(run)}. Only its holder can move it, with the claim that resume_run gave; {_FROM_RUNNING}"
+            f"{_describe_held(run)}. Only its holder can move it, with the claim that {_taken_by(run)} gave; "
+            f"{_FROM_RUNNING}"
         )
     if claim != run.claim:
         raise Conflict(
@@ -82,15 +106,20 @@ def _describe_held(run: Run) -> str:
     assert run.claimed_at is not None
     assert run.claimed_until is not None
     return (
-        f"run {run.run_id!r} is running: {run.claimed_by} resumed it at {iso(run.claimed_at)} and has it until "
-        f"{iso(run.claimed_until)}"
+        f"run {run.run_id!r} is running: {run.claimed_by} {'resumed' if run.epoch else 'started'} it at "
+        f"{iso(run.claimed_at)} and has it until {iso(run.claimed_until)}"
     )
 
 
+def _taken_by(run: Run) -> str:
+    return "resume_run" if run.epoch else "start_run"
+
+
 def _describe_ended(run: Run) -> str:
+    by = f", by {run.ended_by}" if run.ended_by else ""
     return (
-        f"run {run.run_id!r} is {run.status} since {iso(run.updated_at)}, which is an end: nothing is allowed from there; "
-        "another run needs another run_id"
+        f"run {run.run_id!r} is {run.status} since {iso(run.updated_at)}{by}, which is an end: nothing is allowed "
+        "from there; another run needs another run_id"
     )
 
 

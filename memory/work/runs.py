@@ -1,7 +1,7 @@
-"""The runs of agents: suspend, resume, complete and expire.
+"""The runs of agents that wait: suspend, resume and expire; ``running`` has the others.
 
-The state and the data that resumers bring are kept exactly as given: they are not masked, not indexed, and shown by
-nothing but resume_run. In pending tool calls secrets are masked, as they are in whatever describes a run.
+The state and the data that answers bring are kept exactly as given: they are not masked, not indexed, and whole only for
+who resumes the run. In pending tool calls secrets are masked, as they are in whatever describes a run.
 """
 
 import asyncio
@@ -13,8 +13,17 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls, run_states
-from layerlore.memory.work.run_lists import show_resumed
-from layerlore.storage.core.damaged_values import calls_of, intact, list_of
+from layerlore.memory.work.decisions import (
+    Checked,
+    Given,
+    append_answer,
+    check_answers,
+    check_unchanged,
+    hand_over,
+    keep_unseen,
+    show_answers,
+)
+from layerlore.storage.core.damaged_values import calls_of, intact
 from layerlore.storage.core.errors import Conflict, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Thread
@@ -23,7 +32,7 @@ from layerlore.storage.removal import expiry
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import run_lists, runs
-from layerlore.storage.work.runs import Checkpoint, Ending, Run, RunClaim, RunContent
+from layerlore.storage.work.runs import NO_ANSWERS, Answers, Checkpoint, Run, RunClaim, RunContent
 
 MOST_TTL_SECONDS = 3650 * DAY_MS // 1000
 
@@ -68,9 +77,9 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
                 raise
             thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
             if await runs.create(tx, scope, thread, given.run_id, checkpoint, now=now):
-                await _record(tx, scope, thread, "run_suspended", {"run_id": given.run_id}, sent.origin, now)
+                await record(tx, scope, thread, "run_suspended", {"run_id": given.run_id}, sent.origin, now)
                 return _show_suspended(given.run_id, thread, checkpoint.expires_at, masked)
-            run = await _find_taken(tx, scope, thread, given.run_id)
+            run = await find_taken(tx, scope, thread, given.run_id)
         run_states.check_kept(run, now)
         again = replace(
             checkpoint,
@@ -83,8 +92,12 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
         run_states.check_holder(run, given.claim)
         if not here:
             raise Conflict(f"run {run.run_id!r} belongs to thread {run.thread_id!r}: leave thread_id out, or give that")
-        await runs.suspend(tx, scope, run, again, now=now)
-        await _record(tx, scope, thread, "run_suspended", {"run_id": run.run_id}, sent.origin, now)
+        unseen = NO_ANSWERS
+        if run.answered != "[]":
+            brought = (await runs.content(tx, scope, run)).resumed
+            unseen = keep_unseen(Answers(brought, run.answered), calls_of(again.pending))
+        await runs.suspend(tx, scope, run, again, now=now, answers=unseen)
+        await record(tx, scope, thread, "run_suspended", {"run_id": run.run_id}, sent.origin, now)
         return _show_suspended(run.run_id, thread, again.expires_at, masked)
 
     arguments = [
@@ -96,32 +109,55 @@ async def suspend_run(engine: Engine, scope: Scope, thread_id: str, given: Suspe
 
 async def _make_checkpoint(engine: Engine, given: Suspension) -> tuple[Checkpoint, int]:
     """Check and mask a suspension. Returns the checkpoint without its expiry, and how many secrets were masked."""
-    limits = engine.limits
-    check_id(given.run_id, "run_id", limits.id_chars)
-    if given.workflow_id:
-        check_id(given.workflow_id, "workflow_id", limits.id_chars)
-    if given.claim:
-        check_id(given.claim, "claim", limits.id_chars)
     check_number(given.ttl_seconds, "ttl_seconds", 1, MOST_TTL_SECONDS, ", or left out")
-    size = len(check_text(given.reason, "reason").encode())
-    if size > limits.metadata_bytes:
-        raise LimitExceeded(f"reason: {size:,} bytes; at most {limits.metadata_bytes:,} are allowed")
-    check_metadata(given.metadata, "metadata", limits)
-    state = await write_exact_json(given.state, "state", limits.run_state_bytes, limits)
-    pending = await write_exact_json(given.pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
-    if given.pending_tool_calls:
-        await asyncio.to_thread(pending_calls.check_calls, given.pending_tool_calls, limits)
-    calls, in_calls = await asyncio.to_thread(engine.masked, given.pending_tool_calls)
+    check_claim(engine, given.claim)
+    state = await write_exact_json(given.state, "state", engine.limits.run_state_bytes, engine.limits)
+    reason, in_reason = mask_reason(engine, given.reason)
+    described, masked = await describe_run(
+        engine, given.run_id, given.workflow_id, given.metadata, given.pending_tool_calls
+    )
+    return replace(described, state=state, reason=reason), masked + in_reason
+
+
+async def describe_run(
+    engine: Engine, run_id: str, workflow_id: str, metadata: Json, pending_tool_calls: Any
+) -> tuple[Checkpoint, int]:
+    """Check and mask what describes a run. Returns it as a checkpoint without a state, and how many secrets were masked.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    limits = engine.limits
+    check_id(run_id, "run_id", limits.id_chars)
+    if workflow_id:
+        check_id(workflow_id, "workflow_id", limits.id_chars)
+    check_metadata(metadata, "metadata", limits)
+    pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
+    if pending_tool_calls:
+        await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
+    calls, in_calls = await asyncio.to_thread(engine.masked, pending_tool_calls)
     if in_calls:
         pending = to_json(calls)
-    workflow_id, in_workflow = engine.masked(given.workflow_id)
-    metadata, in_metadata = engine.masked(given.metadata)
-    reason, in_reason = engine.masked(given.reason)
-    checkpoint = Checkpoint(state, pending, workflow_id, metadata, reason or None, None)
-    return checkpoint, in_calls + in_workflow + in_metadata + in_reason
+    workflow_id, in_workflow = engine.masked(workflow_id)
+    metadata, in_metadata = engine.masked(metadata)
+    return Checkpoint(None, pending, workflow_id, metadata, None, None), in_calls + in_workflow + in_metadata
 
 
-async def _find_taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
+def check_claim(engine: Engine, claim: str) -> None:
+    """Refuses a claim that can be none. Raises InvalidInput."""
+    if claim:
+        check_id(claim, "claim", engine.limits.id_chars)
+
+
+def mask_reason(engine: Engine, reason: str) -> tuple[str | None, int]:
+    """The reason as it is kept, None for an empty one, and how many secrets were masked. Raises LimitExceeded."""
+    size = len(check_text(reason, "reason").encode())
+    if size > engine.limits.metadata_bytes:
+        raise LimitExceeded(f"reason: {size:,} bytes; at most {engine.limits.metadata_bytes:,} are allowed")
+    kept, masked = engine.masked(reason)
+    return kept or None, masked
+
+
+async def find_taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
     """Find the run that already has the id of a new one: another call made it in this thread meanwhile.
 
     Raises Conflict for one that is anywhere else.
@@ -133,7 +169,7 @@ async def _find_taken(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> Run:
     try:
         return await runs.lock_run(tx, scope, thread, run_id)
     except NotFound:
-        raise Conflict(f"run {run_id!r} was suspended by another call at this moment; list_runs shows it") from None
+        raise Conflict(f"run {run_id!r} was made by another call at this moment; get_run shows it") from None
 
 
 async def _is_stored(tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint) -> bool:
@@ -168,31 +204,33 @@ async def resume_run(
 ) -> Json:
     """Take a suspended run, or a running one whose claim has run out, and get its checkpoint.
 
-    Returns the run with ``state``, ``pending_tool_calls``, ``resumed`` (all data that was brought since it was
-    suspended), and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after
+    Returns the run with ``state`` (if one was ever stored), ``pending_tool_calls``, ``resumed`` (all answers to them), and the ``claim`` that its holder needs to suspend or end it, good until ``claimed_until`` and after
     that as long as nobody else resumed the run. The state stays until the run ends.
 
     Raises InvalidInput, LimitExceeded, Conflict (who holds it, since when, until when), NotFound.
     """
     check_id(run_id, "run_id", engine.limits.id_chars)
-    checked = await _check_data(engine, scope, run_id, brought) if brought else None
+    pending, checked = "", list[Checked]()
+    if brought:
+        given = [Given(brought.tool_call_id, brought.data)]
+        pending, checked = await check_answers(engine, scope, run_id, given)
     now, claim_name = engine.now(), engine.new_id()
 
     async def write(tx: Tx) -> Json:
         run, thread = await runs.lock(tx, scope, run_id)
         run_states.check_resumable(run, now)
-        resumed = (await runs.content(tx, scope, run)).resumed
-        if checked:
-            if run.pending != checked.pending:
-                raise Conflict(f"run {run_id!r} was suspended again at this moment, with other tool calls: look anew")
-            resumed = _append_data(engine, resumed, checked, now)
+        answers = Answers((await runs.content(tx, scope, run)).resumed, run.answered)
+        if brought:
+            check_unchanged(run, pending)
+        for each in checked:
+            answers = append_answer(engine, answers, each, by=sent.origin.actor, now=now)
         epoch = run.epoch + 1
         claim = RunClaim(
             epoch, run_states.make_claim_token(epoch, claim_name), sent.origin.actor, now, now + lease_seconds * 1000
         )
-        await runs.claim(tx, scope, run, claim, resumed=resumed, now=now)
-        about = {"tool_call_id": checked.tool_call_id} if checked and checked.tool_call_id else {}
-        await _record(tx, scope, thread, "run_resumed", {"run_id": run_id, **about}, sent.origin, now)
+        await runs.claim(tx, scope, run, claim, answers=hand_over(answers)[0], now=now)
+        about = {"tool_call_id": checked[0].tool_call_id} if checked and checked[0].tool_call_id else {}
+        await record(tx, scope, thread, "run_resumed", {"run_id": run_id, **about}, sent.origin, now)
         return {"claim": claim.token}
 
     arguments = [run_id, [brought.data, brought.tool_call_id] if brought else None, lease_seconds]
@@ -207,52 +245,11 @@ async def resume_run(
     return _show_resumed(*await engine.database.read(read, scope))
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedData:
-    """Resume data that satisfies the call it is for, by what was pending when it was checked."""
-
-    tool_call_id: str
-    data: Any
-    pending: str
-
-
-async def _check_data(engine: Engine, scope: Scope, run_id: str, brought: ResumeData) -> _CheckedData:
-    """Check resume data before the transaction, since a schema can take its time."""
-    limits = engine.limits
-    await write_exact_json(brought.data, "data", limits.run_data_bytes, limits)
-    run = await engine.database.read(runs.find, scope, run_id)
-    if run.status in run_states.ENDINGS:  # which is said once it is known that this is no repeated request
-        return _CheckedData("", None, "")
-    calls = pending_calls.read_calls(intact(run.pending, f"what run {run.run_id!r} waits for"))
-    named = brought.tool_call_id
-    if named not in (call.tool_call_id for call in calls):
-        named = engine.masked(named)[0]
-    call = pending_calls.find_call(calls, named)
-    data = await asyncio.to_thread(pending_calls.check_data, brought.data, call)
-    return _CheckedData(call.tool_call_id if call else "", data, run.pending)
-
-
-def _append_data(engine: Engine, resumed: str, checked: _CheckedData, now: int) -> str:
-    """Append data to what resumers brought before. The same data for the same call is kept once."""
-    entry = {**({"tool_call_id": checked.tool_call_id} if checked.tool_call_id else {}), "data": checked.data}
-    before: list[Json] = list_of(resumed)
-    of_call = [known["data"] for known in before if known.get("tool_call_id", "") == checked.tool_call_id]
-    if of_call and to_json(of_call[-1]) == to_json(checked.data):
-        return resumed
-    text = to_json([*before, {**entry, "at": now}])
-    size, most = len(text.encode()), engine.limits.run_state_bytes
-    if size > most:
-        raise LimitExceeded(
-            f"data: with what was brought since the run was suspended, {size:,} bytes; at most {most:,} are allowed: "
-            "resume "
-            "without data, or suspend the run again, which begins anew"
-        )
-    return text
-
-
 def _show_resumed(run: Run, content: RunContent) -> Json:
-    assert content.state is not None
     assert run.claimed_until is not None
+    state = {}
+    if content.state is not None:
+        state["state"] = intact(content.state, f"the state of run {run.run_id!r}")
     return {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
@@ -263,47 +260,10 @@ def _show_resumed(run: Run, content: RunContent) -> Json:
         **({"expires_at": iso(run.expires_at)} if run.expires_at is not None else {}),
         "claim": run.claim,
         "claimed_until": iso(run.claimed_until),
-        "state": intact(content.state, f"the state of run {run.run_id!r}"),
+        **state,
         "pending_tool_calls": calls_of(run.pending),
-        "resumed": show_resumed(content.resumed),
+        "resumed": show_answers(content.resumed),
     }
-
-
-async def complete_run(
-    engine: Engine, scope: Scope, run_id: str, claim: str, status: Ending, output: Any, *, sent: Sent
-) -> Json:
-    """End a run, by its holder: the checkpoint is removed for good, the output (None: none) stays.
-
-    The same sent again by its holder is ``unchanged``. Returns ``run_id``, ``thread_id``, ``status``, ``masked``.
-
-    Raises InvalidInput, LimitExceeded, Conflict, NotFound.
-    """
-    limits = engine.limits
-    check_id(run_id, "run_id", limits.id_chars)
-    check_id(claim, "claim", limits.id_chars)
-    kept, masked = None, 0
-    if output is not None:
-        await write_exact_json(output, "output", limits.run_data_bytes, limits)
-        entered, masked = engine.masked(output)
-        kept = to_json(entered)
-    now = engine.now()
-
-    async def write(tx: Tx) -> Json:
-        run, thread = await runs.lock(tx, scope, run_id)
-        answer = {
-            "run_id": run_id,
-            "thread_id": run.thread_id,
-            "status": status,
-            **({"masked": masked} if masked else {}),
-        }
-        if (run.status, run.claim) == (status, claim) and (await runs.content(tx, scope, run)).output == kept:
-            return {**answer, "unchanged": True}
-        run_states.check_holder(run, claim)
-        await runs.finish(tx, scope, run, status, output=kept, now=now)
-        await _record(tx, scope, thread, f"run_{status}", {"run_id": run_id}, sent.origin, now)
-        return answer
-
-    return await engine.write(scope, sent, [run_id, claim, status, output], now, write)
 
 
 async def expire_runs(engine: Engine) -> int:
@@ -313,7 +273,7 @@ async def expire_runs(engine: Engine) -> int:
     async def write(tx: Tx, scope: Scope) -> int:
         expired = await run_lists.expire(tx, scope, now=now)
         for each in expired:
-            await _record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
+            await record(tx, scope, each.thread, "run_expired", {"run_id": each.run_id}, _MAINTENANCE, now)
         await journal.append_count(tx, scope, engine.hmac_key, _EXPIRY, "runs", len(expired), now)
         return len(expired)
 
@@ -324,5 +284,6 @@ async def expire_runs(engine: Engine) -> int:
     return removed
 
 
-async def _record(tx: Tx, scope: Scope, thread: Thread, type_: str, payload: Json, origin: Origin, now: int) -> None:
+async def record(tx: Tx, scope: Scope, thread: Thread, type_: str, payload: Json, origin: Origin, now: int) -> None:
+    """Record what happened to a run, in its thread's log."""
     await events.record(tx, scope, thread, [NewEvent(type_, payload)], origin=origin, now=now)

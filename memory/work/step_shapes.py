@@ -24,7 +24,7 @@ from layerlore.memory.usage.model_usage import ModelUsage, read_usage, snake_cas
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import ROLES, Json
 
-STEP_TYPES = ("text", "tool_call", "tool_result")
+STEP_TYPES = ("text", "reasoning", "tool_call", "tool_result")
 AGENT_EVENTS = ("AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecutionStart", "ToolExecutionEnd", "Error")
 """Seed 002's, under its names; the server's own events are in snake_case."""
 
@@ -43,6 +43,7 @@ _SPELLINGS = frozenset((*_OF_STEP, *_OF_EVENT, *_PASSED_OVER))
 _ONLY_OF_TOOLS = ("tool_name", "tool_call_id", "arguments", "result", "is_error")
 _SAYING: dict[str, Sequence[str]] = {
     "text": ("content", "usage"),
+    "reasoning": ("content", "usage"),
     "tool_call": ("tool_name", "tool_call_id", "arguments", "content"),
     "tool_result": ("tool_name", "tool_call_id", "result", "content"),
 }
@@ -72,8 +73,9 @@ class IncomingEvent:
 Incoming = IncomingStep | IncomingEvent
 
 
-def parse_steps(raw: Any, thread_id: str, limits: Limits) -> list[Incoming]:
-    """Reads a list of steps and events, one of them, or a JSON string of either, for a thread.
+def parse_steps(raw: Any, thread_id: str, limits: Limits, *, operation_id: str = "") -> list[Incoming]:
+    """Reads a list of steps and events, one of them, or a JSON string of either, for a thread (empty: whichever). A step
+    that names no operation belongs to ``operation_id``, if given.
 
     A key that is null says nothing, and neither does an empty id or name. Raises LimitExceeded for what is over a
     limit, InvalidInput for everything else that is wrong; the text names the place (``steps[3].role``) and what is
@@ -82,7 +84,8 @@ def parse_steps(raw: Any, thread_id: str, limits: Limits) -> list[Incoming]:
     entries = _entries(raw)
     if len(entries) > limits.steps_per_call:
         raise LimitExceeded(f"steps: {len(entries):,} in one call; at most {limits.steps_per_call:,} are allowed")
-    return [_read_incoming(entry, f"steps[{index}]", thread_id, limits) for index, entry in enumerate(entries)]
+    default = {"operation_id": operation_id} if operation_id else {}
+    return [_read_incoming(entry, f"steps[{index}]", thread_id, default, limits) for index, entry in enumerate(entries)]
 
 
 def _entries(raw: Any) -> list[Any]:
@@ -102,7 +105,7 @@ def _entries(raw: Any) -> list[Any]:
     return raw
 
 
-def _read_incoming(raw: Any, where: str, thread_id: str, limits: Limits) -> Incoming:
+def _read_incoming(raw: Any, where: str, thread_id: str, default: Json, limits: Limits) -> Incoming:
     if not isinstance(raw, dict):
         raise InvalidInput(
             f"{where}: must be an object such as {{'type': 'text', 'operation_id': '...', 'content': '...'}}, "
@@ -115,12 +118,12 @@ def _read_incoming(raw: Any, where: str, thread_id: str, limits: Limits) -> Inco
     if type_ not in STEP_TYPES:
         what = "is missing" if type_ is None else f"unknown type {describe(type_)}"
         raise InvalidInput(f"{where}.type: {what}; {describe_choices(type_, (*STEP_TYPES, *AGENT_EVENTS))}")
-    if given.get("conversation_id") not in (None, thread_id):
+    if thread_id and given.get("conversation_id") not in (None, thread_id):
         raise InvalidInput(
             f"{where}.conversation_id: {describe(given['conversation_id'])} is not the conversation of this call, "
             f"{describe(thread_id)}; name the one that is meant as thread_id, beside steps"
         )
-    return _read_step(given, where, limits)
+    return _read_step({**given, **default} if not given.get("operation_id") else given, where, limits)
 
 
 def _spell_keys(raw: Json, where: str) -> Json:
@@ -159,7 +162,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
     type_ = given["type"]
     if not given.get("operation_id"):
         raise InvalidInput(f"{where}.operation_id: is missing; every step names the operation that it is a part of")
-    if type_ != "text" and isinstance(given.get("id"), str):
+    if type_ in ("tool_call", "tool_result") and isinstance(given.get("id"), str):
         given = {"tool_call_id": given["id"], **given}  # VoltAgent has the call's id there
     body = {name: given[name] for name in _ORDER if name in given}
     for name in (*_IDS, *_NAMES, "message_id"):
@@ -180,10 +183,12 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
 
 
 def _check_type(type_: str, body: Json, where: str) -> None:
-    if type_ == "text":
+    if type_ in ("text", "reasoning"):
         for name in _ONLY_OF_TOOLS:
             if name in body:
-                raise InvalidInput(f"{where}.{name}: belongs to a step of the type tool_call or tool_result, not text")
+                raise InvalidInput(
+                    f"{where}.{name}: belongs to a step of the type tool_call or tool_result, not {type_}"
+                )
     if type_ == "tool_call" and ("result" in body or "is_error" in body):
         raise InvalidInput(
             f"{where}.result: a call and its result are two steps: record the result as one of the type tool_result, "

@@ -3,7 +3,7 @@ a cursor without a gap."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
@@ -12,12 +12,13 @@ from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_number, describe, describe_choices
 from layerlore.memory.usage import prices
 from layerlore.memory.usage.sums import add_lines, present_spent, price_call
+from layerlore.memory.work import run_usage
+from layerlore.memory.work.run_usage import AgentLine
 from layerlore.memory.work.step_shapes import AGENT_EVENTS, Incoming, IncomingEvent, IncomingStep, parse_steps
 from layerlore.storage.audit import usage
-from layerlore.storage.audit.usage import UsageLine
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Json, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import Event, EventPage, NewEvent
@@ -36,45 +37,82 @@ SERVER_EVENTS = (
     *("working_memory_updated", "working_memory_cleared", "profile_updated", "profile_cleared"),
     *("plan_created", "plan_updated", "attempt_logged", "steps_recorded"),
     *("entries_changed", "observations_added", "observations_activated", "observations_reflected", "summary_updated"),
-    *("run_suspended", "run_resumed", "run_completed", "run_failed", "run_cancelled", "run_expired"),
+    *("run_started", "run_updated", "run_suspended", "run_decided", "run_resumed"),
+    *("run_completed", "run_failed", "run_cancelled", "run_expired"),
 )
 """What the server itself writes, in a thread's log or the resource's."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedSteps:
+    """Steps and events, checked, masked and priced, and how many secrets were masked; ``sent`` is what came, for the
+    comparison with a repeated request. ``lines`` has a line for each call of a model: the step's operation, its
+    sub-agent (empty: none), and what was spent."""
+
+    entered: list[Incoming]
+    sent: list[Any]
+    masked: int
+    lines: list[tuple[str, AgentLine]]
+
+
 async def record_steps(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, sent: Sent) -> Json:
-    """Record steps and an agent's events in a thread, in the order given, all or none.
+    """Record steps and an agent's events in a thread, in the order given, all or none. What a step used counts for the
+    run of the thread that its ``operation_id`` names, if there is one.
 
     Returns ``thread_id``, the seqs of the ``first`` and ``last`` step, how many ``events`` there were, ``masked`` (how
     many secrets were masked) and the ``usage`` of these steps together.
 
     Raises InvalidInput, LimitExceeded, NotFound for a message that a step was made from, Conflict.
     """
-    incoming = parse_steps(raw, thread_id, engine.limits)
-    body = [_sent_body(each) for each in incoming]
-    entered, masked = await _mask_all(engine, incoming, len(to_json(body)))
-    lines = await _price_steps(entered)
+    prepared = await prepare_steps(engine, raw, thread_id)
     now, new_uid = engine.now(), engine.new_id()
-    message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
 
     async def write(tx: Tx) -> Json:
         thread = await threads.lock_or_make(tx, scope, thread_id, new_uid, now)
-        seqs = await steps.message_seqs(tx, scope, thread, message_ids) if message_ids else {}
-        _check_messages(entered, seqs)
-        made = [_new_step(each, seqs, now) for each in entered if isinstance(each, IncomingStep)]
-        first = await steps.record(tx, scope, thread, made, now=now) if made else None
-        happened = _list_events(entered, seqs, first, len(made))
-        await events.record(tx, scope, thread, happened, origin=sent.origin, now=now)
-        if lines:
-            await usage.add(tx, scope, thread.thread_uid, lines, now=now)
-        return {
-            "thread_id": thread_id,
-            **({"first": first, "last": first + len(made) - 1} if first is not None else {}),
-            "events": len(entered) - len(made),
-            **({"masked": masked} if masked else {}),
-            **({"usage": present_spent(add_lines(lines))} if lines else {}),
-        }
+        stored = await store_steps(tx, scope, thread, prepared, origin=sent.origin, now=now)
+        return {"thread_id": thread_id, **stored}
 
-    return await engine.write(scope, sent, [body], now, write)
+    return await engine.write(scope, sent, [prepared.sent], now, write)
+
+
+async def prepare_steps(engine: Engine, raw: Any, thread_id: str, *, run_id: str = "") -> PreparedSteps:
+    """Check, mask and price steps. An empty thread is any; a step without an operation belongs to the run.
+
+    Raises InvalidInput, LimitExceeded.
+    """
+    incoming = parse_steps(raw, thread_id, engine.limits, operation_id=run_id)
+    body = [_sent_body(each) for each in incoming]
+    entered, masked = await _mask_all(engine, incoming, len(to_json(body)))
+    return PreparedSteps(entered, body, masked, await _price_steps(entered))
+
+
+async def store_steps(
+    tx: Tx, scope: Scope, thread: Thread, prepared: PreparedSteps, *, origin: Origin, now: int, run_id: str = ""
+) -> Json:
+    """Store steps in a thread that the transaction holds; what they used counts for the run, else for those that they
+    name. Returns what ``record_steps`` does, without the thread. Raises NotFound for a message."""
+    entered = prepared.entered
+    message_ids = sorted({each.message_id for each in entered if each.message_id is not None})
+    seqs = await steps.message_seqs(tx, scope, thread, message_ids) if message_ids else {}
+    _check_messages(entered, seqs)
+    made = [_new_step(each, seqs, now) for each in entered if isinstance(each, IncomingStep)]
+    first = await steps.record(tx, scope, thread, made, now=now) if made else None
+    happened = _list_events(entered, seqs, first, len(made))
+    await events.record(tx, scope, thread, happened, origin=origin, now=now)
+    lines = [line for _, (_, line) in prepared.lines]
+    if lines:
+        await usage.add(tx, scope, thread.thread_uid, lines, now=now)
+    spent: dict[str, list[AgentLine]] = {}
+    for operation_id, line in prepared.lines:
+        spent.setdefault(run_id or operation_id, []).append(line)
+    for each, of_run in spent.items():
+        await run_usage.spend(tx, scope, thread, each, of_run, now=now)
+    return {
+        **({"first": first, "last": first + len(made) - 1} if first is not None else {}),
+        "events": len(entered) - len(made),
+        **({"masked": prepared.masked} if prepared.masked else {}),
+        **({"usage": present_spent(add_lines(lines))} if lines else {}),
+    }
 
 
 def _sent_body(each: Incoming) -> list[Any]:
@@ -109,13 +147,17 @@ def _mask(engine: Engine, each: Incoming) -> tuple[Incoming, int]:
     return replace(each, operation_id=operation_id, body=body, usage=used), count
 
 
-async def _price_steps(entered: list[Incoming]) -> list[UsageLine]:
-    used = [each.usage for each in entered if isinstance(each, IncomingStep) and each.usage is not None]
-    if all(each.cost_nano_usd is not None for each in used):
+async def _price_steps(entered: list[Incoming]) -> list[tuple[str, AgentLine]]:
+    used = [(each, each.usage) for each in entered if isinstance(each, IncomingStep) and each.usage is not None]
+    if all(spent.cost_nano_usd is not None for _, spent in used):
         known = prices.PriceList({})
     else:
         known = await prices.load_prices_in_thread()
-    return [price_call(each, each.model, known) for each in used]
+    return [(step.operation_id, (_sub_agent(step), price_call(spent, spent.model, known))) for step, spent in used]
+
+
+def _sub_agent(step: IncomingStep) -> str:
+    return str(step.body.get("sub_agent_name") or step.body.get("sub_agent_id") or "")
 
 
 def _check_messages(entered: list[Incoming], seqs: Mapping[str, int]) -> None:

@@ -14,7 +14,7 @@ from layerlore.server.tools.declaration import Action, Declaration
 from layerlore.server.tools.messages import get_messages
 from layerlore.server.tools.plan import plan
 from layerlore.server.tools.recall import recall_memory
-from layerlore.server.tools.runs import list_runs
+from layerlore.server.tools.runs import get_run, list_runs
 from layerlore.server.tools.steps import list_events
 from layerlore.server.tools.threads import list_threads
 from layerlore.server.tools.working_memory import get_working_memory
@@ -41,6 +41,7 @@ Kind = Literal[
     "runs",
     "events",
     "run",
+    "run-state",
     "entries",
     "entry",
 ]
@@ -234,13 +235,21 @@ KINDS: Mapping[Kind, ResourceKind] = {
     ),
     "run": ResourceKind(
         "Run",
-        "One run of the agent with its pending tool calls and output, without its state.",
+        "One run of the agent: status, pending tool calls, decisions, output and usage, without its state.",
         JSON,
         _PEOPLE,
         0.3,
-        list_runs,
+        get_run,
         lambda address: {"run_id": address.run_id},
-        rows="runs",
+    ),
+    "run-state": ResourceKind(
+        "State of a run",
+        "The same with the state that the run stored last, in which secrets are masked.",
+        JSON,
+        _PEOPLE,
+        0.2,
+        get_run,
+        lambda address: {"run_id": address.run_id, "with_state": True},
     ),
     "entries": ResourceKind(
         "Entries",
@@ -266,7 +275,7 @@ KINDS: Mapping[Kind, ResourceKind] = {
 
 TEXT_QUERIES = ("query", "part", "cursor", "min_score")
 OF_A_THREAD: tuple[Kind, ...] = tuple(kind for kind, each in KINDS.items() if each.of_a_thread)
-TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run", "entry")
+TEMPLATED: tuple[Kind, ...] = ("recall", "thread", *OF_A_THREAD, "run", "run-state", "entry")
 """The kinds that are listed as templates; the others are listed as they are."""
 
 

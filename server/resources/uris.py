@@ -14,7 +14,11 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 SCHEME = "memory://"
 
 # What has an id of its own, and where it is.
-_OF_IDS: Mapping[Kind, str] = {"run": "runs/{run_id}", "entry": "entries/{entry_id}"}
+_OF_IDS: Mapping[Kind, str] = {
+    "run": "runs/{run_id}",
+    "run-state": "runs/{run_id}/state",
+    "entry": "entries/{entry_id}",
+}
 # What belongs to no thread and has no id has its own name as its place.
 _ALONE: Mapping[str, Kind] = {kind: kind for kind in KINDS if kind not in (*OF_A_THREAD, "thread", *_OF_IDS)}
 # As many digits as the databases' integers have.
@@ -46,6 +50,8 @@ def _place(path: Sequence[str]) -> Address | None:
             return Address(_ALONE[alone])
         case ["runs", run_id] if run_id:
             return Address("run", run_id=_decoded(run_id))
+        case ["runs", run_id, "state"] if run_id:
+            return Address("run-state", run_id=_decoded(run_id))
         case ["entries", entry_id] if entry_id:
             return Address("entry", entry_id=_decoded(entry_id))
         case ["threads", thread_id] if thread_id:

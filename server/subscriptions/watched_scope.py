@@ -154,7 +154,7 @@ class ScopeWatch:
                 yield from ((kind, thread_id) for kind in kinds_of(known))
         for run_id in asked.run_ids:
             if run_id in self._run_marks and self._run_marks[run_id] != found.runs.get(run_id):
-                yield "run", run_id
+                yield from (("run", run_id), ("run-state", run_id))
         yield from changes_of_resource(found.resource_events)
         if asked.totals and self._totals is not None and self._totals != found.totals:
             yield from (("threads", ""), ("status", ""), ("recall", ""))

@@ -21,6 +21,8 @@ from layerlore.memory.rules.validation import parse_time
 
 EMPTY_SAYS = "the empty value of this argument says something"
 """Annotates such an argument."""
+NULL_SAYS = "null says something for this argument"
+"""Annotates an argument for which null is a value, in a call that leaves another argument out."""
 UNLISTED = "no model needs this argument"
 """Annotates an argument that is taken and not listed."""
 NESTED = "objects in this argument are filled in as calls are"
@@ -75,11 +77,14 @@ def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     fields = tool.fn_metadata.arg_model.model_fields
     sent = tool.fn_metadata.pre_parse_json(dict(arguments))
     # Who fills in everything knows of what is listed.
-    filled_in = _fills_in(sent, {name: each for name, each in schemas.items() if UNLISTED not in fields[name].metadata})
-    kept = {}
+    listed = {name: each for name, each in schemas.items() if UNLISTED not in fields[name].metadata}
+    filled_in = _fills_in(sent, listed)
+    names_all = listed.keys() <= sent.keys()
+    kept: dict[str, Any] = {}
     for name, raw in sent.items():
         value = _without_empty(raw, schemas[name]) if NESTED in fields[name].metadata else raw
-        if not _is_left_out(value, fields[name], schemas[name], filled_in):
+        null_says = value is None and NULL_SAYS in fields[name].metadata and not names_all
+        if null_says or not _is_left_out(value, fields[name], schemas[name], filled_in):
             kept[name] = value
     return kept
 

@@ -7,45 +7,91 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, NULL_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import ANY_JSON, Answered, FreeObject, ThreadId, tool
+from layerlore.server.tools.declaration import (
+    ANY_JSON,
+    OBJECT_OR_TEXT,
+    Answered,
+    FreeObject,
+    ThreadId,
+    Usage,
+    tool,
+)
+from layerlore.server.tools.steps import RawSteps
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.memory.work import run_lists, runs
+    from layerlore.memory.work import decisions as answers
+    from layerlore.memory.work import run_lists, running, runs
 else:
+    answers = LateModule("layerlore.memory.work.decisions")
+    running = LateModule("layerlore.memory.work.running")
     run_lists = LateModule("layerlore.memory.work.run_lists")
     runs = LateModule("layerlore.memory.work.runs")
 
-Status = Literal["running", "suspended", "completed", "failed", "cancelled"]
+Status = Literal["running", "suspended", "completed", "failed", "cancelled", "expired"]
+AskedStatus = Literal["running", "suspended", "completed", "failed", "cancelled", "expired", "resumable"]
 Ending = Literal["completed", "failed", "cancelled"]
 
 RunId = Annotated[str, Field(min_length=1)]
 
+ClaimArgument = Annotated[str, Field(min_length=1, description="From start_run or resume_run.")]
+Lease = Annotated[int, Field(ge=1, le=86_400)]
+
 # Any JSON, as it was sent: only what is declared as just `str` is not searched for JSON by the SDK, so that a state
-# that is text stays that text.
+# that is text stays that text. Null and "" are values, too.
 State = Annotated[str, SkipValidation, WithJsonSchema({**ANY_JSON, "description": "Comes back exactly so."})]
-Data = Annotated[str, SkipValidation, WithJsonSchema({**ANY_JSON, "description": 'Such as {"approved": true}.'})]
+Data = Annotated[
+    str,
+    SkipValidation,
+    EMPTY_SAYS,
+    NULL_SAYS,
+    WithJsonSchema({**ANY_JSON, "description": 'Such as {"approved": true}.'}),
+]
+LaterState = Annotated[str, SkipValidation, EMPTY_SAYS, NULL_SAYS, WithJsonSchema(ANY_JSON)]
+UnlistedSteps = Annotated[RawSteps, UNLISTED]
+UnlistedObject = Annotated[FreeObject, UNLISTED]
 Output = Annotated[str, SkipValidation, WithJsonSchema(ANY_JSON)]
 
-PendingToolCalls = Annotated[
+_CALLS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "name": {"type": "string"},
+            "arguments": OBJECT_OR_TEXT,
+            "suspended": {"type": "boolean", "description": "false: done, with its result, or not begun."},
+            "result": OBJECT_OR_TEXT,
+            "suspend_payload": OBJECT_OR_TEXT,
+            "resume_schema": {"type": "object", "description": "JSON Schema of the answer."},
+        },
+        "required": ["id"],
+    },
+}
+PendingToolCalls = Annotated[Any, WithJsonSchema(_CALLS)]
+_SHORT_CALLS = {
+    "type": "array",
+    "description": "As suspend_run takes them.",
+    "items": {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]},
+}
+NewPendingToolCalls = Annotated[Any, EMPTY_SAYS, WithJsonSchema(_SHORT_CALLS)]
+Decisions = Annotated[
     Any,
+    NESTED,
     WithJsonSchema(
         {
             "type": "array",
             "items": {
                 "type": "object",
                 "properties": {
-                    "tool_call_id": {"type": "string"},
-                    "tool_name": {"type": "string"},
-                    "suspended": {"type": "boolean"},
-                    "suspend_payload": ANY_JSON,
-                    "resume_schema": {"type": "object"},
+                    "tool_call_id": {"type": "string", "description": "Needed if several wait."},
+                    "decision": {"type": "string", "enum": ["approve", "deny"]},
+                    "data": {**ANY_JSON, "description": "What its resume_schema asks for."},
                 },
-                "required": ["tool_call_id"],
             },
         }
     ),
@@ -55,6 +101,15 @@ PendingToolCalls = Annotated[
 def _listed(value: Any) -> Any:
     """One name may stand for a list of one."""
     return [value] if isinstance(value, str) else value
+
+
+class StartedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["running"]
+    claim: str
+    claimed_until: str
+    masked: NotRequired[int]
 
 
 class SuspendedRun(TypedDict):
@@ -68,8 +123,43 @@ class SuspendedRun(TypedDict):
 
 class Resumption(TypedDict):
     tool_call_id: NotRequired[str]
+    decision: NotRequired[Literal["approve", "deny"]]
     data: Stored[Answered]
+    by: NotRequired[str]
     at: str
+
+
+class UpdatedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["running", "cancelled"]
+    claimed_until: NotRequired[str]
+    resumed: NotRequired[Stored[list[Resumption]]]
+    ended_by: NotRequired[str]
+    reason: NotRequired[Stored[str]]
+    first: NotRequired[int]
+    last: NotRequired[int]
+    events: NotRequired[int]
+    usage: NotRequired[Usage]
+    masked: NotRequired[int]
+
+
+class DecidedRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["running", "suspended"]
+    answered: list[str]
+    waiting: int
+    unchanged: NotRequired[bool]
+
+
+class CancelledRun(TypedDict):
+    run_id: str
+    thread_id: str
+    status: Literal["cancelled"]
+    was: NotRequired[Literal["running", "suspended"]]
+    unchanged: NotRequired[bool]
+    masked: NotRequired[int]
 
 
 class ResumedRun(TypedDict):
@@ -82,7 +172,7 @@ class ResumedRun(TypedDict):
     expires_at: NotRequired[str]
     claim: str
     claimed_until: str
-    state: Stored[Answered]
+    state: NotRequired[Stored[Answered]]
     pending_tool_calls: Stored[Answered]
     resumed: list[Resumption]
 
@@ -92,6 +182,10 @@ class EndedRun(TypedDict):
     thread_id: str
     status: Ending
     unchanged: NotRequired[bool]
+    first: NotRequired[int]
+    last: NotRequired[int]
+    events: NotRequired[int]
+    usage: NotRequired[Usage]
     masked: NotRequired[int]
 
 
@@ -104,25 +198,87 @@ class RunRow(TypedDict):
     run_id: str
     thread_id: str
     status: Status
+    resumable: NotRequired[bool]
     workflow_id: NotRequired[Stored[str]]
+    parent_run_id: NotRequired[str]
     metadata: NotRequired[Stored[dict[str, Any]]]
     reason: NotRequired[Stored[str]]
     waiting: NotRequired[list[WaitingCall]]
     claimed_by: NotRequired[str]
     claimed_at: NotRequired[str]
     claimed_until: NotRequired[str]
+    ended_by: NotRequired[str]
     expires_at: NotRequired[str]
     created_at: str
     updated_at: str
+
+
+class SubAgentUsage(Usage):
+    agent: Stored[str]
+    model: NotRequired[str]
+
+
+class RunUsage(Usage):
+    sub_agents: NotRequired[list[SubAgentUsage]]
+
+
+class RunDetail(RunRow):
     pending_tool_calls: NotRequired[Stored[Answered]]
     resumed: NotRequired[list[Resumption]]
     output: NotRequired[Stored[Answered]]
+    usage: NotRequired[RunUsage]
+    state: NotRequired[Stored[Answered]]
     cut: NotRequired[str]
 
 
 class RunPage(TypedDict):
     runs: list[RunRow]
     next_cursor: NotRequired[str]
+
+
+@tool("Start run", "runs", "write", answers=StartedRun)
+async def start_run(
+    call: Call,
+    run_id: Annotated[str, Field(description="Left out: a new one.")] = "",
+    workflow_id: str = "",
+    parent_run_id: Annotated[str, Field(description="Whose sub-agent this is: usage counts there, too.")] = "",
+    state: Annotated[LaterState, UNLISTED] = "",
+    metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
+    lease_seconds: Lease = 300,
+    thread_id: ThreadId = "",
+) -> Json:
+    """Record that a run begins. Its claim goes with every call that moves it; update_run renews it. After lease_seconds
+    another may take the run with resume_run."""
+    given = running.Start(run_id, state, "state" in call.given, workflow_id, metadata, parent_run_id)
+    return await running.start_run(
+        call.engine, call.scope, call.thread(thread_id), given, lease_seconds=lease_seconds, sent=call.sent(thread_id)
+    )
+
+
+@tool("Update run", "runs", "write", answers=UpdatedRun, reduced="the status and the lease")
+async def update_run(
+    call: Call,
+    run_id: RunId,
+    claim: ClaimArgument,
+    state: LaterState = "",
+    pending_tool_calls: NewPendingToolCalls = None,
+    lease_seconds: Lease = 300,
+    steps: UnlistedSteps = None,
+    metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
+) -> Json:
+    """Renew the lease of a run that you run, and store what is new. Answers with new decisions (resumed), and with the
+    status cancelled if somebody cancelled it: stop then."""
+    has_calls = "pending_tool_calls" in call.given
+    given = running.RunUpdate(
+        run_id,
+        claim,
+        state,
+        "state" in call.given,
+        pending_tool_calls if has_calls else None,
+        metadata or None,
+        steps,
+    )
+    return await running.update_run(call.engine, call.scope, given, lease_seconds=lease_seconds, sent=call.sent())
 
 
 @tool("Suspend run", "runs", "write", answers=SuspendedRun, idempotent=True)
@@ -135,11 +291,11 @@ async def suspend_run(
     pending_tool_calls: PendingToolCalls = [],  # noqa: B006 - a default in a schema, never changed
     reason: str = "",
     ttl_seconds: Annotated[int | None, Field(description="Then the checkpoint expires; left out: never.")] = None,
-    claim: Annotated[str, Field(description="Of a run that was resumed: from resume_run.")] = "",
+    claim: Annotated[str, Field(description="Of a run that runs: from start_run or resume_run.")] = "",
     thread_id: ThreadId = "",
 ) -> Json:
     """Store the checkpoint of a run that waits, for a person or for anything else, to be resumed later from any
-    process. pending_tool_calls are the calls not yet done; those that wait for data may have a resume_schema."""
+    process. pending_tool_calls are the calls of the turn: those that wait, and those that are done or not begun."""
     given = runs.Suspension(run_id, state, workflow_id, metadata, pending_tool_calls, reason, ttl_seconds, claim)
     # A run that is suspended again has its thread, whichever the current one is.
     thread = call.thread(thread_id) if thread_id or not claim else ""
@@ -152,12 +308,11 @@ async def resume_run(
     run_id: RunId,
     tool_call_id: Annotated[str, Field(description="The call that data is for, if several wait.")] = "",
     data: Data = "",
-    lease_seconds: Annotated[int, Field(ge=1, le=86_400)] = 300,
+    lease_seconds: Lease = 300,
 ) -> Json:
-    """Take a suspended run over: of several who try, one gets it, with its state and a claim that suspend_run and
-    complete_run want. After lease_seconds another may take it. Approve or deny with data={"approved": true} or
-    false."""
-    brings = data != ""  # as a client sends it that fills every argument in
+    """Take a suspended run over, or one whose lease is over: of several who try, one gets it, with its state, the
+    decisions (resumed) and a new claim. data answers a call at once: {"approved": true} or false."""
+    brings = "data" in call.given
     if tool_call_id and not brings:
         raise InvalidInput("tool_call_id: says what data is for: give data, too, or leave both out")
     brought = runs.ResumeData(data, tool_call_id) if brings else None
@@ -166,20 +321,57 @@ async def resume_run(
     )
 
 
+@tool("Decide run", "runs", "write", answers=DecidedRun, idempotent=True)
+async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> Json:
+    """Answer pending calls of a run without running it: decision, data, or both, for each. approve and deny bring
+    {"approved": true} or false. At waiting 0 whoever runs it can resume it."""
+    return await answers.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
+
+
 @tool("Complete run", "runs", "write", answers=EndedRun, destructive=True, idempotent=True)
 async def complete_run(
-    call: Call, run_id: RunId, claim: RunId, status: Ending = "completed", output: Output = ""
+    call: Call,
+    run_id: RunId,
+    claim: Annotated[str, Field(description="Left out: record a run that has run already.")] = "",
+    status: Ending = "completed",
+    output: Output = "",
+    thread_id: ThreadId = "",
+    steps: UnlistedSteps = None,
+    workflow_id: Annotated[str, UNLISTED] = "",
+    metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
+    parent_run_id: Annotated[str, UNLISTED] = "",
 ) -> Json:
-    """End a run that you resumed. Its checkpoint is removed for good, its output kept."""
+    """End a run that you run. Its checkpoint is removed for good, its output kept."""
     kept = None if output == "" else output
-    return await runs.complete_run(call.engine, call.scope, run_id, claim, status, kept, sent=call.sent())
+    given = running.Completion(run_id, claim, status, kept, workflow_id, metadata, parent_run_id, steps)
+    thread = call.thread(thread_id) if thread_id or not claim else ""
+    return await running.complete_run(call.engine, call.scope, thread, given, sent=call.sent(thread_id))
+
+
+@tool("Cancel run", "runs", "write", answers=CancelledRun, destructive=True, idempotent=True)
+async def cancel_run(call: Call, run_id: RunId, reason: str = "") -> Json:
+    """End a run that waits or runs, whoever runs it: it is told at its next update_run. The checkpoint is removed."""
+    return await running.cancel_run(call.engine, call.scope, run_id, reason, sent=call.sent())
+
+
+@tool("Get run", "runs", "read", answers=RunDetail, largest_answer=500_000)
+async def get_run(
+    call: Call,
+    run_id: RunId,
+    with_state: Annotated[bool, Field(description="Its checkpoint, too, secrets masked.")] = False,
+) -> Json:
+    """Read a run without taking it: status, pending calls, decisions, output, usage of its sub-agents and in all."""
+    return await run_lists.get_run(call.engine, call.scope, run_id, with_state=with_state)
 
 
 @tool("List runs", "runs", "read", answers=RunPage, largest_answer=300_000)
 async def list_runs(
     call: Call,
-    run_id: Annotated[str, Field(description="Only this one, with its pending tool calls and output.")] = "",
-    status: Annotated[list[Status], BeforeValidator(_listed), Field(description="Only these; left out: all.")] = [],  # noqa: B006
+    status: Annotated[
+        list[AskedStatus],
+        BeforeValidator(_listed),
+        Field(description="Only these; left out: all. resumable: nothing is missing but a runner."),
+    ] = [],  # noqa: B006 - a default in a schema, never changed
     workflow_id: str = "",
     thread_id: Annotated[str, Field(description="Only of this conversation; left out: of all.")] = "",
     since: Annotated[str, Field(description="ISO 8601, of when it was made.")] = "",
@@ -189,8 +381,6 @@ async def list_runs(
     cursor: str = "",
 ) -> Json:
     """List runs, newest first, without their state. `next_cursor` continues a long list."""
-    if run_id:
-        return await run_lists.get_run(call.engine, call.scope, run_id)
     asked = run_lists.RunListing(
         statuses=list(status),
         workflow_id=workflow_id,

@@ -70,8 +70,8 @@ class ListedEvents(TypedDict):
 
 @tool("Record steps", "runs", "write", answers=RecordedSteps)
 async def record_steps(call: Call, steps: RawSteps, thread_id: ThreadId = "") -> Json:
-    """Record what an agent did, in order, all or none. A step has type (text, tool_call, tool_result), operation_id
-    and any of agent_id, agent_name, sub_agent_id, sub_agent_name, role, content, tool_name, tool_call_id, arguments,
+    """Record what an agent did, in order, all or none. A step has type (text, reasoning, tool_call, tool_result),
+    operation_id (of a run: its run_id) and any of agent_id, agent_name, sub_agent_id, sub_agent_name, role, content, tool_name, tool_call_id, arguments,
     result, is_error, usage, model, message_id, metadata, created_at. An event has type (AgentStart, AgentEnd,
     TurnStart, TurnEnd, ToolExecutionStart, ToolExecutionEnd, Error) and payload."""
     thread = call.thread(thread_id)

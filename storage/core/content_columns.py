@@ -46,7 +46,7 @@ CONTENT: dict[str, dict[str, ContentColumn]] = {
     "plans": {"plan": _sent_json},
     "attempts": dict.fromkeys(("task_key", "action", "result", "error", "diagnosis", "fix_applied"), _sent_text),
     "runs": {
-        **dict.fromkeys(("metadata", "state", "pending", "resumed", "output"), _sent_json),
+        **dict.fromkeys(("metadata", "state", "pending", "resumed", "answered", "usage", "output"), _sent_json),
         **dict.fromkeys(("workflow_id", "reason"), _sent_text),
     },
     "steps": {"operation_id": _sent_text, "body": ContentColumn("body", as_sent=True)},

@@ -76,8 +76,7 @@ _RUNS = (
         runs.c.status,
         runs.c.epoch,
         runs.c.updated_at,
-        runs.c.claimed_at,
-        runs.c.claimed_until,
+        runs.c.answered,
         runs.c.expires_at,
     )
     .join(threads, same_thread(threads, runs))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Select, and_, bindparam, delete, not_, select, tuple_
+from sqlalchemy import BigInteger, Integer, Select, and_, bindparam, delete, not_, or_, select, tuple_
 
 from layerlore.storage.core.pages import some
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import runs
@@ -27,15 +27,30 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; what is empty or None asks for nothing. ``since`` and ``until`` mean when a run was made, both times
-    included. ``has`` decides by the metadata."""
+    """Which runs; what is empty or None asks for nothing. ``now`` says which have expired: they have no other of the
+    ``statuses``, and are among them if ``expired``. ``since`` and ``until`` mean when a run was made, both times
+    included. ``has`` decides by the run."""
 
+    now: int
     statuses: Sequence[Status] = ()
+    expired: bool = False
     workflow_id: str = ""
     thread_id: str = ""
     since: int | None = None
     until: int | None = None
-    has: Callable[[Json], bool] | None = None
+    has: Callable[[Run], bool] | None = None
+
+
+EXPIRED = and_(
+    runs.c.expires_at <= bindparam("now"),
+    not_(and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))),
+)
+"""Of a run whose checkpoint has expired and on which no claim lasts."""
+_LASTING = or_(
+    runs.c.expires_at.is_(None),
+    runs.c.expires_at > bindparam("now"),
+    and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now")),
+)
 
 
 @cache
@@ -49,7 +64,8 @@ def _page(*, of_statuses: bool, of_workflow: bool, of_one_thread: bool, continue
         .limit(bindparam("page_size"))
     )
     if of_statuses:
-        query = query.where(any_of(runs.c.status, "statuses"))
+        lasting = and_(any_of(runs.c.status, "statuses"), _LASTING)
+        query = query.where(or_(lasting, and_(bindparam("expired", type_=Integer()) == 1, EXPIRED)))
     if of_workflow:
         query = query.where(runs.c.workflow_id == bindparam("workflow_id"))
     if of_one_thread:
@@ -64,11 +80,12 @@ async def read_page(
     tx: Tx, scope: Scope, wanted: RunFilter, *, after: Place | None, limit: int
 ) -> tuple[list[Run], Place | None]:
     """Runs of live threads, those made last first, and where the next page goes on. Raises NotFound for the thread."""
+    chosen_by = bool(wanted.statuses) or wanted.expired
     of = {
         **of_scope(scope),
         "since": _FIRST if wanted.since is None else wanted.since,
         "until": _LAST if wanted.until is None else wanted.until,
-        **({"statuses": list(wanted.statuses)} if wanted.statuses else {}),
+        **({"statuses": list(wanted.statuses), "expired": int(wanted.expired), "now": wanted.now} if chosen_by else {}),
         **({"workflow_id": wanted.workflow_id} if wanted.workflow_id else {}),
     }
     if wanted.thread_id:
@@ -77,7 +94,7 @@ async def read_page(
     chosen: list[Run] = []
     while True:
         page = _page(
-            of_statuses=bool(wanted.statuses),
+            of_statuses=chosen_by,
             of_workflow=bool(wanted.workflow_id),
             of_one_thread=bool(wanted.thread_id),
             continued=after is not None,
@@ -85,7 +102,7 @@ async def read_page(
         from_there = dict(zip(("after_time", "after_id"), after, strict=True)) if after else {}
         rows, stopped = await some(tx, page, **of, **from_there, page_size=page_size)
         for run in map(run_of, rows):
-            if wanted.has is None or wanted.has(run.metadata):
+            if wanted.has is None or wanted.has(run):
                 if len(chosen) == limit:
                     return chosen, after
                 chosen.append(run)
@@ -104,11 +121,6 @@ class Expired:
     thread: Thread
 
 
-EXPIRED = and_(
-    runs.c.expires_at <= bindparam("now"),
-    not_(and_(runs.c.status == "running", runs.c.claimed_until > bindparam("now"))),
-)
-"""Of a run whose checkpoint has expired and on which no claim lasts."""
 _EXPIRED = (
     select(
         runs.c.run_id,

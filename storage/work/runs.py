@@ -7,7 +7,7 @@ thread. What a run's rules allow is for the caller to check, between ``lock`` an
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Update, bindparam, select, update
+from sqlalchemy import BindParameter, Text, Update, bindparam, func, select, update
 
 from layerlore.storage.core.damaged_values import object_of
 from layerlore.storage.core.errors import NotFound
@@ -26,8 +26,9 @@ Ending = Literal["completed", "failed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run without its content. ``pending`` is JSON text. ``claim`` and who had it stay when the run is suspended
-    again or ends: a holder who lost the answer is known by it. ``workflow_id`` is empty where there is none."""
+    """A run without its content. ``pending`` and ``answered`` (the ids of the calls in it that were answered) are JSON
+    text. ``claim`` and who had it stay when the run is suspended again or ends: a holder who lost the answer is known
+    by it. ``workflow_id`` is empty where there is none, ``parent_run_id`` None, and so is ``ended_by`` until it ends."""
 
     run_id: str
     thread_id: str
@@ -45,26 +46,42 @@ class Run:
     expires_at: int | None
     created_at: int
     updated_at: int
+    answered: str = "[]"
+    parent_run_id: str | None = None
+    ended_by: str | None = None
 
 
 class RunContent(NamedTuple):
-    """What may be large, as JSON text: the state (None once the run has ended), what resumers brought, the output."""
+    """What may be large, as JSON text: the state (None before the first, and once the run has ended), the answers to
+    pending calls, the output, and what was spent."""
 
     state: str | None
     resumed: str
     output: str | None
+    usage: str
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a suspension stores. ``state`` and ``pending`` are JSON text, kept to the byte."""
+    """What a run is stored with. ``state`` (None: none yet) and ``pending`` are JSON text, kept to the byte."""
 
-    state: str
+    state: str | None
     pending: str
     workflow_id: str
     metadata: Json
     reason: str | None
     expires_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers to pending calls: all that were brought, and the ids of the calls that they are for, as JSON text."""
+
+    brought: str = "[]"
+    answered: str = "[]"
+
+
+NO_ANSWERS = Answers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,16 @@ class RunClaim:
     holder: str
     at: int
     until: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ends: ``output`` is JSON text, ``by`` who ended it."""
+
+    status: Ending
+    output: str | None
+    by: str | None
+    reason: str | None = None
 
 
 COLUMNS = (
@@ -95,6 +122,9 @@ COLUMNS = (
     runs.c.expires_at,
     runs.c.created_at,
     runs.c.updated_at,
+    runs.c.answered,
+    runs.c.parent_run_id,
+    runs.c.ended_by,
 )
 LIVE = threads_table.c.deletion_uid.is_(None)
 _named = runs.c.run_id == bindparam("run_id")
@@ -109,47 +139,67 @@ _HIDDEN = (
     .where(in_scope(runs), _named, threads_table.c.deletion_uid.is_not(None))
 )
 _FIND_IN_THREAD = _FIND.where(runs.c.thread_uid == bindparam("thread_uid"))
-_CONTENT = select(runs.c.state, runs.c.resumed, runs.c.output).where(in_thread(runs), _named)
+_CONTENT = select(runs.c.state, runs.c.resumed, runs.c.output, runs.c.usage).where(in_thread(runs), _named)
 
 _CHECKPOINT = ("workflow_id", "metadata", "state", "pending", "reason", "expires_at")
+_ANSWERS = ("resumed", "answered")
+_CLAIMED = ("epoch", "claim", "claimed_by", "claimed_at", "claimed_until")
+_ENDED = ("output", "ended_by")
 _CREATE = insert_or_ignore(
     runs,
     {
         **{name: bindparam(name) for name in ("tenant_id", "agent_id", "resource_id", "thread_uid", "run_id")},
-        **{name: bindparam(f"new_{name}") for name in _CHECKPOINT},
-        "status": "suspended",
+        **{name: bindparam(f"new_{name}") for name in (*_CHECKPOINT, *_CLAIMED, *_ENDED, "status", "parent_run_id")},
         "resumed": "[]",
-        "epoch": 0,
         "created_at": bindparam("now"),
         "updated_at": bindparam("now"),
     },
 )
 
 
-def _change(**values: Any) -> Update:
-    return update(runs).where(in_thread(runs), _named).values(**values, updated_at=bindparam("now"))
+def _change(*names: str, **values: Any) -> Update:
+    """A change of a run: of each name to its parameter, and to the values."""
+    of = {**{name: bindparam(f"new_{name}") for name in names}, **values}
+    return update(runs).where(in_thread(runs), _named).values(**of)
 
 
-_SUSPEND = _change(
-    status="suspended",
-    resumed="[]",
-    **{name: bindparam(f"new_{name}") for name in _CHECKPOINT},
+_now: BindParameter[int] = bindparam("now")
+_SUSPEND = _change(*_CHECKPOINT, *_ANSWERS, status="suspended", updated_at=_now)
+_CLAIM = _change(*_ANSWERS, *_CLAIMED, status="running", updated_at=_now)
+_RENEW = _change("claimed_until")
+_UPDATE = _change(
+    *("metadata", "pending", "workflow_id", "claimed_until", *_ANSWERS),
+    state=func.coalesce(bindparam("new_state", type_=Text()), runs.c.state),
+    updated_at=_now,
 )
-_CLAIM = _change(
-    status="running",
-    **{
-        name: bindparam(f"new_{name}")
-        for name in ("resumed", "epoch", "claim", "claimed_by", "claimed_at", "claimed_until")
-    },
-)
+_ANSWER = _change(*_ANSWERS, updated_at=_now)
 _FINISH = _change(
-    status=bindparam("new_status"),
-    output=bindparam("new_output"),
+    *(*_ENDED, "status", "reason"),
     state=None,
     pending="[]",
     resumed="[]",
-    reason=None,
+    answered="[]",
     expires_at=None,
+    updated_at=_now,
+)
+_SPEND = _change("usage", updated_at=_now)
+_SPENT = select(runs.c.usage).where(in_thread(runs), _named)
+_below = (
+    select(runs.c.run_id)
+    .where(in_scope(runs), runs.c.parent_run_id == bindparam("run_id"))
+    .cte("below", recursive=True)
+)
+_child = runs.alias("child")
+_below = _below.union(
+    select(_child.c.run_id).join(_below, _child.c.parent_run_id == _below.c.run_id).where(in_scope(_child))
+)
+_SPENT_BELOW = (
+    select(runs.c.run_id, runs.c.workflow_id, runs.c.usage)
+    .join_from(runs, _below, runs.c.run_id == _below.c.run_id)
+    .join(threads_table, same_thread(runs, threads_table))
+    .where(in_scope(runs), runs.c.run_id != bindparam("run_id"), LIVE)
+    .order_by(runs.c.created_at, runs.c.run_id)
+    .limit(bindparam("most"))
 )
 
 
@@ -199,11 +249,33 @@ async def content(tx: Tx, scope: Scope, run: Run) -> RunContent:
     return RunContent(*row)
 
 
-async def create(tx: Tx, scope: Scope, thread: Thread, run_id: str, checkpoint: Checkpoint, *, now: int) -> bool:
-    """Add a suspended run to a thread that the transaction holds. False when the id is taken in the scope, be it by a
-    run that nobody sees since its thread is deleted."""
-    of = of_thread(scope, thread.thread_uid)
-    return bool(await tx.run(_CREATE, **of, **_stored(checkpoint), run_id=run_id, now=now))
+async def create(
+    tx: Tx,
+    scope: Scope,
+    thread: Thread,
+    run_id: str,
+    checkpoint: Checkpoint,
+    *,
+    now: int,
+    claim: RunClaim | None = None,
+    end: RunEnd | None = None,
+    parent_run_id: str | None = None,
+) -> bool:
+    """Add a run to a thread that the transaction holds: one that is suspended, that runs with a claim, or that has ended
+    already. False when the id is taken in the scope, be it by a run that nobody sees since its thread is deleted."""
+    made = await tx.run(
+        _CREATE,
+        **of_thread(scope, thread.thread_uid),
+        **_stored(checkpoint),
+        **_claimed(claim),
+        run_id=run_id,
+        new_status=end.status if end else "running" if claim else "suspended",
+        new_output=end.output if end else None,
+        new_ended_by=end.by if end else None,
+        new_parent_run_id=parent_run_id,
+        now=now,
+    )
+    return bool(made)
 
 
 async def is_hidden(tx: Tx, scope: Scope, run_id: str) -> bool:
@@ -211,31 +283,71 @@ async def is_hidden(tx: Tx, scope: Scope, run_id: str) -> bool:
     return await tx.one(_HIDDEN, **of_scope(scope), run_id=run_id) is not None
 
 
-async def suspend(tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint, *, now: int) -> None:
-    """Suspend a run that is held: the checkpoint replaces the one before, and what resumers brought to that."""
-    await tx.run(_SUSPEND, **of_thread(scope, run.thread_uid), **_stored(checkpoint), run_id=run.run_id, now=now)
+async def suspend(
+    tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint, *, now: int, answers: Answers = NO_ANSWERS
+) -> None:
+    """Suspend a run that is held: the checkpoint replaces the one before, and ``answers`` those to that."""
+    of = {**of_thread(scope, run.thread_uid), **_stored(checkpoint), **_answers(answers)}
+    await tx.run(_SUSPEND, **of, run_id=run.run_id, now=now)
 
 
-async def claim(tx: Tx, scope: Scope, run: Run, claim: RunClaim, *, resumed: str, now: int) -> None:
-    """Give a run that is held to whoever resumes it; ``resumed`` is all that resumers brought, as JSON text."""
+async def claim(tx: Tx, scope: Scope, run: Run, claim: RunClaim, *, answers: Answers, now: int) -> None:
+    """Give a run that is held to whoever resumes it."""
+    of = {**of_thread(scope, run.thread_uid), **_answers(answers), **_claimed(claim)}
+    await tx.run(_CLAIM, **of, run_id=run.run_id, now=now)
+
+
+async def renew(tx: Tx, scope: Scope, run: Run, *, until: int) -> None:
+    """Let the claim on a run that is held last until then: nothing else changes, and no watcher is told."""
+    await tx.run(_RENEW, **of_thread(scope, run.thread_uid), run_id=run.run_id, new_claimed_until=until)
+
+
+async def change(
+    tx: Tx, scope: Scope, run: Run, checkpoint: Checkpoint, *, answers: Answers, until: int, now: int
+) -> None:
+    """Store what is new of a running run that is held, and renew its claim; a ``state`` of None leaves it as it is.
+    Reason and expiry stay."""
+    stored = _stored(checkpoint)
+    del stored["new_reason"], stored["new_expires_at"]
+    of = {**of_thread(scope, run.thread_uid), **stored, **_answers(answers), "new_claimed_until": until}
+    await tx.run(_UPDATE, **of, run_id=run.run_id, now=now)
+
+
+async def answer(tx: Tx, scope: Scope, run: Run, answers: Answers, *, now: int) -> None:
+    """Keep answers to the pending calls of a run that is held."""
+    await tx.run(_ANSWER, **of_thread(scope, run.thread_uid), **_answers(answers), run_id=run.run_id, now=now)
+
+
+async def finish(tx: Tx, scope: Scope, run: Run, end: RunEnd, *, now: int) -> None:
+    """End a run that is held; its checkpoint is removed, and the output stays."""
     await tx.run(
-        _CLAIM,
+        _FINISH,
         **of_thread(scope, run.thread_uid),
         run_id=run.run_id,
-        new_resumed=resumed,
-        new_epoch=claim.epoch,
-        new_claim=claim.token,
-        new_claimed_by=claim.holder,
-        new_claimed_at=claim.at,
-        new_claimed_until=claim.until,
+        new_status=end.status,
+        new_output=end.output,
+        new_ended_by=end.by,
+        new_reason=end.reason,
         now=now,
     )
 
 
-async def finish(tx: Tx, scope: Scope, run: Run, ending: Ending, *, output: str | None, now: int) -> None:
-    """End a run that is held; its checkpoint is removed, and ``output`` (JSON text) stays."""
-    of = of_thread(scope, run.thread_uid)
-    await tx.run(_FINISH, **of, run_id=run.run_id, new_status=ending, new_output=output, now=now)
+async def read_spent(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> str | None:
+    """What was spent in a run of a thread that the transaction holds, as JSON text; None where there is no such run."""
+    row = await tx.one(_SPENT, **of_thread(scope, thread.thread_uid), run_id=run_id)
+    return None if row is None else str(row[0])
+
+
+async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, spent: str, *, now: int) -> None:
+    """Store what was spent in a run of a thread that the transaction holds, as JSON text."""
+    await tx.run(_SPEND, **of_thread(scope, thread.thread_uid), run_id=run_id, new_usage=spent, now=now)
+
+
+async def read_spent_below(tx: Tx, scope: Scope, run_id: str, *, most: int) -> list[tuple[str, str, str]]:
+    """What was spent in the runs that have this one as their parent, in theirs, and so on: run id, workflow id and JSON
+    text of each, those made first first."""
+    rows = await tx.all(_SPENT_BELOW, **of_scope(scope), run_id=run_id, most=most)
+    return [(str(id_), str(workflow_id), str(spent)) for id_, workflow_id, spent in rows]
 
 
 def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -246,4 +358,18 @@ def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
         "new_pending": checkpoint.pending,
         "new_reason": checkpoint.reason,
         "new_expires_at": checkpoint.expires_at,
+    }
+
+
+def _answers(answers: Answers) -> dict[str, Any]:
+    return {"new_resumed": answers.brought, "new_answered": answers.answered}
+
+
+def _claimed(claim: RunClaim | None) -> dict[str, Any]:
+    return {
+        "new_epoch": claim.epoch if claim else 0,
+        "new_claim": claim.token if claim else None,
+        "new_claimed_by": claim.holder if claim else None,
+        "new_claimed_at": claim.at if claim else None,
+        "new_claimed_until": claim.until if claim else None,
     }

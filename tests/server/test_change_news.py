@@ -58,7 +58,7 @@ CHANGES: dict[str, tuple[Change, set[str]]] = {
     ),
     "run": (
         lambda by: by.call("suspend_run", run_id="r", state={"a": 1}, thread_id="main"),
-        {MAIN["runs"], uri_of_run("r")},
+        {MAIN["runs"], uri_of_run("r"), uri_of_run("r") + "/state"},
     ),
     "attempt": (
         lambda by: by.call("log_attempt", task_key="t", action="a", result="r", thread_id="main"),

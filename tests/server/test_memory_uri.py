@@ -28,7 +28,7 @@ def refusal(uri: str) -> str:
 
 
 def test_there_is_a_kind_for_every_address_and_no_other() -> None:
-    assert sorted((*PLAIN, "recall", *THREADED, "run", "entry")) == sorted(get_args(Kind))
+    assert sorted((*PLAIN, "recall", *THREADED, "run", "run-state", "entry")) == sorted(get_args(Kind))
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -47,6 +47,7 @@ def test_any_thread_id_is_read_as_written(kind: Kind, thread_id: str) -> None:
 @given(IDS)
 def test_any_id_of_a_run_or_an_entry_is_read_as_written(id_: str) -> None:
     assert address_of(uri_of_run(id_)) == Address("run", run_id=id_)
+    assert address_of(f"{uri_of_run(id_)}/state") == Address("run-state", run_id=id_)
     assert address_of(uri_of_entry(id_)) == Address("entry", entry_id=id_)
 
 
@@ -98,7 +99,7 @@ def test_any_text_is_an_address_or_is_refused(uri: str) -> None:
     [
         *("", "memory:", "memory://", "memory://x", "memory:///profile", "memory://profile/", "MEMORY://profile"),
         *("memory://threads/", "memory://threads//plan", "memory://threads/a/b/plan", "memory://threads/a/plan/x"),
-        *("memory://runs", "memory://runs/", "memory://runs/a/state", "file:///etc/passwd", "memory://profilex"),
+        *("memory://runs", "memory://runs/", "memory://runs/a/b", "file:///etc/passwd", "memory://profilex"),
     ],
 )
 def test_what_is_no_resource_is_told_all_there_are(uri: str) -> None:

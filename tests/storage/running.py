@@ -10,8 +10,10 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
-from layerlore.memory.work import run_lists, runs
+from layerlore.memory.work import decisions as decisions_of_runs
+from layerlore.memory.work import run_lists, running, runs, steps
 from layerlore.memory.work.run_lists import RunListing
+from layerlore.memory.work.running import Completion, RunUpdate, Start
 from layerlore.memory.work.runs import ResumeData, Suspension
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json, Origin, Scope
@@ -83,14 +85,35 @@ class Runs:
         self, run_id: str, claim: str, status: Ending = "completed", output: Any = None, *, key: str = ""
     ) -> Json:
         sent = Sent(Origin("agent", "complete_run"), key)
-        return await runs.complete_run(self.engine, self.scope, run_id, claim, status, output, sent=sent)
+        given = Completion(run_id, claim, status, output)
+        return await running.complete_run(self.engine, self.scope, "" if claim else self.thread, given, sent=sent)
+
+    async def start(self, run_id: str = "", *, seconds: int = 300, by: str = "agent", **given: Any) -> Json:
+        start = Start(run_id, has_state="state" in given, **given)
+        sent = Sent(Origin(by, "start_run"))
+        return await running.start_run(self.engine, self.scope, self.thread, start, lease_seconds=seconds, sent=sent)
+
+    async def update(self, run_id: str, claim: str, *, seconds: int = 300, **given: Any) -> Json:
+        update = RunUpdate(run_id, claim, has_state="state" in given, **given)
+        sent = Sent(Origin("agent", "update_run"))
+        return await running.update_run(self.engine, self.scope, update, lease_seconds=seconds, sent=sent)
+
+    async def decide(self, run_id: str, *decisions: Any, by: str = "approver", key: str = "") -> Json:
+        sent = Sent(Origin(by, "decide_run"), key)
+        return await decisions_of_runs.decide_run(self.engine, self.scope, run_id, list(decisions), sent=sent)
+
+    async def cancel(self, run_id: str, reason: str = "", *, by: str = "boss") -> Json:
+        return await running.cancel_run(self.engine, self.scope, run_id, reason, sent=Sent(Origin(by, "cancel_run")))
+
+    async def record(self, given: list[Json]) -> Json:
+        sent = Sent(Origin("agent", "record_steps"))
+        return await steps.record_steps(self.engine, self.scope, self.thread, given, sent=sent)
 
     async def expire(self) -> int:
         return await runs.expire_runs(self.engine)
 
     async def one(self, run_id: str) -> Json:
-        row: Json = (await run_lists.get_run(self.engine, self.scope, run_id))["runs"][0]
-        return row
+        return await run_lists.get_run(self.engine, self.scope, run_id)
 
     async def page(self, *, limit: int = 100, cursor: str = "", **asked: Any) -> Json:
         return await run_lists.list_runs(self.engine, self.scope, RunListing(**asked), limit=limit, cursor=cursor)

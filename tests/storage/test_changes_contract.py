@@ -164,7 +164,7 @@ async def test_a_run_differs_once_anything_of_it_changed(database: Database) -> 
         uid=mark.uid,
     )
     seen.append(await states())
-    for change in ("status = 'running', epoch = 1", "claimed_until = 5", "updated_at = 2"):
+    for change in ("status = 'running', epoch = 1", "answered = '[1]'", "updated_at = 2"):
         await database.write_installation(execute, f"UPDATE runs SET {change}")
         seen.append(await states())
     assert len({repr(state) for state in seen}) == 5

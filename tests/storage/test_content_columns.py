@@ -9,9 +9,21 @@ from layerlore.storage.removal.redaction import _BESIDE
 
 IDS = {
     *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),
-    *("run_id", "claim", "key", "key_id", "resource_mark"),
+    *("run_id", "parent_run_id", "claim", "key", "key_id", "resource_mark"),
 }
-NAMES = {"model", "prompt", "actor", "tool", "principal", "client", "holder", "claimed_by", "agents", "encoding"}
+NAMES = {
+    "model",
+    "prompt",
+    "actor",
+    "tool",
+    "principal",
+    "client",
+    "holder",
+    "claimed_by",
+    "ended_by",
+    "agents",
+    "encoding",
+}
 """Of models, prompts, programs and credentials."""
 OURS = {
     *("role", "kind", "type", "status", "marker", "trust", "origin", "label", "category", "change", "outcome"),

@@ -36,7 +36,7 @@ from layerlore.storage.threads.threads import Description
 from layerlore.storage.work import attempts, open_work, plans, run_lists, runs, steps
 from layerlore.storage.work.attempts import NewAttempt
 from layerlore.storage.work.run_lists import RunFilter
-from layerlore.storage.work.runs import Checkpoint, Run, RunClaim
+from layerlore.storage.work.runs import NO_ANSWERS, Checkpoint, Run, RunClaim, RunEnd
 from layerlore.storage.work.steps import NewStep
 
 from .building import ANA, NOW, draft, drop, indexed, rows, say, search_text, tool_call, tool_result, uid
@@ -204,17 +204,25 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, deleted_before=NOW + 9, answered_before=NOW + 9
         ),
         "run_lists.expire": lambda tx, who: run_lists.expire(tx, who, now=NOW * 2),
-        "run_lists.read_page": lambda tx, who: run_lists.read_page(tx, who, RunFilter(), after=None, limit=9),
+        "run_lists.read_page": lambda tx, who: run_lists.read_page(tx, who, RunFilter(NOW), after=None, limit=9),
         "run_lists.read_page, of the thread": lambda tx, who: run_lists.read_page(
-            tx, who, RunFilter(thread_id="main"), after=None, limit=9
+            tx, who, RunFilter(NOW, thread_id="main"), after=None, limit=9
         ),
         "runs.claim": lambda tx, who: runs.claim(
-            tx, who, _run(made), RunClaim(9, "9.x", "who", NOW, NOW), resumed="[1]", now=NOW
+            tx, who, _run(made), RunClaim(9, "9.x", "who", NOW, NOW), answers=NO_ANSWERS, now=NOW
         ),
+        "runs.answer": lambda tx, who: runs.answer(tx, who, _run(made), NO_ANSWERS, now=NOW),
+        "runs.change": lambda tx, who: runs.change(
+            tx, who, _run(made), _CHECKPOINT, answers=NO_ANSWERS, until=NOW, now=NOW
+        ),
+        "runs.renew": lambda tx, who: runs.renew(tx, who, _run(made), until=NOW),
+        "runs.spend": lambda tx, who: runs.spend(tx, who, made, "r", "[]", now=NOW),
+        "runs.read_spent": lambda tx, who: runs.read_spent(tx, who, made, "r"),
+        "runs.read_spent_below": lambda tx, who: runs.read_spent_below(tx, who, "r", most=9),
         "runs.content": lambda tx, who: runs.content(tx, who, _run(made)),
         "runs.create": lambda tx, who: runs.create(tx, who, made, "r", _CHECKPOINT, now=NOW),
         "runs.find": lambda tx, who: runs.find(tx, who, "r"),
-        "runs.finish": lambda tx, who: runs.finish(tx, who, _run(made), "failed", output="1", now=NOW),
+        "runs.finish": lambda tx, who: runs.finish(tx, who, _run(made), RunEnd("failed", "1", "who"), now=NOW),
         "runs.lock_run": lambda tx, who: runs.lock_run(tx, who, made, "r"),
         "runs.is_hidden": lambda tx, who: runs.is_hidden(tx, who, "hidden"),
         "runs.lock": lambda tx, who: runs.lock(tx, who, "r"),
@@ -303,6 +311,7 @@ async def _logged(tx: Tx, scope: Scope, thread: Thread) -> None:
 async def _ran(tx: Tx, scope: Scope, thread: Thread) -> None:
     """A run of ANA's, and one of a thread that she deleted."""
     await runs.create(tx, ANA, thread, "r", _CHECKPOINT, now=NOW)
+    await runs.create(tx, ANA, thread, "below", _CHECKPOINT, now=NOW, parent_run_id="r")
     gone = await threads.lock_or_make(tx, ANA, "gone", uid(), NOW)
     await runs.create(tx, ANA, gone, "hidden", _CHECKPOINT, now=NOW)
     await deletions.delete_thread(tx, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW)
@@ -478,7 +487,11 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
             "restoration.erase_expired",
             "run_lists.expire",
             "working_memory.erase_cleared",
+            "runs.answer",
+            "runs.change",
             "runs.claim",
+            "runs.renew",
+            "runs.spend",
             "runs.finish",
             "runs.suspend",
         }

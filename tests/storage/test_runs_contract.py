@@ -43,7 +43,7 @@ async def test_a_run_is_suspended_resumed_and_completed(runs: Runs) -> None:
         "claimed_until": iso(NOW + 10 + 60_000),
         "state": {"step": 1},
         "pending_tool_calls": [CALL],
-        "resumed": [{"tool_call_id": "c1", "data": APPROVED, "at": iso(NOW + 10)}],
+        "resumed": [{"tool_call_id": "c1", "data": APPROVED, "by": "agent", "at": iso(NOW + 10)}],
     }
     done = await runs.complete("r1", claim, output={"arrived": True})
     assert done == {"run_id": "r1", "thread_id": "main", "status": "completed"}
@@ -53,6 +53,7 @@ async def test_a_run_is_suspended_resumed_and_completed(runs: Runs) -> None:
         "status": "completed",
         "workflow_id": "trip",
         "output": {"arrived": True},
+        "ended_by": "agent",
         "created_at": iso(NOW),
         "updated_at": iso(NOW + 10),
     }

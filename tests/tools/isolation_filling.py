@@ -110,6 +110,19 @@ class Filling:
         for run_id in ("run-waits", "run-taken", "run-ended"):
             await self.do("suspend_run", run_id=run_id, thread_id=thread, pending_tool_calls=pending, **state)
         await self.do("resume_run", run_id="run-taken", data={of(): of()}, lease_seconds=3600, key="request-resume")
+        await self.do(
+            "decide_run",
+            run_id="run-waits",
+            decisions=[{"decision": "deny", "data": {of(): of()}}],
+            key="request-decide",
+        )
+        claim = (await self.do("start_run", run_id="run-started", thread_id=thread, key="request-start"))["claim"]
+        steps = [{"type": "text", "content": of(), "sub_agent_name": of(), "model": "m", "usage": {"input_tokens": 1}}]
+        told = {"state": {of(): of()}, "pending_tool_calls": pending, "steps": steps}
+        await self.do("update_run", run_id="run-started", claim=claim, key="request-update", **told)
+        await self.do("decide_run", run_id="run-started", decisions=[{"data": {of(): of()}}])
+        await self.do("start_run", run_id="run-cancelled", parent_run_id="run-started", thread_id=thread)
+        await self.do("cancel_run", run_id="run-cancelled", reason=of(), key="request-cancel")
         claim = (await self.do("resume_run", run_id="run-ended", data={of(): of()}))["claim"]
         await self.do("complete_run", run_id="run-ended", claim=claim, output={of(): of()}, key="request-complete")
 

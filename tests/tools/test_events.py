@@ -71,6 +71,10 @@ CHANGES: list[tuple[str, Json]] = [
     ("suspend_run", {**MAIN, **STATE}),
     ("resume_run", {**RESUME, "data": {"like": WORD}}),
     ("suspend_run", {**STATE, "claim": CLAIM}),
+    ("decide_run", {"run_id": "r1", "decisions": [{"decision": "deny", "data": {"why": WORD}}]}),
+    ("cancel_run", {"run_id": "r1", "reason": WORD}),
+    ("start_run", {**MAIN, "run_id": "r2", "state": WORD, "workflow_id": WORD}),
+    ("update_run", {"run_id": "r2", "claim": CLAIM, "state": {"saw": WORD}, "steps": [step(WORD)]}),
     *(
         write
         for status in ("completed", "failed", "cancelled")

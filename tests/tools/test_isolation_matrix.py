@@ -149,9 +149,10 @@ READING = [
     ("get_context", "thread_id"),
     ("list_steps", "thread_id"),
     ("list_events", "thread_id"),
-    ("list_runs", "run_id"),
+    ("get_run", "run_id"),
     ("delete_thread", "thread_id"),
     ("resume_run", "run_id"),
+    ("cancel_run", "run_id"),
 ]
 URIS = [re.sub(r"\{\?.*\}", "", template_of(kind)) for kind in TEMPLATED if "_id}" in template_of(kind)]
 

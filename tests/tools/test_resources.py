@@ -270,7 +270,7 @@ async def test_runs_are_read_without_their_state_and_only_of_their_thread(connec
         assert json.loads(runs) == await tools("list_runs", thread_id="main")
         assert [row["run_id"] for row in json.loads(runs)["runs"]] == ["run b", "run/a"]
         one = await read(tools, uri_of_run("run/a"))
-        assert json.loads(one) == (await tools("list_runs", run_id="run/a"))["runs"][0]
+        assert json.loads(one) == await tools("get_run", run_id="run/a")
         assert "garden" not in runs + one
         # The current thread has none, and shows none of the others'.
         assert await read_json(tools, "memory://threads/now/runs") == {"runs": []}

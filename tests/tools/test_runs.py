@@ -43,7 +43,7 @@ async def test_a_run_is_suspended_here_and_resumed_in_another_process_without_it
     async with connect(toolsets="runs") as tools:
         (row,) = (await tools("list_runs", status="suspended"))["runs"]
         assert row["waiting"] == [{"tool_call_id": "c1", "tool_name": "sail"}]
-        assert (await tools("list_runs", run_id="r1"))["runs"][0]["pending_tool_calls"] == [CALL]
+        assert (await tools("get_run", run_id="r1"))["pending_tool_calls"] == [CALL]
         resumed = await tools("resume_run", run_id="r1", data={"approved": False})
         assert (resumed["state"], list(resumed["state"])) == (STATE, list(STATE))
         assert resumed["thread_id"] == suspended["thread_id"]
@@ -52,7 +52,7 @@ async def test_a_run_is_suspended_here_and_resumed_in_another_process_without_it
         assert again == {"run_id": "r1", "thread_id": suspended["thread_id"], "status": "suspended"}
         claim = (await tools("resume_run", run_id="r1"))["claim"]
         await tools("complete_run", run_id="r1", claim=claim, status="cancelled", output={"approved": False})
-        (row,) = (await tools("list_runs", run_id="r1"))["runs"]
+        row = await tools("get_run", run_id="r1")
         assert (row["status"], row["output"]) == ("cancelled", {"approved": False})
 
 
@@ -75,7 +75,7 @@ async def test_what_stands_in_a_run_is_never_found_and_only_its_describing_words
         assert SECRET not in resumed["reason"] + str([resumed["metadata"], resumed["pending_tool_calls"]])
         done = await tools("complete_run", run_id="r1", claim=resumed["claim"], output=[SECRET])
         assert done["masked"] == 1
-        assert SECRET not in str(await tools("list_runs", run_id="r1"))
+        assert SECRET not in str(await tools("get_run", run_id="r1"))
         events = (await tools("list_events", thread_id="main"))["events"]
         assert [(event["type"], event["payload"]) for event in events] == [
             ("run_suspended", {"run_id": "r1"}),
@@ -98,7 +98,7 @@ async def test_secrets_are_masked_in_pending_calls_their_names_and_schemas_and_i
     assert (await runs("suspend_run", **given))["unchanged"]
     (shown,) = (await runs("list_runs", workflow_id=SECRET))["runs"]
     assert shown["workflow_id"].startswith("[masked:anthropic-key:")
-    (told,) = (await runs("list_runs", run_id="r1"))["runs"]
+    told = await runs("get_run", run_id="r1")
     resumed = await runs("resume_run", run_id="r1", data={"password": "x"}, tool_call_id=SECRET)
     answers = str([shown, told, resumed["pending_tool_calls"]])
     assert not [secret for secret in (SECRET, "falcon2867", "falcon-2867") if secret in answers]
@@ -152,7 +152,7 @@ async def test_errors_say_where_the_run_is_who_has_it_and_what_is_allowed(runs: 
     unknown = "there is no run 'r2'; list_runs shows the ones there are"
     assert await runs.refused("resume_run", run_id="r2") == unknown
     assert await runs.refused("complete_run", run_id="r2", claim="x") == unknown
-    assert await runs.refused("list_runs", run_id="r2") == unknown
+    assert await runs.refused("get_run", run_id="r2") == unknown
 
 
 WRONG: list[tuple[str, Json, str]] = [
@@ -192,7 +192,28 @@ WRONG: list[tuple[str, Json, str]] = [
     ("resume_run", {"run_id": "given", "tool_call_id": "c1"}, "give data, too, or leave both out"),
     ("resume_run", {"run_id": "given", "tool_call_id": "c2", "data": 1}, "those that do: 'c1'"),
     ("resume_run", {"run_id": "given", "data": {"approved": "yes"}}, "data.approved: must be true or false"),
-    ("complete_run", {"run_id": "given"}, "claim: Field required"),
+    ("complete_run", {"run_id": "given"}, "allowed from suspended: running, with resume_run"),
+    ("complete_run", {"run_id": "given", "claim": "x", "workflow_id": "w"}, "only where complete_run makes the run"),
+    ("start_run", {"run_id": "given"}, "is suspended; take it over with resume_run, or give another run_id"),
+    ("start_run", {"run_id": "r", "parent_run_id": "x"}, "there is no run 'x'"),
+    ("start_run", {"run_id": "r", "parent_run_id": "r"}, "a run is not its own parent"),
+    ("update_run", {"run_id": "given"}, "claim: Field required"),
+    ("update_run", {"run_id": "given", "claim": "x", "steps": [{"type": "text"}]}, "steps[0]: says nothing"),
+    ("decide_run", {"run_id": "given", "decisions": []}, "decisions: must be a list such as"),
+    (
+        "decide_run",
+        {"run_id": "given", "decisions": [{}]},
+        "decisions[0]: give decision (approve or deny), data, or both",
+    ),
+    ("decide_run", {"run_id": "given", "decisions": [{"decision": "yes"}]}, "allowed: approve, deny"),
+    ("decide_run", {"run_id": "given", "decisions": [{"data": {"approved": "yes"}}]}, "must be true or false"),
+    (
+        "decide_run",
+        {"run_id": "given", "decisions": [{"decision": "deny", "data": {"approved": True}}]},
+        "whose approved, if any, says the same",
+    ),
+    ("decide_run", {"run_id": "given", "decisions": [{"tool_call_id": "c9", "data": 1}]}, "those that do: 'c1'"),
+    ("decide_run", {"run_id": "given", "decisions": [{"decision": "deny"}] * 2}, "'c1' is answered twice"),
     ("complete_run", {"run_id": "given", "claim": "x", "status": "suspended"}, "'completed', 'failed' or 'cancelled'"),
     ("complete_run", {"run_id": "given", "claim": "x", "output": "x" * 2**16}, "output: 65,538 bytes"),
     ("list_runs", {"status": "done"}, "status[0]: Input should be 'running', 'suspended', 'completed'"),
@@ -219,7 +240,7 @@ async def test_sizes_just_at_their_limits_are_taken(runs: Tools) -> None:
     resumed = await runs("resume_run", run_id="r1", data=data, lease_seconds=86_400)
     assert (resumed["state"], resumed["resumed"][0]["data"]) == (state, data)
     await runs("complete_run", run_id="r1", claim=resumed["claim"], output=data)
-    assert (await runs("list_runs", run_id="r1"))["runs"][0]["output"] == data
+    assert (await runs("get_run", run_id="r1"))["output"] == data
 
 
 async def test_arguments_that_a_client_fills_in_empty_say_nothing(runs: Tools) -> None:
@@ -229,7 +250,7 @@ async def test_arguments_that_a_client_fills_in_empty_say_nothing(runs: Tools) -
     assert resumed["resumed"] == []
     await runs("complete_run", run_id="r1", claim=resumed["claim"], status="completed", output="")
     listed = await runs(
-        "list_runs", run_id="", status=[], workflow_id="", thread_id="", since="", until="", metadata={}, cursor=""
+        "list_runs", status=[], workflow_id="", thread_id="", since="", until="", metadata={}, cursor=""
     )
     assert "output" not in listed["runs"][0]
 

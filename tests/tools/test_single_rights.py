@@ -39,7 +39,7 @@ MORE: list[tuple[str, Json]] = [
     ("get_context", {"thread_id": "thread-ledger"}),
     ("get_briefing", {"task": "look", "thread_id": "thread-ledger", "task_key": "task-thread-ledger"}),
     ("memory_status", {}),
-    ("list_runs", {"run_id": "run-ended"}),
+    ("get_run", {"run_id": "run-ended", "with_state": True}),
     ("list_events", {"thread_id": "thread-ledger", "limit": 200}),
     ("get_working_memory", {"thread_id": "thread-ledger"}),
     ("clear_working_memory", {"thread_id": "thread-orchard"}),
@@ -54,6 +54,9 @@ MORE: list[tuple[str, Json]] = [
     ("resume_run", {"run_id": "run-waits"}),
     ("suspend_run", {"run_id": "run-waits", "state": 1, "thread_id": "thread-orchard"}),
     ("complete_run", {"run_id": "run-waits", "claim": "mine"}),
+    ("start_run", {"run_id": "run-waits"}),
+    ("update_run", {"run_id": "run-taken", "claim": "mine"}),
+    ("decide_run", {"run_id": "run-waits", "decisions": [{"data": 1}]}),
 ]
 
 
@@ -158,6 +161,7 @@ def test_whatever_shows_what_is_stored_needs_the_right_to_read_or_says_what_it_a
         "update_thread",
         "update_working_memory",
         "clear_working_memory",
+        "update_run",
     }
     both = {each.name for each in DECLARATIONS if frozenset({"read", "write"}) in needed(each)}
     assert both == {"next_memory_job", "submit_memory_job", "resume_run"}

@@ -170,7 +170,10 @@ async def test_agents_events_go_to_the_log_in_the_order_given(tools: Tools) -> N
 
 WRONG: list[tuple[Any, str]] = [
     ("hello", "steps[1]: must be an object"),
-    ({"operation_id": "op", "content": "x"}, "steps[1].type: is missing; allowed: text, tool_call, tool_result, Agent"),
+    (
+        {"operation_id": "op", "content": "x"},
+        "steps[1].type: is missing; allowed: text, reasoning, tool_call, tool_result, Agent",
+    ),
     (said(type="tool-call"), "steps[1].type: unknown type 'tool-call'; allowed: text"),
     (said(type="tool-call"), "did you mean 'tool_call'?"),
     (said(type="agentstart"), "did you mean 'AgentStart'?"),

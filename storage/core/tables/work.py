@@ -57,9 +57,9 @@ runs = Table(
     Column("workflow_id", Text, nullable=False),  # empty: none
     Column("status", Text, nullable=False),
     Column("metadata", Text, nullable=False),
-    Column("state", Text),  # the checkpoint; null once the run has ended
+    Column("state", Text),  # the checkpoint; null before the first, and once the run has ended
     Column("pending", Text, nullable=False),  # the tool calls that wait
-    Column("resumed", Text, nullable=False),  # what resumers brought since the run was suspended
+    Column("resumed", Text, nullable=False),  # the answers to them
     Column("reason", Text),
     Column("output", Text),
     Column("epoch", BigInteger, nullable=False),  # counts the claims
@@ -70,11 +70,16 @@ runs = Table(
     Column("expires_at", BigInteger),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    Column("answered", Text, nullable=False, server_default=text("'[]'")),  # the ids of the calls that have answers
+    Column("usage", Text, nullable=False, server_default=text("'[]'")),  # what was spent, by sub-agent and model
+    Column("parent_run_id", Text),  # the run whose sub-agent this one is
+    Column("ended_by", Text),
     PrimaryKeyConstraint(*SCOPE, "run_id"),
     of_thread(),
     Index("runs_by_time", *SCOPE, "created_at", "run_id"),
     Index("runs_by_thread", *THREAD),
     partial_index("runs_suspended", *SCOPE, "updated_at", where=text("status = 'suspended'")),
+    partial_index("runs_by_parent", *SCOPE, "parent_run_id", where=text("parent_run_id IS NOT NULL")),
     partial_index(
         "runs_by_expiry",
         "expires_at",
