@@ -6,7 +6,7 @@ import os
 import platform
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -68,9 +68,10 @@ _NEWER_SQLITE = "use a Python for which pysqlite3 has a wheel, or one that was b
 _STYLES = {"ok": ("ok  ", "green"), "degraded": ("!   ", "yellow"), "failed": ("FAIL", "bold red")}
 
 
-def doctor(settings: Settings, *, as_json: bool) -> int:
-    """Print the findings. Returns the exit code: 1 if the database cannot be used. Raises InvalidInput."""
-    findings = [*examine(settings)]
+def doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -> int:
+    """Print the findings, and ``more`` of others. Returns the exit code: 1 if the database cannot be used. Raises
+    InvalidInput."""
+    findings = [*examine(settings), *more]
     healthy = all(finding.state != "failed" for finding in findings)
     if as_json:
         report = {"usable": healthy, "findings": [asdict(finding) for finding in findings]}

@@ -40,7 +40,9 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Check everything that the memory needs, and say what is degraded and how to fix it. Changes nothing."""
-    return int(load_module("cli.doctor").doctor(read_settings(flags, looks_only=True), as_json=as_json))
+    settings = read_settings(flags, looks_only=True)
+    hooks = load_module("hosts.hook_check").check_hooks(settings)
+    return int(load_module("cli.doctor").doctor(settings, as_json=as_json, more=hooks))
 
 
 def hook(

@@ -1,0 +1,75 @@
+"""What hooks did: of each host, of each day, and what still waits."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.relay.launch import hook_folder
+from layerlore.server.relay.spool import SPOOL, list_set_aside, list_waiting
+from layerlore.server.settings.settings import Settings
+
+
+@dataclass(slots=True)
+class HookActivity:
+    """``last``: when its hooks fired last, in milliseconds since 1970, and ``event`` what that was. ``messages`` were kept;
+    ``shown`` is how often its models were shown something, and ``tokens`` how much."""
+
+    sessions: int = 0
+    messages: int = 0
+    shown: int = 0
+    tokens: int = 0
+    last: int = 0
+    event: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HookState:
+    """``hosts``: what the hooks of each host did; ``days``: what those of each host did on each day, newest first.
+    ``waiting``: how many events no server has stored yet, ``oldest`` when the first of them happened (milliseconds), and
+    ``unfit`` how many cannot be stored. ``folder`` is where these are."""
+
+    folder: Path
+    hosts: dict[str, HookActivity] = field(default_factory=dict)
+    days: dict[tuple[str, str], HookActivity] = field(default_factory=dict)
+    waiting: int = 0
+    oldest: int = 0
+    unfit: int = 0
+
+
+def read_hook_state(settings: Settings) -> HookState:
+    """What is known of the hooks of a data folder and a database. Changes nothing."""
+    hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
+    waiting = list_waiting(hooks)
+    hosts: defaultdict[str, HookActivity] = defaultdict(HookActivity)
+    days: defaultdict[tuple[str, str], HookActivity] = defaultdict(HookActivity)
+    for session in Sessions(hooks).list_all():
+        for host in session.events:
+            _add(hosts[host], [(session.messages, session.shown, session.tokens)])
+            _note_last(hosts[host], session, host)
+            for day, done in session.days.items():
+                _add(days[day, host], [done])
+    oldest = int(waiting[0].partition("-")[0]) // 1_000_000 if waiting and waiting[0][:20].isdigit() else 0
+    ordered = dict(sorted(days.items(), key=lambda each: (each[0][0], each[0][1]), reverse=True))
+    return HookState(Path(hooks) / SPOOL, dict(hosts), ordered, len(waiting), oldest, len(list_set_aside(hooks)))
+
+
+def _add(activity: HookActivity, done: Iterable[Iterable[int]]) -> None:
+    for messages, shown, tokens in done:
+        activity.sessions += 1
+        activity.messages += messages
+        activity.shown += shown
+        activity.tokens += tokens
+
+
+def _note_last(activity: HookActivity, session: Session, host: str) -> None:
+    for event, (_, last) in session.events[host].items():
+        if last > activity.last:
+            activity.last, activity.event = last, event
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,135 @@
+"""`layerlore doctor` and `layerlore usage --hooks`: what hooks did, and whether they have fallen silent."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.hosts.hook_check import check_hooks
+from layerlore.server.hosts.places import Places
+from layerlore.server.relay.launch import hook_folder
+from layerlore.server.relay.spool import hand_over
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.records import Scope
+
+DAY = 86_400_000
+NOW = time.time_ns() // 1_000_000
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@dataclass
+class Hooked:
+    """A person's home, and what the hooks of its hosts did."""
+
+    home: Path
+    data: Path
+
+    @property
+    def hooks(self) -> str:
+        return hook_folder(str(self.data), "")
+
+    def set_up(self) -> None:
+        file = self.home / ".claude" / "settings.json"
+        file.parent.mkdir(exist_ok=True)
+        hook = {"type": "command", "command": "/bin/layerlore", "args": ["hook", "claude-code", "Stop"]}
+        file.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}, indent=2))
+
+    def fire(self, session: str, at: int, *, messages: int = 0, tokens: int = 0) -> None:
+        known = Session(session=session)
+        known.note_event("claude-code", "Stop", at)
+        known.note_captured(messages, at)
+        if tokens:
+            known.note_shown(tokens, at)
+        Sessions(self.hooks).write(known, Scope("local", "default", "default"))
+
+    def use(self, at: int) -> None:
+        transcript = self.home / ".claude" / "projects" / "p" / "s.jsonl"
+        transcript.parent.mkdir(parents=True)
+        transcript.touch()
+        os.utime(transcript, (at / 1000, at / 1000))
+
+    def find(self, **settings: Any) -> dict[str, tuple[str, str]]:
+        found = check_hooks(Settings(data_dir=self.data, **settings), Places("linux", self.home, {}))
+        return {each.name: (each.state, each.value) for each in found}
+
+
+@pytest.fixture
+def hooked(tmp_path: Path) -> Hooked:
+    home = tmp_path / "home"
+    home.mkdir()
+    return Hooked(home, tmp_path / "data")
+
+
+def test_a_host_that_is_not_here_is_not_spoken_of_and_one_without_hooks_can_have_them(hooked: Hooked) -> None:
+    assert hooked.find() == {}
+    (hooked.home / ".claude").mkdir()
+    ((state, value),) = hooked.find().values()
+    assert state == "ok"
+    assert value.startswith("it is installed and calls no hook; ")
+
+
+def test_hooks_that_fire_are_told_with_what_they_kept_and_showed(hooked: Hooked) -> None:
+    hooked.set_up()
+    assert hooked.find()["Claude Code"] == ("degraded", "they are set up, and have never fired")
+    hooked.fire("one", NOW - 3 * 3_600_000, messages=40, tokens=900)
+    hooked.fire("two", NOW - DAY, messages=1)
+    hooked.use(NOW)
+    assert hooked.find() == {
+        "Claude Code": (
+            "ok",
+            "last fired 3 hours ago (Stop); 2 sessions, 41 messages kept, 450 tokens shown a session",
+        )
+    }
+
+
+def test_hooks_that_fell_silent_are_warned_of(hooked: Hooked) -> None:
+    hooked.set_up()
+    hooked.fire("one", NOW - 20 * DAY, messages=1)
+    state, value = hooked.find()["Claude Code"]
+    assert state == "degraded"
+    assert value.endswith("; silent since")
+    hooked.use(NOW - 3_600_000 * 2)
+    state, value = hooked.find()["Claude Code"]
+    assert state == "degraded"
+    assert value.endswith("; silent since, though it was used 2 hours ago")
+    (hooked.home / ".claude" / "settings.json").unlink()
+    assert hooked.find()["Claude Code"][1].endswith("; they are no longer set up")
+
+
+def test_what_waits_or_cannot_be_stored_or_served_is_told(hooked: Hooked) -> None:
+    hooked.set_up()
+    name = hand_over(hooked.hooks, {"host": "claude-code"})
+    spool = Path(hooked.hooks) / "spool"
+    (spool / f"{name}.unfit").touch()
+    found = hooked.find(local={"share": False})
+    assert found["waiting"] == ("ok", "1 event that no server has stored yet")
+    assert found["set aside"][0] == "degraded"
+    assert found["server"][1] == "no server is shared (local.share = false): hooks keep and show nothing"
+    (spool / name).rename(spool / f"{(NOW - DAY) * 1_000_000:020d}-a.json")
+    assert hooked.find()["waiting"][0] == "degraded"
+
+
+def test_usage_shows_each_day_newest_first(hooked: Hooked, cli: Cli) -> None:
+    run = ("--data-dir", str(hooked.data), "usage", "--hooks")
+    assert cli(*run)[1].startswith("no hook has kept or shown anything yet")
+    hooked.fire("one", 1_763_899_200_000, messages=40, tokens=900)
+    hooked.fire("two", 1_763_899_200_000 + DAY, messages=2)
+    code, out, err = cli(*run, "--json")
+    assert (code, err) == (0, "")
+    first, second = json.loads(out)["days"]
+    assert first == {
+        "day": "2025-11-24",
+        "host": "claude-code",
+        "sessions": 1,
+        "messages": 2,
+        "shown": 0,
+        "tokens": 0,
+    }
+    assert (second["day"], second["tokens"]) == ("2025-11-23", 900)
+    assert "claude-code" in cli(*run)[1]
