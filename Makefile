@@ -54,6 +54,7 @@ docs: .venv/.ready
 	.venv/bin/python docs/generate_settings.py sqlite > configs/sqlite.toml
 	.venv/bin/python docs/generate_settings.py postgres > configs/postgres.toml
 	.venv/bin/python docs/generate_settings.py readme > configs/README.new && mv configs/README.new configs/README.md
+	.venv/bin/python docs/generate_counterparts.py > docs/counterparts.new && mv docs/counterparts.new docs/counterparts.md
 	.venv/bin/python docs/generate_architecture.py > docs/architecture.svg
 
 clean:

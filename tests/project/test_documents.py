@@ -417,6 +417,7 @@ def test_every_source_file_that_a_document_names_exists() -> None:
         ("configs/sqlite.toml", "generate_settings.py sqlite"),
         ("configs/postgres.toml", "generate_settings.py postgres"),
         ("configs/README.md", "generate_settings.py readme"),
+        ("docs/counterparts.md", "generate_counterparts.py"),
         ("docs/architecture.svg", "generate_architecture.py"),
     ],
 )
@@ -425,3 +426,28 @@ def test_a_document_that_is_made_is_what_its_program_prints(document: str, progr
         [sys.executable, *f"docs/{program}".split()], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert (ROOT / document).read_text(encoding="utf-8") == made.stdout
+
+
+def test_the_counterparts_of_other_systems_name_only_what_we_have(tmp_path: Path) -> None:
+    """Every name of ours there is looked up: the plan is there, these are not, and the last row says nothing."""
+    wrong = [
+        "memory_plan",
+        "plan(goal)",
+        "delete_messages(which=some)",
+        "window.size",
+        "memory://threads/{id}/plan",
+        "",
+    ]
+    page = tmp_path / "counterparts.md"
+    page.write_text("".join(f"| theirs | | {f'`{name}`' if name else ''} | | why |\n" for name in ["plan", *wrong]))
+    made = subprocess.run(
+        [sys.executable, "docs/generate_counterparts.py", str(page)],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert made.returncode == 1
+    told = re.findall(r"^line (\d): (.*)$", made.stderr, re.MULTILINE)
+    assert told == [(str(2 + number), name or "names nothing: write – and why") for number, name in enumerate(wrong)]
