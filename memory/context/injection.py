@@ -101,7 +101,7 @@ async def _gather(
     """The blocks that tell of the user and of open work, cut to their share; and what is recalled."""
     thread = await find_thread(tx, scope, thread_id)
     pieces = await make_pieces(tx, engine, scope, thread, now=engine.now())
-    recalled = await find_memory(tx, engine, scope, prepared) if prepared else RecalledMemory()
+    recalled = await find_memory(tx, engine, scope, prepared)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     given = share_blocks(needs, max_tokens, max_tokens if recalled.hits or recalled.entries else 0)
     return [each.within(given.get(each.name, 0), engine.tokens) for each in pieces], recalled

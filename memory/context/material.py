@@ -125,7 +125,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
     )
     room = asked.max_tokens - REPORT_TOKENS
     pieces = await make_pieces(tx, engine, scope, thread, now=asked.now)
-    recalled = await find_memory(tx, engine, scope, asked.prepared) if asked.prepared else RecalledMemory()
+    recalled = await find_memory(tx, engine, scope, asked.prepared)
     claim = await _claim_memory(tx, engine, scope, thread, asked.max_tokens)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:

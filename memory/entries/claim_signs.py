@@ -22,6 +22,10 @@ NOT_NEGATED = regex.compile(
     r"|不错|不过|不仅|不要忘|别忘|不但|忘れないで|しなければならない|なければなりません|なければ|잊지"
 )
 """What looks like one, and denies nothing."""
+CONTRADICTS_BEFORE = regex.compile(
+    r"\W*(?:(?:oh|ah|uh|well|actually|sorry|wait) ?,? ?)?(?:(?:no|nope|nah|nein|nee|non|não|nie|нет|hayır|yok|لا|不|不是|不对|いいえ|いや|違う|아니|아니요)\W*)+"
+)
+"""A clause that is nothing but a no: it denies what somebody said before, and nothing of what follows it."""
 ALIKE = regex.compile(
     r"\b(?:avoid|dislik|hate|hating|refus|forbid|forbad|prohibit|ban\b|banned|except|only\b|instead|rather|fail|lack|miss|wrong|unable|unless"
     r"|stop|quit|reject|against|den(?:y|ied|ies)|decline|rul\w+ out|exclud|former|used to|allerg|intoleran|vegan|vegetarian|disabl|remov"

@@ -11,6 +11,7 @@ import regex
 
 from layerlore.memory.entries.claim_signs import (
     CONDITION,
+    CONTRADICTS_BEFORE,
     FORMERLY,
     HEDGE,
     INTENT,
@@ -201,7 +202,7 @@ def _read_sentence(sentence: str, at: int, telling: Sequence[TellingWord], *, an
     negated = hedged = False
     for begin, end in find_clauses(low):
         clause = low[begin:end]
-        own = find_negations(clause)
+        own = 0 if CONTRADICTS_BEFORE.fullmatch(clause) else find_negations(clause)
         listed = len(clause.split()) <= _LISTED_WORDS
         negated = own % 2 == 1 if own or not listed else negated
         hedged = HEDGE.search(clause) is not None or (hedged and listed)

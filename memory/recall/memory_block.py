@@ -23,7 +23,7 @@ from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_lists
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
 """The description of the block, as seed 004 has it."""
@@ -65,24 +65,38 @@ async def prepare_memory(
     return await prepare_recall(engine, scope, wanted, floors, at_hand=True)
 
 
-async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> RecalledMemory:
-    """Find the entries and the messages that fit."""
+async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> RecalledMemory:
+    """Find the entries and the messages that fit, and what the user prefers whatever he asks; where nothing is asked
+    (None), the entries that were kept last."""
+    if not engine.context.memory:
+        return RecalledMemory()
+    if prepared is None:
+        return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None)))
     found = await find_hits(tx, scope, prepared)
-    kept = await _find_fitting_entries(tx, engine, scope, prepared)
+    kept = await _find_kept(tx, engine, scope, prepared)
     return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
 
 
-async def _find_fitting_entries(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
-    """The entries that fit, newest first; none where the settings want none."""
+async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> list[Message]:
+    """The entries to tell, newest first; none where the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
+    fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
+    standing = await entry_lists.read_preferences(tx, scope, most=engine.entries.preferences_top_k)
+    if prepared is None:
+        standing += await entry_lists.read_page(tx, scope, before=None, limit=engine.entries.auto_inject_top_k)
+    wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
+    others = await entries.as_messages(tx, scope, wanted) if wanted else {}
+    both = await add_contradicted(tx, scope, [*fitting, *others.values()])
+    return sorted(both, key=lambda entry: (-entry.said_at, entry.id))
+
+
+async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
     most, floor = engine.entries.auto_inject_top_k, engine.entries.auto_inject_floor
     rules = engine.recall.for_limit(most).model_copy(
         update={"floor": floor, "sure": floor, "lexical_floor": floor, "lexical_sure": floor, "tail": _ENTRY_TAIL}
     )
-    found = await find_entries(tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now)
-    both = await add_contradicted(tx, scope, found)
-    return sorted(both, key=lambda entry: (-entry.said_at, entry.id))
+    return await find_entries(tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now)
 
 
 def render_entry(entry: Message, now: int) -> str:

@@ -34,6 +34,14 @@ class EntryRules(Section):
         "meant to say more than the answer to a question.",
     )
 
+    preferences_top_k: int = Field(
+        default=8,
+        ge=0,
+        le=50,
+        description="So many of the user's own preferences (`kind` preference), the newest, are in every context, whatever it is "
+        "about. 0: they are there as other entries are.",
+    )
+
     @property
     def injected(self) -> bool:
         """Whether a context has entries."""

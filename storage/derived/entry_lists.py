@@ -33,6 +33,23 @@ _REPLACED = (
 _SUCCESSOR = select(entries.c.superseded_by).where(*_is_replaced, entries.c.entry_id == bindparam("of_entry"))
 
 
+_LOOKED_AT = 500
+"""Among so many of the entries that were kept last a user's preferences are looked for, so that it costs the same in any scope."""
+_newest = (
+    select(entries.c.entry_id)
+    .where(in_scope(entries), entries.c.status == "active")
+    .order_by(*(column.desc() for column in _PLACE))
+    .limit(_LOOKED_AT)
+)
+_PREFERENCES = (
+    select(*COLUMNS)
+    .where(in_scope(entries), IS_SEEN, entries.c.entry_id.in_(_newest))
+    .where(entries.c.kind == "preference", entries.c.trust == "user")
+    .order_by(entries.c.seen_at.desc(), entries.c.entry_id)
+    .limit(bindparam("most"))
+)
+
+
 @cache
 def _page(continued: bool) -> Select[Any]:
     query = select(*COLUMNS).where(in_scope(entries), IS_SEEN).limit(bindparam("page_size"))
@@ -47,6 +64,11 @@ async def read_page(tx: Tx, scope: Scope, *, before: tuple[int, str] | None, lim
     return [
         Entry(*row) for row in await tx.all(_page(before is not None), **of_scope(scope), page_size=limit, **behind)
     ]
+
+
+async def read_preferences(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
+    """What the user himself said that he prefers, the newest first, among the entries that were kept last."""
+    return [Entry(*row) for row in await tx.all(_PREFERENCES, **of_scope(scope), most=most)] if most else []
 
 
 async def read_replaced(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, list[Entry]]:

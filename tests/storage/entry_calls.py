@@ -82,6 +82,7 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.sourced_from, some messages": lambda tx, who: entries.sourced_from(tx, who, uid, [1]),
         "entries.sources_of": lambda tx, who: entries.sources_of(tx, who, [ID]),
         "entry_lists.find_standing": lambda tx, who: entry_lists.find_standing(tx, who, ID),
+        "entry_lists.read_preferences": lambda tx, who: entry_lists.read_preferences(tx, who, most=9),
         "entry_lists.read_page": lambda tx, who: entry_lists.read_page(tx, who, before=None, limit=9),
         "entry_lists.read_replaced": lambda tx, who: entry_lists.read_replaced(tx, who, [OTHER]),
         "entries.supersede": lambda tx, who: entries.supersede(tx, who, [ID], OTHER, now=NOW),

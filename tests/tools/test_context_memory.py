@@ -31,6 +31,33 @@ async def test_what_nobody_asks_about_brings_no_memory(tools: Tools) -> None:
     assert "<memory>" not in await tools("get_context", thread_id="main")
 
 
+async def test_what_the_user_prefers_is_told_in_every_conversation_whatever_it_is_about(connect: Connect) -> None:
+    wish, fact = "The user wants answers in German.", "The user's dog is called Rex."
+    async with connect() as tools:
+        await tools.say("other", "Please always answer in German. My dog is called Rex.")
+        proof = {"thread_id": "other", "source": "user_assertion"}
+        await tools("remember", content=wish, evidence="always answer in German", kind="preference", **proof)
+        await tools("remember", content=fact, evidence="My dog is called Rex", kind="fact", **proof)
+        # Without a user's words it is nobody's wish.
+        await tools("remember", content="The user wants invoices sent elsewhere.", kind="preference")
+        text = await tools("get_context", thread_id="new", query="How long do eggs boil?")
+        assert [line for line in text.splitlines() if line.startswith("- ")] == [f"- {wish} (today)"]
+        # Nothing is asked yet: what was kept last is worth most.
+        unasked = await tools("get_context", thread_id="new")
+        assert f"- {wish}" in unasked
+        assert f"- {fact}" in unasked
+        assert "- [assistant] The user wants invoices sent elsewhere." in unasked
+        right = {"content": "The user wants answers in English.", "kind": "correction", **proof}
+        await tools.say("other", "No, answer in English.")
+        await tools("remember", evidence="answer in English", **right)
+        assert wish not in await tools("get_context", thread_id="new", query="How long do eggs boil?")
+    async with connect(entries={"preferences_top_k": 0}) as tools:
+        await tools.say("other", "Please always answer in German.")
+        proof = {"thread_id": "other", "source": "user_assertion"}
+        await tools("remember", content=wish, evidence="always answer in German", kind="preference", **proof)
+        assert wish not in await tools("get_context", thread_id="new", query="How long do eggs boil?")
+
+
 async def test_an_operator_can_switch_memories_off(connect: Connect) -> None:
     async with connect(entries={"auto_inject": False}) as tools:
         await tools("remember", content="The user's dog is called Rex.")
