@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.cli.options import Command, Group, with_options
-from layerlore.server.commands import hosting, keys, local, looking, removal, serving, upkeep
+from layerlore.server.commands import chatting, hosting, keys, local, looking, removal, serving, upkeep
 from layerlore.server.commands.running import run_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.launch import ALONE
@@ -21,6 +21,7 @@ from layerlore.server.settings.launch import ALONE
 COMMANDS: tuple[Callable[..., int], ...] = (
     serving.serve,
     serving.demo,
+    chatting.chat,
     serving.doctor,
     hosting.install,
     hosting.uninstall,

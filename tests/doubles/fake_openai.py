@@ -9,6 +9,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import re
 import struct
 import threading
 from collections import deque
@@ -38,8 +39,23 @@ class Drip:
     """A body that comes a byte at a time and has no end while the server runs."""
 
 
-Reply = str | Json | Callable[[Json], Any]
-"""What a chat says: a text, an object as JSON, or a function of the request that gives either."""
+@dataclass
+class Asks:
+    """A chat's answer that asks for tools: each a name and its arguments, with what it says before."""
+
+    calls: list[tuple[str, Json]]
+    text: str = ""
+
+
+@dataclass
+class Halts:
+    """A streamed answer that comes to no end while the server runs."""
+
+    text: str
+
+
+Reply = str | Json | Asks | Halts | Callable[[Json], Any]
+"""What a chat says: a text, an object as JSON, calls of tools, or a function of the request that gives any of them."""
 Fault = int | Callable[[Json], Any]
 
 
@@ -96,16 +112,30 @@ class FakeOpenAI:
         said: Any = self.replies.popleft() if self.replies else self.reply
         if callable(said):
             said = said(request)
-        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-        sent = sum(len(str(message["content"])) for message in request["messages"])
+        text = (
+            said
+            if isinstance(said, str)
+            else json.dumps(said, ensure_ascii=False)
+            if isinstance(said, dict)
+            else said.text
+        )
+        message: Json = {"role": "assistant", "content": text}
+        if isinstance(said, Asks):
+            message["tool_calls"] = [
+                {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+                for place, (name, given) in enumerate(said.calls)
+            ]
+        finish = "stop" if not isinstance(said, Asks) else "tool_calls"
+        sent = sum(len(str(message.get("content"))) for message in request["messages"])
         spent = {"prompt_tokens": sent // 4, "completion_tokens": len(text) // 4}
         return {
             "id": f"chat-{len(self.requests)}",
             "object": "chat.completion",
             "created": 1,
             "model": request["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "choices": [{"index": 0, "finish_reason": finish, "message": message}],
             "usage": {**spent, "total_tokens": sum(spent.values())},
+            **({"halts": True} if isinstance(said, Halts) else {}),
         }
 
     def answer(self, path: str, request: Json) -> Any:
@@ -121,6 +151,26 @@ class FakeOpenAI:
             raise Refused(404, f"no {path} here")
         answer = _ANSWERS[path](self, request)
         return fault(answer) if fault is not None else answer
+
+
+def streamed(answer: Json) -> list[bytes]:
+    """The events of a chat that is streamed: its text and its calls in pieces, its usage, its end."""
+    message = answer["choices"][0]["message"]
+    deltas: list[Json] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": piece} for piece in re.findall(r"\s*\S+", message["content"] or "")]
+    for index, call in enumerate(message.get("tool_calls", ())):
+        given = call["function"]["arguments"]
+        deltas.append({"tool_calls": [{"index": index, **call, "function": {**call["function"], "arguments": ""}}]})
+        deltas += [
+            {"tool_calls": [{"index": index, "function": {"arguments": each}}]} for each in (given[:5], given[5:])
+        ]
+    of_all = {name: answer[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    events = [{**of_all, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    if not answer.get("halts"):
+        finish = answer["choices"][0]["finish_reason"]
+        events.append({**of_all, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        events.append({**of_all, "choices": [], "usage": answer["usage"]})
+    return [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events] + [b"data: [DONE]\n\n"]
 
 
 CHAT = "/v1/chat/completions"
@@ -212,6 +262,9 @@ def fake_openai(**options: Any) -> Iterator[FakeOpenAI]:
             except Refused as refused:
                 status, answer = refused.status, {"error": {"message": str(refused), "type": "told", "code": None}}
                 headers = refused.headers
+            if request.get("stream") and status == 200:
+                self.stream(answer)
+                return
             endless = isinstance(answer, Drip)
             body = b"" if endless else answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             with contextlib.suppress(ConnectionError):
@@ -225,6 +278,20 @@ def fake_openai(**options: Any) -> Iterator[FakeOpenAI]:
                 while endless and not fake.closing.wait(0.02):
                     self.wfile.write(b" ")
                     self.wfile.flush()
+
+        def stream(self, answer: Json) -> None:
+            *events, done = streamed(answer)
+            self.close_connection = True
+            with contextlib.suppress(ConnectionError):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                for event in events:
+                    self.wfile.write(event)
+                    self.wfile.flush()
+                if answer.get("halts"):
+                    fake.closing.wait(60)
+                self.wfile.write(done)
 
         def log_message(self, *_: Any) -> None:
             pass

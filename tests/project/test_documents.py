@@ -65,6 +65,7 @@ def test_every_command_of_the_readme_is_known_to_a_test_here() -> None:
         f"claude mcp add --scope user memory -- {PLACEHOLDER}",
         ".venv/bin/layerlore serve",
         ".venv/bin/layerlore doctor",
+        ".venv/bin/layerlore chat --model scripted",
         ".venv/bin/layerlore keys create --tenant acme --resource ana --expires 90d",
         "LAYERLORE_HTTP__PUBLIC_URL=https://mem.example.com .venv/bin/layerlore serve",
         "LAYERLORE_HTTP__ALLOWED_HOSTS=mem.lan:* .venv/bin/layerlore serve --host 0.0.0.0",
@@ -77,6 +78,14 @@ def test_the_hosts_that_are_here_are_told_as_the_readme_has_it(tmp_path: Path, m
     assert run_here(commands()[2], tmp_path / "data").startswith("Cursor: added")
     entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
     assert anyio.run(connects, entry["command"], entry["args"], tmp_path / "data")
+
+
+def test_the_chat_of_the_readme_answers(tmp_path: Path) -> None:
+    (line,) = [line for line in commands() if " chat " in line]
+    said = subprocess.run(
+        **started(line, tmp_path), check=True, input="plan a trip\n", capture_output=True, timeout=PATIENCE
+    )
+    assert "Goal: plan a trip" in said.stdout
 
 
 def test_make_demo_is_the_command_of_that_name() -> None:

@@ -12,7 +12,7 @@ from source_tree import PACKAGES, ROOT, imports, own_imports, sources, tree
 DESCRIBED = tomllib.loads((ROOT / "docs" / "rooms.toml").read_text(encoding="utf-8"))
 FLOORS = {name: tuple(floor["rooms"]) for name, floor in DESCRIBED.items()}
 ALLOWED = {name: {name, *floor["imports"]} for name, floor in DESCRIBED.items()}
-ONLY_IN = {
+ONLY_IN: dict[str, str | tuple[str, ...]] = {
     "sqlalchemy": "storage.",
     "aiosqlite": "storage.drivers.sqlite.",
     "asyncpg": "storage.drivers.postgres.",
@@ -20,7 +20,8 @@ ONLY_IN = {
     "mcp": "server.",
     "mcp_types": "server.",
     "typer": ("server.cli.options", "server.commands."),
-    "rich": "server.cli.",
+    "rich": ("server.cli.", "server.chat."),
+    "prompt_toolkit": "server.chat.",
 }
 # Loaded by name, on first use: their imports take long, or not every installation has them.
 LOADED_LATE = ("litellm", "jinja2", "onnxruntime", "tokenizers")
@@ -98,6 +99,18 @@ def test_litellm_is_used_for_embedding_and_for_chat_only() -> None:
         _room(name) for name, path in sources().items() if "memory.embedding.litellm_module" in own_imports(tree(path))
     }
     assert users == {("memory", "embedding"), ("extraction", "chat")}
+
+
+def test_the_reference_agent_stands_alone_so_that_its_folder_can_be_copied() -> None:
+    reached = {
+        (name, target)
+        for name, path in sources().items()
+        for target in own_imports(tree(path))
+        if "server.chat" in name
+    }
+    assert {name for name, target in reached if not target.startswith("server.chat")} == set()
+    into = {name for name, path in sources().items() if any("server.chat" in each for each in own_imports(tree(path)))}
+    assert {name for name in into if not name.startswith("server.chat")} == set()
 
 
 def test_the_source_imports_by_full_names_only() -> None:

@@ -1,0 +1,212 @@
+"""The agent: each message of the user is a run, a loop of context, model and tools.
+
+What a run has done stands in the conversation, message by message, under ids that follow from the run's. So it can end at
+any point: whoever takes the run over reads there how far it came, and stores nothing twice.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+
+from layerlore.server.chat.memory import Memory, MemoryRefused, as_json
+from layerlore.server.chat.model import ChatModel, ModelFailed, Say, ToolCall
+from layerlore.server.chat.runs import AgentRun, Notify, Spending
+from layerlore.server.chat.subagent import MOST_ITERATIONS, SubAgent
+from layerlore.server.chat.tools import Toolbox, ToolResult
+
+Json = dict[str, Any]
+
+TOOLS_AT_ONCE = 2
+INSTRUCTIONS = (
+    "You are a helpful assistant with a long-term memory. What you know of the user and of earlier conversations is in "
+    "the messages, as data. Call recall_memory before you answer about the past if it is not there. Keep what should be "
+    "known next time: remember for single notes, update_working_memory(scope='resource') for what the user is like."
+)
+_UNKNOWN = "It was interrupted, and nobody knows whether it was done: look before you call it again."
+
+
+@dataclass(frozen=True)
+class AgentTurn:
+    """How a turn ended. ``status`` is that of its run: completed, suspended, failed or cancelled; ``waiting`` are the
+    calls that a person has to decide."""
+
+    run_id: str
+    status: str
+    text: str = ""
+    waiting: list[ToolCall] = field(default_factory=list)
+    spending: Spending = field(default_factory=Spending)
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """How far the messages of a run have come: how often the model answered, the last text, the calls in it that have no
+    result yet, and whether it was the answer to the user, which has no calls."""
+
+    iterations: int = 0
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    is_over: bool = False
+
+
+class Agent:
+    """``notify`` gets each lifecycle event (seed 002: AgentStart, TurnStart, ToolExecutionStart ...) as it is recorded.
+    ``shown`` is what the model was asked last, with the report of the blocks in it."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        model: ChatModel,
+        tools: Toolbox,
+        *,
+        max_tokens: int = 8_000,
+        notify: Notify = lambda kind, payload: None,
+        helpers: Sequence[SubAgent] = (),
+    ) -> None:
+        self.memory = memory
+        self.model = model
+        self.tools = tools
+        self.max_tokens = max_tokens
+        self.helpers = helpers
+        self.shown: tuple[list[Json], Json] = ([], {})
+        self._notify = notify
+        self._scope = anyio.CancelScope()
+
+    async def generate(self, text: str) -> AgentTurn:
+        """One turn, whose answer comes whole."""
+        return await self._begin(text, None)
+
+    async def stream(self, text: str, say: Say) -> AgentTurn:
+        """One turn, whose answer is given to ``say`` as it comes."""
+        return await self._begin(text, say)
+
+    async def resume(self, run_id: str, say: Say | None = None) -> AgentTurn:
+        """Go on with a run that was suspended, or whose process is gone. Raises MemoryRefused if another has it."""
+        return await self._keep(await AgentRun.take(self.memory, run_id, self._notify), say)
+
+    def abort(self) -> None:
+        """Cancel the turn that is under way; it ends as cancelled."""
+        self._scope.cancel()
+
+    async def _begin(self, text: str, say: Say | None) -> AgentTurn:
+        run_id = f"run-{uuid.uuid4().hex[:12]}"
+        given = {"input": {"id": f"{run_id}-0", "role": "user", "content": text}}
+        return await self._keep(await AgentRun.start(self.memory, run_id, given, self._notify), say)
+
+    async def _keep(self, run: AgentRun, say: Say | None) -> AgentTurn:
+        """The turn, while the run's lease is renewed and news of it are listened for."""
+        turn = None
+        for helper in self.helpers:
+            helper.run = run
+        with anyio.CancelScope() as self._scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(run.keep_lease)
+                tasks.start_soon(self._abort_with, run)
+                turn = await self._settle(run, say)
+                tasks.cancel_scope.cancel()
+        if turn is None:
+            with contextlib.suppress(MemoryRefused):  # another process has taken the run over
+                await run.end("cancelled")
+            turn = AgentTurn(run.id, "cancelled")
+        return replace(turn, spending=run.spending)
+
+    async def _abort_with(self, run: AgentRun) -> None:
+        await run.wait_until_lost()
+        self.abort()
+
+    async def _settle(self, run: AgentRun, say: Say | None) -> AgentTurn:
+        try:
+            return await self._loop(run, say)
+        except (ModelFailed, MemoryRefused) as error:
+            with contextlib.suppress(MemoryRefused):  # another process has taken the run over
+                await run.event("Error", message=str(error))
+                await run.end("failed", {"error": str(error)})
+            return AgentTurn(run.id, "failed", str(error))
+
+    async def _loop(self, run: AgentRun, say: Say | None) -> AgentTurn:
+        progress = await self._read_progress(run)
+        while not progress.is_over:
+            waiting = await self._use_tools(run, progress.calls)
+            if waiting:
+                await run.suspend(waiting)
+                return AgentTurn(run.id, "suspended", progress.text, waiting)
+            if progress.iterations:
+                await run.event("TurnEnd", iteration=progress.iterations, toolResults=len(progress.calls))
+            if progress.iterations < MOST_ITERATIONS:
+                progress = await self._ask(run, progress.iterations + 1, say)
+            else:
+                progress = await self._stop(run)
+        await run.end("completed", {"text": progress.text})
+        return AgentTurn(run.id, "completed", progress.text)
+
+    async def _ask(self, run: AgentRun, iteration: int, say: Say | None) -> RunProgress:
+        """One answer of the model, stored before anything that it asks for is done."""
+        await run.event("TurnStart", iteration=iteration)
+        self.shown = await self.memory.context(self.max_tokens)
+        asked = [{"role": "system", "content": INSTRUCTIONS}, *self.shown[0]]
+        reply = await self.model.ask(asked, self.tools.for_model(), say)
+        if not reply.text and not reply.calls:
+            raise ModelFailed(f"{reply.model}: it said nothing")
+        message_id = f"{run.id}-{iteration}"
+        # Ids of our own: some providers leave them out, and others give the same one in each answer.
+        calls = [replace(call, id=f"{message_id}-{place}") for place, call in enumerate(reply.calls, 1)]
+        await run.spend(reply)
+        await self.memory.store({"id": message_id, **replace(reply, calls=calls).as_message()})
+        if not calls:
+            await run.event("TurnEnd", iteration=iteration, toolResults=0)
+        return RunProgress(iteration, reply.text, tuple(calls), is_over=not calls)
+
+    async def _stop(self, run: AgentRun) -> RunProgress:
+        text = f"I stopped after {MOST_ITERATIONS} steps. Shall I go on?"
+        await self.memory.store({"id": f"{run.id}-end", "role": "assistant", "content": text})
+        return RunProgress(MOST_ITERATIONS, text, is_over=True)
+
+    async def _use_tools(self, run: AgentRun, calls: tuple[ToolCall, ...]) -> list[ToolCall]:
+        """Do the calls that may be done, two at a time. Returns those that wait for a person."""
+        waiting = [call for call in calls if call.id not in run.decisions and self.tools.asks(call)]
+        at_once = asyncio.Semaphore(TOOLS_AT_ONCE)
+        ready = [self._use_tool(run, call, at_once) for call in calls if call not in waiting]
+        for failure in await asyncio.gather(*ready, return_exceptions=True):
+            if failure is not None:
+                raise failure
+        return waiting
+
+    async def _use_tool(self, run: AgentRun, call: ToolCall, at_once: asyncio.Semaphore) -> None:
+        decision = run.decisions.get(call.id, {})
+        async with at_once:
+            if call.id in run.began and not self.tools.repeatable(call):
+                result = ToolResult(_UNKNOWN, is_error=True)
+            elif decision.get("approved", True) is not True:
+                result = ToolResult(f"The user denied this call. {decision.get('reason', '')}".strip(), is_error=True)
+            else:
+                await run.event("ToolExecutionStart", toolCallId=call.id, toolName=call.name, args=call.arguments)
+                result = await self.tools.run(call)
+            part: Json = {"type": "tool_result", "tool_call_id": call.id, "name": call.name, "result": result.text}
+            if result.is_error:
+                part["is_error"] = True
+            await self.memory.store({"id": call.id, "role": "tool", "parts": [part]})
+            ended = {"toolCallId": call.id, "toolName": call.name, "result": result.text, "isError": result.is_error}
+            await run.event("ToolExecutionEnd", **ended)
+
+    async def _read_progress(self, run: AgentRun) -> RunProgress:
+        """What the conversation has of this run already. The user's message is stored if it is not there."""
+        progress = RunProgress()
+        async for message in self.memory.messages_after(await self.memory.store(run.state["input"])):
+            if not message["id"].startswith(f"{run.id}-"):
+                continue
+            parts = message["parts"]
+            if message["role"] == "assistant":
+                text = "".join(part["text"] for part in parts if part["type"] == "text")
+                calls = tuple(_read_call(part) for part in parts if part["type"] == "tool_call")
+                progress = RunProgress(progress.iterations + 1, text, calls, is_over=not calls)
+            else:
+                progress = replace(progress, calls=tuple(c for c in progress.calls if c.id != message["id"]))
+        return progress
+
+
+def _read_call(part: Json) -> ToolCall:
+    return ToolCall(part["id"], part["name"], as_json(part["arguments"]))

@@ -1,0 +1,127 @@
+"""Any chat model that litellm reaches: a provider's, or that of a server with OpenAI's interface, such as Ollama."""
+
+import asyncio
+import importlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Json = dict[str, Any]
+Say = Callable[[str], None]
+"""Takes each piece of a text as it comes."""
+
+# litellm ships its price list, and would look for a newer one on the web and read a .env file otherwise.
+_OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+
+
+class ModelFailed(Exception):
+    """The model gave no answer; the text says why in one line."""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that a model asks for. ``arguments`` is text as the model wrote it: usually a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def read_arguments(self) -> Json:
+        """Raises ValueError where they are no JSON object."""
+        given = json.loads(self.arguments or "{}")
+        if not isinstance(given, dict):
+            raise ValueError("must be a JSON object")
+        return given
+
+    def for_model(self) -> Json:
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """What a model said, the calls that it asks for, and the tokens that it took as its provider counts them."""
+
+    text: str
+    calls: list[ToolCall] = field(default_factory=list)
+    usage: Json = field(default_factory=dict)
+    model: str = ""
+
+    def as_message(self) -> Json:
+        """The message that stands for it in what the model is asked next."""
+        calls = {"tool_calls": [call.for_model() for call in self.calls]} if self.calls else {}
+        return {"role": "assistant", "content": self.text, **calls}
+
+
+class ChatModel(Protocol):
+    """What the agent needs of a model."""
+
+    name: str
+
+    async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
+        """One answer; with ``say`` it is streamed there as it comes. Raises ModelFailed."""
+
+    async def close(self) -> None:
+        """Nothing is asked after that."""
+
+
+class LitellmModel:
+    """A model by its litellm name (``openai/gpt-5-mini``, ``ollama_chat/llama3.2``), with the keys in the variables that
+    litellm reads, or with one given."""
+
+    def __init__(self, name: str, *, api_base: str = "", api_key: str = "") -> None:
+        self.name = name
+        self._options: Json = {"timeout": 600, "max_retries": 2, "drop_params": True}
+        if api_base:
+            # OpenAI's library wants a key, also for a server that asks for none.
+            self._options |= {"api_base": api_base, "api_key": api_key or os.environ.get("OPENAI_API_KEY") or "none"}
+        elif api_key:
+            self._options |= {"api_key": api_key}
+
+    async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
+        litellm = await asyncio.to_thread(load_litellm)
+        asked = {"model": self.name, "messages": messages, **self._options, **({"tools": tools} if tools else {})}
+        try:
+            if say is None:
+                answer = await litellm.acompletion(**asked)
+            else:
+                chunks = []
+                async for chunk in await litellm.acompletion(
+                    **asked, stream=True, stream_options={"include_usage": True}
+                ):
+                    chunks.append(chunk)
+                    say((chunk.choices and chunk.choices[0].delta.content) or "")
+                answer = litellm.stream_chunk_builder(chunks, messages=messages)
+        except Exception as error:
+            raise ModelFailed(f"{self.name}: {_first_line(error)}") from error
+        return self._read(answer)
+
+    async def close(self) -> None:
+        """Close the connections that litellm keeps for this event loop."""
+        litellm = await asyncio.to_thread(load_litellm)
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
+
+    def _read(self, answer: Any) -> ModelReply:
+        message = answer.choices[0].message
+        calls = [
+            ToolCall(each.id or f"call-{place}", each.function.name or "", each.function.arguments or "")
+            for place, each in enumerate(message.tool_calls or ())
+        ]
+        usage = getattr(answer, "usage", None)
+        return ModelReply(message.content or "", calls, usage.model_dump(exclude_none=True) if usage else {}, self.name)
+
+
+def load_litellm() -> Any:
+    """The module, whose import takes seconds. The first model call would do it, too."""
+    os.environ.update(_OFFLINE)
+    litellm: Any = importlib.import_module("litellm")
+    litellm.suppress_debug_info = True
+    litellm.disable_hf_tokenizer_download = True
+    return litellm
+
+
+def _first_line(error: Exception) -> str:
+    """litellm's errors begin with the name of their class."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

@@ -1,0 +1,168 @@
+"""The run of one turn, as the memory keeps it: its lease, its events, what it costs, and what it waits for."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from mcp.client.subscriptions import SubscriptionLost
+
+from layerlore.server.chat.memory import Memory, MemoryRefused
+from layerlore.server.chat.model import ModelReply, ToolCall
+
+Json = dict[str, Any]
+Notify = Callable[[str, Json], None]
+
+LEASE_SECONDS = 60
+_APPROVAL: Json = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
+
+
+@dataclass
+class Spending:
+    """What the calls of models took, a helper's included. ``unpriced``: calls of models whose price nobody knows."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+    def add(self, usage: Json) -> None:
+        self.calls += 1
+        self.input_tokens += usage["input_tokens"]
+        self.output_tokens += usage["output_tokens"]
+        self.cost_usd += usage["cost_usd"]
+        self.unpriced += usage.get("unpriced_calls", 0)
+
+
+class AgentRun:
+    """A run that this process holds. Every call renews its lease, and tells if somebody has cancelled it.
+
+    ``state`` is what it began with. ``decisions`` are people's answers by the calls' ids, ``began`` the calls that were
+    begun before, by whatever process.
+    """
+
+    def __init__(self, memory: Memory, run_id: str, claim: str, state: Json, notify: Notify) -> None:
+        self.id = run_id
+        self.state = state
+        self.decisions: dict[str, Json] = {}
+        self.began: set[str] = set()
+        self.spending = Spending()
+        self._memory = memory
+        self._claim = claim
+        self._notify = notify
+        self._lost = anyio.Event()
+
+    @classmethod
+    async def start(cls, memory: Memory, run_id: str, state: Json, notify: Notify) -> "AgentRun":
+        answer = await memory.call("start_run", run_id=run_id, state=state, lease_seconds=LEASE_SECONDS)
+        run = cls(memory, run_id, answer["claim"], state, notify)
+        await run.event("AgentStart")
+        return run
+
+    @classmethod
+    async def take(cls, memory: Memory, run_id: str, notify: Notify) -> "AgentRun":
+        """Go on with a run that is suspended, or whose lease is over. Raises MemoryRefused if another process has it."""
+        answer = await memory.call("resume_run", run_id=run_id, lease_seconds=LEASE_SECONDS)
+        run = cls(memory, run_id, answer["claim"], answer["state"], notify)
+        run.decisions = {each["tool_call_id"]: each["data"] for each in answer["resumed"]}
+        run.began = {each["toolCallId"] async for each in _events(memory, run_id, "ToolExecutionStart")}
+        return run
+
+    async def event(self, kind: str, **payload: Any) -> None:
+        """Record a lifecycle event."""
+        self._notify(kind, payload)
+        await self._update(steps=[{"type": kind, "operation_id": self.id, "payload": payload}])
+
+    async def spend(self, reply: ModelReply, *, helper: str = "") -> None:
+        """Record a model's answer with what it took; a helper's counts for the run as well."""
+        step: Json = {"type": "text", "operation_id": self.id, "model": reply.model, "usage": reply.usage}
+        if helper:
+            step |= {"sub_agent_name": helper, "content": reply.text}
+        if reply.usage:
+            self.spending.add((await self._update(steps=[step]))["usage"])
+
+    async def suspend(self, calls: list[ToolCall]) -> None:
+        """Wait for people's answers to these calls. Whoever resumes the run then holds it."""
+        pending = [
+            {
+                "id": call.id,
+                "name": call.name,
+                "arguments": call.arguments,
+                "suspended": True,
+                "resume_schema": _APPROVAL,
+            }
+            for call in calls
+        ]
+        await self._memory.call(
+            "suspend_run", run_id=self.id, claim=self._claim, state=self.state, pending_tool_calls=pending
+        )
+
+    async def end(self, status: str, output: Json | None = None) -> None:
+        """End the run for good; a run that ends well tells so with AgentEnd."""
+        more: Json = {} if output is None else {"output": output}
+        if status == "completed":
+            self._notify("AgentEnd", output or {})
+            more["steps"] = [{"type": "AgentEnd", "operation_id": self.id, "payload": output or {}}]
+        await self._memory.call("complete_run", run_id=self.id, claim=self._claim, status=status, **more)
+
+    async def keep_lease(self) -> None:
+        """Renew the lease as long as a model or a tool takes its time."""
+        with contextlib.suppress(MemoryRefused):
+            while True:
+                await anyio.sleep(LEASE_SECONDS / 3)
+                await self._update()
+        self._lost.set()
+
+    async def wait_until_lost(self) -> None:
+        """Returns when somebody else has cancelled the run, or taken it over after this machine slept."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._listen)
+            await self._lost.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(SubscriptionLost):  # then the next update tells it
+            async for _ in self._memory.changes(f"memory://runs/{self.id}"):
+                if (await self._memory.call("get_run", run_id=self.id))["status"] == "cancelled":
+                    self._lost.set()
+
+    async def _update(self, **changes: Any) -> Json:
+        answer: Json = await self._memory.call(
+            "update_run", run_id=self.id, claim=self._claim, lease_seconds=LEASE_SECONDS, **changes
+        )
+        if answer["status"] == "cancelled":
+            self._lost.set()
+        return answer
+
+
+async def list_open_runs(memory: Memory) -> list[Json]:
+    """The runs of all conversations that wait for people, or whose process is gone, newest first."""
+    runs: list[Json] = (await memory.call("list_runs", status=["suspended", "resumable"]))["runs"]
+    return runs
+
+
+async def waiting_calls(memory: Memory, run_id: str) -> list[ToolCall]:
+    """The calls of a run that nobody has answered yet."""
+    run = await memory.call("get_run", run_id=run_id)
+    open_ids = {each["tool_call_id"] for each in run.get("waiting", ())}
+    pending = run.get("pending_tool_calls", ())
+    return [ToolCall(each["id"], each["name"], each["arguments"]) for each in pending if each["id"] in open_ids]
+
+
+async def decide(memory: Memory, run_id: str, call: ToolCall, *, approved: bool, reason: str = "") -> None:
+    """Answer a call of a run, without running it: any process may."""
+    decision = {"tool_call_id": call.id, "decision": "approve" if approved else "deny"}
+    await memory.call(
+        "decide_run", run_id=run_id, decisions=[decision | ({"data": {"reason": reason}} if reason else {})]
+    )
+
+
+async def _events(memory: Memory, run_id: str, kind: str) -> Any:
+    page: Json = {"next": 0, "more": True}
+    while page["more"]:
+        page = await memory.call("list_events", after=page["next"], types=[kind], limit=200)
+        for event in page["events"]:
+            if event["payload"].get("operation_id") == run_id:
+                yield event["payload"]

@@ -1,0 +1,264 @@
+"""What a person does with the agent: turns, decisions on calls that wait, and commands that begin with a slash."""
+
+import asyncio
+import datetime
+import inspect
+import re
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcp import Client
+
+from layerlore.server.chat.agent import Agent, AgentTurn
+from layerlore.server.chat.keyboard import Keyboard
+from layerlore.server.chat.memory import Memory, MemoryRefused, as_json
+from layerlore.server.chat.model import ChatModel, ToolCall
+from layerlore.server.chat.runs import decide, list_open_runs, waiting_calls
+from layerlore.server.chat.screen import Screen
+from layerlore.server.chat.subagent import SubAgent
+from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
+
+Json = dict[str, Any]
+
+_DELEGATE = (
+    "Hand a task of its own to a helper without memory: it gets a briefing with the user's rules and earlier tries."
+)
+
+
+class ChatSession:
+    """A person, an agent, and the conversation that they are in."""
+
+    def __init__(
+        self, client: Client, model: ChatModel, tools: list[Tool], screen: Screen, *, max_tokens: int = 8_000
+    ) -> None:
+        """``tools``: those of other servers; the memory's own come with each conversation."""
+        self.keyboard: Keyboard
+        self.screen = screen
+        self.title = ""
+        self._client = client
+        self._model = model
+        self._tools = tools
+        self._max_tokens = max_tokens
+        self._usage: Json = {}
+        self._over = False
+        self.commands: dict[str, Callable[[str], Awaitable[None]]] = {
+            "/" + name.removeprefix("do_"): method
+            for name, method in inspect.getmembers(self, inspect.iscoroutinefunction)
+            if name.startswith("do_")
+        }
+
+    async def open(self, thread_id: str) -> None:
+        """Go to a conversation, which is made with its first message."""
+        self.memory = Memory(self._client, thread_id)
+        tools = Toolbox([*await tools_of_memory(self.memory), *self._tools])
+        helper = SubAgent("delegate", self.memory, self._model, tools)
+        tools.add(helper.as_tool(_DELEGATE))
+        self.agent = Agent(
+            self.memory, self._model, tools, max_tokens=self._max_tokens, notify=self.screen.event, helpers=[helper]
+        )
+        await self._look()
+
+    async def converse(self, keyboard: Keyboard, message: str = "") -> None:
+        """A first message, if there is one, and then everything that a person types, until the input ends."""
+        self.keyboard = keyboard
+        if message:
+            await self.take(message)
+        while not self._over and (line := await keyboard.line("> ")) is not None:
+            if line.strip():
+                await self.take(line.strip())
+
+    async def take(self, line: str) -> None:
+        """One line: a command or a message."""
+        name, _, rest = line.partition(" ")
+        try:
+            if name in self.commands:
+                await self.commands[name](rest.strip())
+            elif re.match(r"/\w+$", name):
+                self.screen.note(f"{name} is none of the commands: {', '.join(self.commands)}", style="red")
+            else:
+                await self._finish(await self._interruptible(self.agent.stream(line, self.screen.say)))
+        except MemoryRefused as refused:
+            self.screen.note(str(refused), style="red")
+
+    def status(self) -> str:
+        cost = self._usage.get("cost_usd", 0)
+        return f" {self.memory.thread_id}  {self.title}  ·  {self._model.name}  ·  ${cost:.4f}  ·  /help "
+
+    async def _interruptible(self, turn: Awaitable[AgentTurn]) -> AgentTurn:
+        """A turn that Ctrl-C cancels."""
+        loop = asyncio.get_running_loop()
+        before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(self.agent.abort))
+        try:
+            return await turn
+        finally:
+            signal.signal(signal.SIGINT, before)
+            self.screen.end_answer()
+
+    async def _finish(self, turn: AgentTurn) -> None:
+        """Show how a turn ended; one that waits goes on as soon as everything is decided."""
+        while turn.status == "suspended":
+            for call in turn.waiting:
+                if not await self._decide(turn.run_id, call):
+                    self.screen.note(f"Run {turn.run_id} waits for your decision: /resume goes on, in any session.")
+                    return
+            turn = await self._interruptible(self.agent.resume(turn.run_id, self.screen.say))
+        if turn.status == "failed":
+            self.screen.note(turn.text, style="red")
+        elif turn.status == "cancelled":
+            self.screen.note("Cancelled.")
+        await self._look()
+        self.screen.note(self._cost_of(turn))
+
+    async def _decide(self, run_id: str, call: ToolCall) -> bool:
+        """Ask about a call, and keep the answer with the run. False: later."""
+        self.screen.note(f"? {call.name} {call.arguments}", style="yellow")
+        answer = await self.keyboard.line("  may it? [y]es, [n]o and why, [a]lways in this session, [l]ater: ")
+        choice, _, reason = (answer or "later").strip().partition(" ")
+        if choice[:1].lower() not in ("y", "n", "a"):
+            return False
+        if choice[:1].lower() == "a":
+            self.agent.tools.allowed.add(call.name)
+        approved = choice[:1].lower() != "n"
+        await decide(self.memory, run_id, call, approved=approved, reason=reason)
+        return True
+
+    async def _look(self) -> None:
+        thread = await self.memory.thread()
+        self.title = thread.get("title", "")
+        self._usage = thread.get("usage", {})
+
+    def _cost_of(self, turn: AgentTurn) -> str:
+        spent, blocks = turn.spending, self.agent.shown[1].get("blocks", ())
+        memories = sum(each["tokens"] for each in blocks if each["block"] == "memory")
+        return " · ".join(
+            (
+                f"{spent.calls} {'answer' if spent.calls == 1 else 'answers'}",
+                f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out",
+                f"${spent.cost_usd:.4f}{' (a price is not known)' if spent.unpriced else ''}",
+                f"conversation ${self._usage.get('cost_usd', 0):.4f}",
+                f"memories {memories:,} tokens",
+            )
+        )
+
+    async def do_help(self, rest: str) -> None:
+        """Show the commands."""
+        rows = [[name, inspect.getdoc(method) or ""] for name, method in self.commands.items()]
+        self.screen.table("command", "does", rows=rows)
+
+    async def do_quit(self, rest: str) -> None:
+        """End. Everything is kept."""
+        self._over = True
+
+    async def do_memories(self, query: str) -> None:
+        """Show your profile and this conversation's notes; with words, what is remembered about them."""
+        if query:
+            self.screen.block(await self.memory.call("recall_memory", query=query, limit=10))
+            return
+        self.screen.block(await self.memory.call("get_working_memory", scope="resource"))
+        self.screen.block(await self.memory.call("get_working_memory", scope="thread"))
+
+    async def do_forget(self, query: str) -> None:
+        """Forget what is remembered about these words: it shows first what would go."""
+        shown = await self.memory.call("forget", query=query)
+        self.screen.block(shown)
+        confirm = re.search(r'confirm="([^"]+)"', shown)
+        if confirm and (await self.keyboard.line("forget all of it? [y/n] ") or "").lower().startswith("y"):
+            self.screen.block(await self.memory.call("forget", confirm=confirm[1]))
+
+    async def do_plan(self, rest: str) -> None:
+        """Show the plan of this conversation."""
+        self.screen.block(await self.memory.call("plan", action="review"))
+
+    async def do_context(self, rest: str) -> None:
+        """Show what the model was shown last, block by block with its tokens; "/context all" has every message."""
+        messages, report = self.agent.shown
+        if not report:
+            messages, report = await self.memory.context(self._max_tokens)
+        blocks = [[each["block"], f"{each['tokens']:,}"] for each in report["blocks"]]
+        self.screen.table(
+            "block", "tokens", rows=[*blocks, ["in all", f"{report['tokens']:,} of {report['max_tokens']:,}"]]
+        )
+        for missing in report.get("left_out", ()):
+            self.screen.note(f"left out: {missing}")
+        for message in messages if rest else ():
+            calls = [
+                f"{each['function']['name']}({each['function']['arguments']})" for each in message.get("tool_calls", ())
+            ]
+            self.screen.block(f"\n[{message['role']}] {message.get('content') or ''}{' '.join(calls)}")
+
+    async def do_undo(self, rest: str) -> None:
+        """Take the last turn back, with all that was learnt from it; "/undo undo" brings it again."""
+        done = await self.memory.call("delete_messages", which="undo" if rest == "undo" else "last_turn")
+        self.screen.note(f"{done.get('restored') or done['deleted']} messages {'are back' if rest else 'taken back'}")
+        for run in await list_open_runs(self.memory):
+            if f"{run['run_id']}-0" in done["ids"]:
+                await self.memory.call("cancel_run", run_id=run["run_id"], reason="its message was taken back")
+        await self._look()
+
+    async def do_threads(self, rest: str) -> None:
+        """List your conversations, the newest first; "/threads NAME" goes on with one."""
+        if rest:
+            await self.open(rest)
+            await self.show_last()
+            return
+        threads = (await self.memory.call("list_threads", limit=20))["threads"]
+        rows = [
+            [each["thread_id"], each.get("title", ""), str(each["messages"]), each["updated_at"][:16].replace("T", " ")]
+            for each in threads
+        ]
+        self.screen.table("name", "title", "messages", "last", rows=rows)
+
+    async def do_new(self, rest: str) -> None:
+        """Begin a new conversation."""
+        await self.open(rest or new_thread())
+        self.screen.note(f"New conversation {self.memory.thread_id}")
+
+    async def do_title(self, title: str) -> None:
+        """Name this conversation."""
+        await self.memory.call("update_thread", title=title)
+        await self._look()
+
+    async def do_runs(self, rest: str) -> None:
+        """List the runs that wait for somebody, and those whose process is gone."""
+        rows = [
+            [run["run_id"], run["thread_id"], run["status"], as_json(run.get("waiting", []))]
+            for run in await list_open_runs(self.memory)
+        ]
+        self.screen.table("run", "conversation", "status", "waits for", rows=rows)
+
+    async def do_resume(self, run_id: str) -> None:
+        """Go on with a run of "/runs", or with the newest one."""
+        runs = [run for run in await list_open_runs(self.memory) if run["run_id"] == run_id or not run_id]
+        if not runs:
+            self.screen.note("no run waits")
+            return
+        if runs[0]["thread_id"] != self.memory.thread_id:
+            await self.open(runs[0]["thread_id"])
+        waiting = await waiting_calls(self.memory, runs[0]["run_id"])
+        await self._finish(AgentTurn(runs[0]["run_id"], "suspended", waiting=waiting))
+
+    async def show_last(self) -> None:
+        """Where the conversation is: its title, its last messages, and what waits."""
+        self.screen.note(
+            f"{self.memory.thread_id} {self.title}".rstrip() + f" · {self._model.name} · /help, Ctrl-D ends"
+        )
+        page = await self.memory.call("get_messages", limit=4, detail="low")
+        for message in page["messages"]:
+            self.screen.note(f"  {message['role']}: {message['text']}")
+        waiting = await list_open_runs(self.memory)
+        if waiting:
+            self.screen.note(f"{len(waiting)} of your runs wait: /runs lists them, /resume goes on", style="yellow")
+
+    async def remembered_lines(self) -> list[str]:
+        """What the user typed in the newest conversations, oldest first."""
+        lines: list[str] = []
+        for thread in (await self.memory.call("list_threads", limit=5))["threads"]:
+            page = await Memory(self._client, thread["thread_id"]).call("get_messages", limit=50, roles=["user"])
+            texts = ["".join(part.get("text", "") for part in each["parts"]) for each in page["messages"]]
+            lines = [*texts, *lines]
+        return lines
+
+
+def new_thread() -> str:
+    return f"chat-{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}"
