@@ -27,8 +27,11 @@ from layerlore.memory.recall.repetition import drop_repeated
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 
-# Of what surely fits nothing, so much of the tokens may be told, in case that it helps.
-_UNSURE_SHARE = 0.25
+# Unasked, only the best is told: so many messages, each at least so likely to be meant as a share of the best one is, and
+# fewer where none surely fits.
+_MOST_MESSAGES = 8
+_LEAST_SHARE = 0.3
+_MOST_UNSURE = 2
 # Entries take at most this share of the room where there are lines, too.
 _ENTRY_SHARE = 0.5
 
@@ -108,10 +111,13 @@ async def _gather(
 
 
 def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], gone: int) -> RecalledMemory:
-    """What is recalled, without what was told, and what the conversation shows itself."""
+    """The best of what is recalled, without what was told, and what the conversation shows itself."""
+    is_sure = recalled.confidence == "sure"
+    least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits else 0.0
+    best = [hit for hit in recalled.hits if hit.score >= least][: _MOST_MESSAGES if is_sure else _MOST_UNSURE]
     hits = [
         hit
-        for hit in recalled.hits
+        for hit in best
         if _mark_message(hit.message) not in told and (hit.message.thread_id != thread_id or hit.message.seq <= gone)
     ]
     kept = [entry for entry in recalled.entries if _mark(entry.id) not in told]
@@ -151,7 +157,6 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
             break
         entries.append((_mark(entry.id), text))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
-    room = min(room, int(room * _UNSURE_SHARE)) if is_unsure else room
     found = [hit.message for hit in recalled.hits]
     ranked = ((at, make_line(found[at], recalled.sought, chunk=recalled.hits[at].chunk)) for at in rank_messages(found))
     packed = pack_ranked(ranked, counter, room) if room > 0 else []

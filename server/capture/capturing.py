@@ -22,6 +22,8 @@ from layerlore.storage.threads import threads
 log = logging.getLogger(__name__)
 
 _TEXT_TRANSCRIPT = ".txt"
+# These hosts write none, or not always: what is said comes with their events.
+_WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
 
 
 class Capture:
@@ -42,10 +44,9 @@ class Capture:
         left_out = set(self._session.left_out)
         cleaner = Cleaner(self._rules, ignored, left_out)
         await self._notice_older_store()
-        if _has_lines(call.transcript):
-            for path, thread_id in self._list_transcripts(call):
-                await self._store_transcript(call, path, thread_id, cleaner)
-        else:
+        for path, thread_id in self._list_transcripts(call):
+            await self._store_transcript(call, path, thread_id, cleaner)
+        if call.host in _WITHOUT_TRANSCRIPT and not _has_lines(call.transcript):
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
         self._session.left_out = sorted(left_out)
         if call.event.moment == "compaction":
@@ -53,6 +54,8 @@ class Capture:
 
     def _list_transcripts(self, call: HookCall) -> Iterator[tuple[str, str]]:
         """The paths of the session's transcripts, and the thread of each."""
+        if not _has_lines(call.transcript):
+            return
         yield call.transcript, call.session
         if self._rules.subagents:
             for path in sorted(Path(call.transcript).with_suffix("").glob("subagents/*.jsonl")):
@@ -112,8 +115,8 @@ class Capture:
 
 
 def _has_lines(transcript: str) -> bool:
-    """Whether there is a transcript that can be read."""
-    return bool(transcript) and not transcript.endswith(_TEXT_TRANSCRIPT) and Path(transcript).is_file()
+    """Whether the host writes a transcript that can be read, even if not yet."""
+    return bool(transcript) and not transcript.endswith(_TEXT_TRANSCRIPT)
 
 
 def _read_texts(call: HookCall) -> Iterator[Said]:

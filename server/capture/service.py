@@ -4,16 +4,16 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from layerlore.memory.context.injection import Injection, make_injection
+from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.access.credentials import local_principal
 from layerlore.server.capture.calls import HookCall, read_call
 from layerlore.server.capture.capturing import Capture
 from layerlore.server.capture.ignored import IgnoredPaths
-from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.capture.sessions import Sessions
 from layerlore.server.relay import spool
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
@@ -51,20 +51,20 @@ class HookService:
         self._tries: defaultdict[str, int] = defaultdict(int)
         self._draining = asyncio.Lock()
 
-    async def answer(self, name: str) -> str:
-        """What the model should be shown at the event of that name; "" for nothing. Raises LayerloreError, OSError,
-        ValueError."""
+    async def answer(self, name: str, show: Callable[[str], Awaitable[bool]]) -> None:
+        """Show the model what it should see at the event of that name, if anything. ``show`` says whether it did. Raises
+        LayerloreError, OSError, ValueError."""
         opened = await self._open(name)
         call, rules = opened.call, opened.settings.capture
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
-            return ""
+            return
         async with self._locks[opened.scope, call.session]:
             session = await asyncio.to_thread(self._sessions.read, opened.scope, call.session)
             if call.event.moment == "start" and call.source in _FORGETFUL:
                 session.told = []
             left = min(rules.tokens, rules.session_tokens - session.tokens)
             if left <= 0:
-                return ""
+                return
             found = await make_injection(
                 opened.engine,
                 opened.scope,
@@ -74,14 +74,10 @@ class HookService:
                 told=frozenset(session.told),
                 gone=session.gone,
             )
-            await self._note_shown(session, found, opened.scope)
-            return found.text
-
-    async def _note_shown(self, session: Session, found: Injection, scope: Scope) -> None:
-        if found.text:
-            session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
-            session.note_shown(found.tokens, self._engine.now())
-        await asyncio.to_thread(self._sessions.write, session, scope)
+            if found.text and await show(found.text):
+                session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
+                session.note_shown(found.tokens, self._engine.now())
+            await asyncio.to_thread(self._sessions.write, session, opened.scope)
 
     async def drain(self) -> None:
         """Store all that waits, oldest first. What cannot be stored now waits on. Raises nothing."""

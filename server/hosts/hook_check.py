@@ -105,6 +105,8 @@ def _read_time(path: Path) -> int:
 
 def _ago(then: int, now: int) -> str:
     minutes = max(0, now - then) // MINUTE_MS
+    if not minutes:
+        return "just now"
     if minutes < 100:
         return f"{_count(minutes, 'minute')} ago"
     return f"{minutes // 60} hours ago" if minutes < 48 * 60 else age(then, now)

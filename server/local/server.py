@@ -18,6 +18,7 @@ from layerlore.server.process.late_modules import load
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import Listener, check_peer
+from layerlore.server.relay.hooking import TAKEN
 from layerlore.server.relay.hooking import WANT as HOOK
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import list_waiting
@@ -164,7 +165,7 @@ class LocalServer:
             case "status":
                 _say(writer, self.describe())
             case found if found == HOOK:
-                _say(writer, await self._take_hook(asked))
+                await self._serve_hook(asked, reader, writer)
             case "stop":
                 _say(writer, self.describe())
                 self._told_at_the_end.add(writer)
@@ -173,19 +174,24 @@ class LocalServer:
                 raise _Unwelcome(f"nothing is known of {str(other)[:40]!r}")
         return None
 
-    async def _take_hook(self, asked: Json) -> Json:
-        """What a host's hook is to show, once what it handed over is being stored."""
+    async def _serve_hook(self, asked: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Say what a host's hook is to show, and store what it handed over."""
         if self._is_older_than(asked):
             self._leave_to_newer()
-            return {"leaving": True, "version": VERSION}
-        text, self._idle_since = "", time.monotonic()
+            return
+
+        async def show(text: str) -> bool:
+            _say(writer, {"text": text})
+            async with asyncio.timeout(GREETING_SECONDS):
+                return await reader.readline() == TAKEN
+
+        self._idle_since = time.monotonic()
         if asked.get("shows"):
             try:
-                text = await (await self._hook_service()).answer(Path(str(asked.get("name"))).name)
+                await (await self._hook_service()).answer(Path(str(asked.get("name"))).name, show)
             except (LayerloreError, OSError, ValueError) as error:
                 log.warning("a hook shows nothing: %s", error)
         self._store_handed()
-        return {"text": text}
 
     async def _hook_service(self) -> "HookService":
         runtime = await self._process.runtime()

@@ -19,7 +19,9 @@ from layerlore.server.relay.starting import reach
 from layerlore.server.settings.launch import FLAGS
 
 WANT = "hook"
-ANSWER_SECONDS = 4.0
+TAKEN = b"taken\n"
+"""What says that an answer came in time to be shown."""
+ANSWER_SECONDS = 2.5
 """How long an answer is waited for that the model could be shown."""
 _GIVE_UP_SECONDS = SECONDS - 3.0
 # A host that tells more than this tells what no event needs.
@@ -125,7 +127,9 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
             return ""
         with connection.makefile("rb") as answers:
             found = json.loads(answers.readline(_LONGEST_ANSWER) or b"{}")
-    text = found.get("text", "") if isinstance(found, dict) else ""
+        text = found.get("text", "") if isinstance(found, dict) else ""
+        if text:
+            connection.sendall(TAKEN)  # otherwise it is shown another time
     return text if isinstance(text, str) else ""
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
-from layerlore.server.relay.launch import hook_folder
-from layerlore.server.relay.spool import list_waiting
+from layerlore.server.process.version import VERSION
+from layerlore.server.relay.endpoint import connect
+from layerlore.server.relay.launch import hook_folder, read_launch
+from layerlore.server.relay.spool import hand_over, list_waiting
 
 from .shared_machine import PATIENCE, Machine
 from .transcripts import claude, claude_call, claude_result, codex, copilot, gemini, lines, spoken
@@ -298,6 +300,25 @@ async def test_a_session_of_gemini_cli_in_one_document_and_a_sub_agents_rollout(
     shared.write("sub", codex("message", **spoken("assistant", "Reviewed.")))
     shared.hook("codex", "Stop", "sub")
     assert await shared.said("sub") == []
+
+
+async def test_what_a_host_did_not_wait_for_is_shown_the_next_time_and_a_prompt_is_no_message_of_its_own(
+    shared: HookedMachine,
+) -> None:
+    shared.write("facts", claude(1, "user", "The museum of Naxos closes at three."))
+    shared.hook("claude-code", "Stop", "facts")
+    asked = {"session_id": "impatient", "prompt": "When does the museum of Naxos close?"}
+    async with shared.settled():
+        (launch,) = filter(None, [read_launch({}, shared.environment())])
+        name = hand_over(shared.hooks, {"host": "claude-code", "event": "UserPromptSubmit", "given": asked})
+        connection, key = connect(launch.base)
+        with connection:
+            greeting = {"layerlore": VERSION, "key": key, "want": "hook", "name": name, "shows": True}
+            connection.sendall(json.dumps(greeting).encode() + b"\n")
+            assert b"closes at three" in connection.recv(10_000)
+        assert "closes at three" in shared.shown("UserPromptSubmit", "impatient", prompt=asked["prompt"])
+        assert shared.shown("UserPromptSubmit", "impatient", prompt=asked["prompt"]) == ""
+    assert await shared.said("impatient") == []
 
 
 @pytest.mark.parametrize(

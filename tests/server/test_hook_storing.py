@@ -1,0 +1,145 @@
+"""What the server stores of what hooks handed over: what was deleted, lost or set aside, and what sub-agents said."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages import reader
+from layerlore.memory.removal import deletion
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.capture.service import MOST_TRIES, HookService
+from layerlore.server.capture.sessions import Sessions
+from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.core.errors import NotFound, StorageUnavailable
+from layerlore.storage.core.records import Origin, Scope
+
+from .transcripts import claude, claude_call, claude_result
+
+pytestmark = pytest.mark.anyio
+
+SCOPE = Scope(LOCAL_TENANT, "default", "default")
+ALL = reader.PageRequest(100, 0, None, None, reader.check_roles([]), "high", None, None, None)
+
+
+class Store:
+    """A memory, and the hooks of a folder that it stores."""
+
+    def __init__(self, engine: Engine, settings: Settings, hooks: Path) -> None:
+        self.engine = engine
+        self.hooks = str(hooks)
+        self.transcript = hooks / "s.jsonl"
+        self.service = HookService(engine, self.hooks, lambda handed: settings)
+
+    def write(self, *lines: str, mode: str = "a") -> None:
+        with self.transcript.open(mode, encoding="utf-8") as file:
+            file.writelines(lines)
+
+    async def hook(self, event: str = "Stop", **given: Any) -> None:
+        told = {"session_id": "s", "transcript_path": str(self.transcript), **given}
+        hand_over(self.hooks, {"host": "claude-code", "event": event, "given": told, "folder": self.hooks})
+        await self.service.drain()
+
+    async def said(self, thread: str = "s") -> list[str]:
+        try:
+            page = await reader.get_messages(self.engine, SCOPE, thread, ALL)
+        except NotFound:
+            return []
+        return [part.get("text") or part.get("result") for each in page["messages"] for part in each["parts"]]
+
+
+@contextlib.asynccontextmanager
+async def opened(folder: Path, hooks: Path, **settings: Any) -> AsyncIterator[Store]:
+    given = Settings(data_dir=folder, embedding={"embedder": "none"}, **settings)  # type: ignore[arg-type]
+    hooks.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True)
+    engine = await open_engine(given)
+    try:
+        yield Store(engine, given, hooks)
+    finally:
+        await close_engine(engine)
+
+
+async def test_what_was_deleted_stays_deleted_when_its_transcript_is_read_again(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3)))
+        await store.hook()
+        sent = Sent(Origin("test", "delete_messages", "local"))
+        await deletion.delete_messages(
+            store.engine, SCOPE, "s", "ids", ids=["line-2"], roles=reader.check_roles([]), sent=sent
+        )
+        store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3, 4)), mode="w")
+        await store.hook()
+        assert await store.said() == ["Line 1.", "Line 3.", "Line 4."]
+
+
+async def test_a_transcript_is_read_again_where_an_older_store_was_put_back(tmp_path: Path) -> None:
+    async with opened(tmp_path / "older", tmp_path / "other") as store:
+        store.write(claude(1, "user", "Line 1."))
+        await store.hook()
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3)))
+        await store.hook()
+    async with opened(tmp_path / "older", tmp_path / "hooks") as store:
+        await store.hook()
+        assert await store.said() == ["Line 1.", "Line 2.", "Line 3."]
+
+
+async def test_sub_agents_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks", capture={"subagents": True}) as store:
+        beside = store.transcript.with_suffix("") / "subagents" / "agent-1.jsonl"
+        beside.parent.mkdir(parents=True)
+        beside.write_text(claude(9, "assistant", [{"type": "text", "text": "I looked."}], isSidechain=True))
+        store.write(claude(1, "user", "Look."), claude(2, "assistant", "A side line.", isSidechain=True))
+        await store.hook()
+        assert await store.said() == ["Look.", "A side line."]
+        assert await store.said("s-agent-1") == ["I looked."]
+
+
+async def test_long_texts_lose_their_middle_and_what_cannot_be_stored_keeps_nothing_else_out(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks", capture={"tool_chars": 200}) as store:
+        store.write(
+            claude_call(1, "t1", "Write", content="x" * 5_000),
+            claude_result(2, "t1", "begin " + "y" * 5_000 + " end"),
+            claude(3, "user", "Before."),
+            claude_call(4, "", "no id"),
+            claude(5, "user", "After \x00 all \ud800."),
+            claude(6, "user", "z" * 200_000),
+        )
+        await store.hook()
+        texts = [text for text in await store.said() if text]
+        assert len(texts[0]) == 200
+        assert texts[0].startswith("begin ")
+        assert texts[0].endswith(" end")
+        assert texts[1:3] == ["Before.", "After  all ?."]
+        assert len(texts[3]) == 60_000
+
+
+async def test_events_wait_for_a_database_and_are_set_aside_after_a_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "Line 1."))
+
+        async def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        error: Exception = StorageUnavailable("down")
+        with monkeypatch.context() as patch:
+            patch.setattr("layerlore.memory.messages.addition.add_messages", fail)
+            for _ in range(MOST_TRIES + 1):
+                await store.service.drain() if list_waiting(store.hooks) else await store.hook()
+            assert len(list_waiting(store.hooks)) == 1
+            error = ZeroDivisionError()
+            for _ in range(MOST_TRIES):
+                await store.service.drain()
+            assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
+        await store.hook()
+        assert await store.said() == ["Line 1."]
+        (known,) = Sessions(store.hooks).list_all()
+        assert (known.messages, known.last_seq) == (1, 1)
