@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.cli.options import Command, Group, with_options
-from layerlore.server.commands import chatting, hosting, keys, local, looking, removal, serving, upkeep
+from layerlore.server.commands import chatting, hosting, keys, local, looking, moving, removal, serving, upkeep
 from layerlore.server.commands.running import run_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.launch import ALONE
@@ -29,6 +29,8 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     upkeep.reindex,
     upkeep.migrate,
     upkeep.backup,
+    moving.export,
+    moving.import_,
     removal.restore,
     removal.erase,
     removal.redact,

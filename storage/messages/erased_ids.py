@@ -49,5 +49,10 @@ async def _find(tx: Tx, scope: Scope, thread_uid: str, by_hash: dict[str, str]) 
     return {by_hash[hashed] for hashed in found}
 
 
+def hash_of_message(thread_uid: str, id_: str) -> str:
+    """How the id of a message is kept that was erased."""
+    return _hash(thread_uid, id_)
+
+
 def _hash(thread_uid: str, id_: str, kind: str = "message") -> str:
     return hashlib.sha256("\0".join((thread_uid, kind, id_)).encode()).hexdigest()

@@ -48,6 +48,8 @@ from .document_calls import distilled, document_calls
 from .entry_calls import SILENT, entry_calls, remembered
 from .erasing_calls import SILENT as SILENT_OF_ERASING
 from .erasing_calls import erasing_calls
+from .moving_calls import SILENT as SILENT_OF_MOVING
+from .moving_calls import moving_calls
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
 from .observation_calls import observation_calls, observed
 from .reading_calls import reading_calls
@@ -183,6 +185,7 @@ def calls(known: Known) -> dict[str, Call]:
         **observation_calls(known.thread_uid),
         **erasing_calls(known.thread_uid),
         **reading_calls(known.thread_uid),
+        **moving_calls(known.thread_uid),
         **redacting_calls(known.thread_uid),
         "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
@@ -472,6 +475,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         | SILENT_OF_DERIVATIONS
         | SILENT_OF_DOCUMENTS
         | SILENT_OF_ERASING
+        | SILENT_OF_MOVING
         | SILENT_OF_OBSERVATIONS
         | {
             "lexical.remove",

@@ -1,0 +1,98 @@
+"""Lines of messages made ready to be stored: checked like what add_messages takes, masked, counted, their words found."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.messages.addition import make_drafts
+from layerlore.memory.moving.line_forms import RECORD, check_names
+from layerlore.memory.moving.reports import Skipped
+from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import MOST_INTEGER, describe
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+from layerlore.storage.messages.answered_calls import REACH
+from layerlore.storage.moving.moved_messages import MovedMessage
+
+_NAMES = (RECORD, "thread", "seq", "id", "role", "name", "parts", "metadata", "created_at", "said_at", "revision")
+_NUMBERS = ("seq", "created_at", "said_at", "revision")
+_SAID = ("id", "role", "name", "parts", "metadata", "said_at")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLine:
+    """A line of a file, and its number there."""
+
+    number: int
+    line: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMessages:
+    """``changed``: by place, whether a message's text is not what was brought, since a secret in it was masked."""
+
+    numbers: list[int]
+    moved: list[MovedMessage]
+    changed: list[bool]
+    skipped: list[Skipped]
+    masked: int
+
+
+class DraftMaker:
+    """Makes the messages of one thread ready, in their order: results are indexed with the calls that they answer."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._limits = moved_limits(engine.limits)
+        self._calls: deque[list[Json]] = deque(maxlen=REACH)
+
+    async def make(self, lines: Sequence[NumberedLine]) -> ReadyMessages:
+        """Those that are as they must be; the others are named in ``skipped``."""
+        skipped: list[Skipped] = []
+        read: list[tuple[NumberedLine, IncomingMessage]] = []
+        try:
+            incoming = parse_messages([_raw(each) for each in lines], self._limits)
+            read = list(zip(lines, incoming, strict=True))
+        except InvalidInput:
+            for each in lines:
+                try:
+                    read += [(each, message) for message in parse_messages([_raw(each)], self._limits)]
+                except InvalidInput as error:
+                    skipped.append(
+                        Skipped("message", f"line {each.number}", str(error).removeprefix("messages[0]").lstrip(".: "))
+                    )
+        answered = [part for calls in self._calls for part in calls]
+        drafts, masked = await make_drafts(self._engine, [message for _, message in read], self._engine.now(), answered)
+        for draft in drafts:
+            self._calls.append([part for part in draft.parts if part["type"] == "tool_call"])
+        moved = [
+            MovedMessage(draft, each.line["seq"], each.line["created_at"], each.line.get("revision", 1))
+            for (each, _), draft in zip(read, drafts, strict=True)
+        ]
+        changed = [draft.parts != message.parts for (_, message), draft in zip(read, drafts, strict=True)]
+        return ReadyMessages([each.number for each, _ in read], moved, changed, skipped, masked)
+
+
+def moved_limits(limits: Limits) -> Limits:
+    """Masking made texts longer than they came in; and how many come at once is for the import to say."""
+    return limits.model_copy(
+        update={
+            "messages_per_call": 10_000,
+            "message_text_bytes": 2 * limits.message_text_bytes,
+            "metadata_bytes": 2 * limits.metadata_bytes,
+        }
+    )
+
+
+def _raw(each: NumberedLine) -> Json:
+    line = each.line
+    check_names(line, "message", _NAMES)
+    for name in _NUMBERS:
+        value = line.get(name, 1 if name == "revision" else None)
+        if type(value) is not int or not 0 <= abs(value) <= MOST_INTEGER or (value < 1 and name in ("seq", "revision")):
+            raise InvalidInput(f"{name}: must be a whole number, not {describe(value)}")
+    if not line.get("id"):
+        raise InvalidInput("id: is missing")
+    return {name: line[name] for name in _SAID if name in line}

@@ -1,0 +1,45 @@
+"""The commands that move a memory out and in: ``export``, ``import``."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.cli.options import AsJson, TenantOption
+from layerlore.server.commands.running import load_module, read_settings
+
+
+def export(
+    flags: dict[str, Any],
+    file: Annotated[
+        str, typer.Argument(help="The new file; - is standard output. An existing file is never replaced.")
+    ],
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="All agents and resources of the tenant, not only the configured ones.")
+    ] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+) -> int:
+    """Write everything that is remembered into a file, as lines of JSON (docs/moving.md)."""
+    return int(load_module("moving.exporting").export(read_settings(flags), tenant, file, everyone=everyone))
+
+
+def import_(
+    flags: dict[str, Any],
+    file: Annotated[str, typer.Argument(help="An export; - is standard input.", show_default=False)],
+    existing: Annotated[
+        Literal["merge", "overwrite", "skip"],
+        typer.Option(
+            help="Of two things under one id: merge keeps the newer, overwrite what the file has, skip what is stored."
+        ),
+    ] = "merge",
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="Store each agent and resource of the file as one of the tenant's.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Store nothing: only show what would be stored.")] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Store what a file holds: nothing twice, and again after it was interrupted. Says what is left out, and why."""
+    behind = load_module("moving.importing")
+    asked = behind.ImportRequest(tenant, file, existing, everyone, dry_run, as_json)
+    return int(behind.import_file(read_settings(flags), asked))

@@ -1,0 +1,1 @@
+"""``layerlore export`` and ``layerlore import``: files, progress, and what is printed."""

@@ -1,0 +1,183 @@
+"""``layerlore import``: what an export, or another program, has kept is stored."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.moving.imports import Import
+from layerlore.memory.moving.moved_drafts import NumberedLine
+from layerlore.memory.moving.reports import ImportReport
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.cli.database_check import look_at_database
+from layerlore.server.cli.owner import describe_scope, scope_of
+from layerlore.server.cli.tables import print_table
+from layerlore.server.moving.progress import Came, show_progress
+from layerlore.server.relay.recalling import mask_controls
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import Settings
+from layerlore.storage.audit.stored_bytes import Quota
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Origin, Scope
+from layerlore.storage.moving.moved_threads import Mode
+
+STANDARD_INPUT = "-"
+MOST_LINE_BYTES = 64 * 1024 * 1024
+"""One line of an export holds one message at most."""
+SHOWN = 20
+"""So many of what was left out are printed, unless JSON is."""
+_BATCH_LINES = 250
+_BATCH_BYTES = 2 * 1024 * 1024
+_OUTCOMES = ("added", "unchanged", "replaced", "skipped", "checked")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What to import, and how. ``everyone``: each agent and resource of the file becomes one of the tenant's."""
+
+    tenant: str
+    file: str
+    mode: Mode
+    everyone: bool
+    dry_run: bool
+    as_json: bool
+
+
+def import_file(settings: Settings, asked: ImportRequest) -> int:
+    """Import a file, and print what became of what is in it. Returns the exit code: 1 where the file ended too early.
+
+    Raises InvalidInput, LimitExceeded beyond the quota, StorageUnavailable, DatabaseTooNew or OSError.
+    """
+    return asyncio.run(_import(settings, asked))
+
+
+async def _import(settings: Settings, asked: ImportRequest) -> int:
+    if settings.memory == "off":
+        raise InvalidInput("memory is off: nothing is stored, and so nothing can be imported")
+    scope = scope_of(settings, asked.tenant)
+    async with _open(settings, dry_run=asked.dry_run) as engine:
+        taking = Import(engine, _Placing(scope, asked).place, asked.mode, _sent(settings, asked), dry_run=asked.dry_run)
+        try:
+            with _input(asked.file) as source, show_progress("import", _size(source)) as came:
+                await _take_lines(taking, source, came)
+            report = await taking.finish()
+        finally:
+            await taking.settle()
+    _print(asked, scope, report)
+    if not taking.ended:
+        sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
+        return 1
+    return 0
+
+
+@asynccontextmanager
+async def _open(settings: Settings, *, dry_run: bool) -> AsyncIterator[Engine]:
+    """The engine; its database is made if there is none, but not to try something."""
+    if dry_run and not (await look_at_database(settings)).exists:
+        settings = settings.model_copy(update={"memory": "off"})
+    engine = await open_engine(settings)
+    try:
+        yield engine
+    finally:
+        await close_engine(engine)
+
+
+def _sent(settings: Settings, asked: ImportRequest) -> Sent:
+    rates = settings.rates
+    limited = asked.tenant != LOCAL_TENANT and (rates.tenant_stored_bytes or rates.resource_stored_bytes)
+    quota = Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes) if limited else None
+    return Sent(Origin("command line", "import", "command:import"), quota=quota)
+
+
+class _Placing:
+    """Where a scope of the file is to be stored."""
+
+    def __init__(self, scope: Scope, asked: ImportRequest) -> None:
+        self._scope = scope
+        self._asked = asked
+        self._first: Scope | None = None
+
+    def place(self, named: Scope) -> Scope:
+        if self._asked.everyone:
+            return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
+        if self._first not in (None, named):
+            raise InvalidInput(
+                "the file holds several agents or resources: --everyone stores each as one of the tenant's own; what came "
+                f"before {describe_scope(named)} was stored"
+            )
+        self._first = named
+        return self._scope
+
+
+def _input(file: str) -> IO[bytes]:
+    return sys.stdin.buffer if file == STANDARD_INPUT else Path(file).expanduser().open("rb")
+
+
+def _size(source: IO[bytes]) -> int | None:
+    try:
+        name = source.name
+        return Path(name).stat().st_size if isinstance(name, str) else None
+    except (AttributeError, OSError):
+        return None
+
+
+async def _take_lines(taking: Import, source: IO[bytes], came: Came) -> None:
+    number = done = 0
+    while True:
+        lines, number, size = await asyncio.to_thread(_read_some, source, number)
+        if not size:
+            return
+        await taking.take(lines)
+        done += size
+        came(done, f"{taking.report.count('message'):,} messages")
+
+
+def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int, int]:
+    """Some lines, the number of the last, and their bytes: 0 at the end. Raises InvalidInput."""
+    found: list[NumberedLine] = []
+    size = 0
+    while len(found) < _BATCH_LINES and size < _BATCH_BYTES:
+        raw = source.readline(MOST_LINE_BYTES)
+        if not raw:
+            break
+        number += 1
+        size += len(raw)
+        if not raw.strip():
+            continue
+        try:
+            line = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            whole = "it is cut off" if not raw.endswith(b"\n") else str(error)
+            raise InvalidInput(f"line {number} is no JSON: {whole}; what came before it was stored") from None
+        if not isinstance(line, dict):
+            raise InvalidInput(f"line {number} is no JSON object; what came before it was stored")
+        found.append(NumberedLine(number, line))
+    return found, number, size
+
+
+def _print(asked: ImportRequest, scope: Scope, report: ImportReport) -> None:
+    if asked.as_json:
+        sys.stdout.write(json.dumps({"dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n")
+        return
+    whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else describe_scope(scope)
+    sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} for {whose}\n")
+    used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]
+    rows = [
+        [kind, *(f"{counts[name]:,}" if counts[name] else "" for name in used)]
+        for kind, counts in report.counts.items()
+        if counts.total()
+    ]
+    if rows:
+        print_table(("kind", *used), rows, numbers=used)
+    if report.masked:
+        sys.stdout.write(f"{report.masked:,} secrets were masked\n")
+    for each in report.skipped[:SHOWN]:
+        times = f" (and {each.count - 1:,} more)" if each.count > 1 else ""
+        sys.stdout.write(mask_controls(f"left out: {each.kind}, {each.where}: {each.why}") + f"{times}\n")
+    if len(report.skipped) > SHOWN:
+        sys.stdout.write(f"and {len(report.skipped) - SHOWN:,} more reasons; --json lists them\n")

@@ -1,0 +1,143 @@
+"""Entries as an import brings them. One content is one entry, however often it is brought."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from sqlalchemy import bindparam, insert, select, update
+
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.records import Scope, SearchText
+from layerlore.storage.core.scopes import in_scope, of_scope, of_thread
+from layerlore.storage.core.statements import insert_or_ignore
+from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries as kept
+from layerlore.storage.derived.entries import Entry
+from layerlore.storage.moving.moved_threads import Mode
+
+EntryStatus = Literal["added", "unchanged", "replaced", "kept", "forgotten", "unproven"]
+
+_ADD = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
+_KNOWN = select(*(entries.c[name] for name in Entry.__dataclass_fields__)).where(
+    in_scope(entries), entries.c.content_hash == bindparam("hash")
+)
+_TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
+_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at")
+_CHANGE = (
+    update(entries)
+    .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
+    .values({entries.c[name]: bindparam(f"new_{name}") for name in _CHANGED})
+)
+_SOURCE = ("thread_uid", "message_seq", "revision", "starts", "ends", "label", "created_at")
+_ADD_SOURCE = insert_or_ignore(entry_sources, {name: bindparam(name) for name in (*SCOPE, "entry_id", *_SOURCE)})
+_LIES = select(messages.c.revision).where(
+    in_scope(messages),
+    messages.c.thread_uid == bindparam("thread_uid"),
+    messages.c.seq == bindparam("message_seq"),
+    messages.c.deletion_uid.is_(None),
+)
+_RENAME = (
+    update(entries)
+    .where(in_scope(entries), entries.c.superseded_by == bindparam("old_id"))
+    .values(superseded_by=bindparam("new_id"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedSource:
+    """Where in a message of a thread that is there an entry is said."""
+
+    thread_uid: str
+    message_seq: int
+    revision: int
+    starts: int
+    ends: int
+    label: str
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class MovedEntry:
+    """An entry as it was kept, and what it rests on."""
+
+    entry: Entry
+    sources: tuple[MovedSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPut:
+    """What became of an entry, and the id it has here. ``unproven``: nothing that it rests on is here."""
+
+    status: EntryStatus
+    entry_id: str
+
+
+async def put_entries(
+    tx: Tx,
+    scope: Scope,
+    moved: Sequence[MovedEntry],
+    mode: Mode,
+    *,
+    new_ids: Mapping[str, str],
+    search_text: SearchText,
+) -> list[EntryPut]:
+    """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
+    another for one whose id is taken. What was forgotten here later than it was last said there stays forgotten."""
+    await resource_lock.hold(tx, scope)
+    return [await _put(tx, scope, each, mode, new_ids, search_text) for each in moved]
+
+
+async def _put(
+    tx: Tx, scope: Scope, moved: MovedEntry, mode: Mode, new_ids: Mapping[str, str], search_text: SearchText
+) -> EntryPut:
+    entry, of = moved.entry, of_scope(scope)
+    sources = [each for each in moved.sources if await _lies(tx, scope, each)]
+    if entry.origin != "caller" and not sources:
+        return EntryPut("unproven", entry.entry_id)
+    row = await tx.one(_KNOWN, **of, hash=entry.content_hash)
+    if row is None:
+        taken = await tx.one(_TAKEN, **of, of_entry=entry.entry_id)
+        entry_id = new_ids[entry.entry_id] if taken else entry.entry_id
+        values = {each.name: getattr(entry, each.name) for each in fields(Entry)}
+        await tx.run(_ADD, **of, **(values | {"entry_id": entry_id}))
+        await _add_sources(tx, scope, entry_id, sources)
+        await kept.index_anew(tx, scope, entry_id, search_text)
+        return EntryPut("added", entry_id)
+    known = Entry(*row)
+    if known.status == "dropped" and (mode == "skip" or known.seen_at >= entry.seen_at):
+        return EntryPut("forgotten", known.entry_id)
+    more = await _add_sources(tx, scope, known.entry_id, sources)
+    same = all(getattr(known, name) == getattr(entry, name) for name in _CHANGED)
+    takes = not same and (mode == "overwrite" or (mode == "merge" and entry.seen_at > known.seen_at))
+    if takes:
+        new = {f"new_{name}": getattr(entry, name) for name in _CHANGED}
+        await tx.run(_CHANGE, **of, of_entry=known.entry_id, **new)
+    if takes or more:
+        await kept.index_anew(tx, scope, known.entry_id, search_text)
+    status: EntryStatus = "replaced" if takes else "unchanged" if same else "kept"
+    return EntryPut(status, known.entry_id)
+
+
+async def _lies(tx: Tx, scope: Scope, source: MovedSource) -> bool:
+    """Whether the message is there, with the text that the source was found in."""
+    of = of_thread(scope, source.thread_uid)
+    revision = await tx.scalar(_LIES, **of, message_seq=source.message_seq)
+    return revision is not None and int(revision) == source.revision
+
+
+async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[MovedSource]) -> int:
+    more = 0
+    for source in sources:
+        values: dict[str, Any] = {name: getattr(source, name) for name in _SOURCE}
+        more += await tx.run(_ADD_SOURCE, **of_scope(scope), entry_id=entry_id, **values)
+    return more
+
+
+async def rename(tx: Tx, scope: Scope, ids: Mapping[str, str]) -> None:
+    """Have entries name those that took their place by the ids that these have here. ``ids``: the id it had elsewhere, and the
+    one that the same content has here."""
+    await resource_lock.hold(tx, scope)
+    for old, new in ids.items():
+        if await tx.one(_TAKEN, **of_scope(scope), of_entry=old) is None:
+            await tx.run(_RENAME, **of_scope(scope), old_id=old, new_id=new)

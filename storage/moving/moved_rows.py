@@ -1,0 +1,232 @@
+"""Rows of logs, runs, notes and versions as an import brings them. What is there already is met, and never doubled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Insert, Select, Update, bindparam, select, update
+
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
+from layerlore.storage.core.statements import insert_or_ignore
+from layerlore.storage.core.tables import SCOPE, document_sources, plans, resources
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.moving.moved_tables import NOTES, PLAN, RESOURCE_EVENT, RUN, MovedTable
+from layerlore.storage.moving.moved_threads import Mode
+
+Stored = Mapping[str, Any]
+"""A row by column, as it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsPut:
+    """What became of rows: how many were added, were there already, took the place of others, and were left out since
+    something else is stored in their place."""
+
+    added: int = 0
+    unchanged: int = 0
+    replaced: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRun:
+    """A run of messages, in a thread that is there, that a version was made from."""
+
+    version: int
+    thread_uid: str
+    from_seq: int
+    to_seq: int
+
+
+def _owner(of: MovedTable, scope: Scope, thread_uid: str) -> dict[str, Any]:
+    return of_thread(scope, thread_uid) if of.of_thread else of_scope(scope)
+
+
+def _owned(of: MovedTable) -> Any:
+    return in_thread(of.table) if of.of_thread else in_scope(of.table)
+
+
+def _names(of: MovedTable) -> tuple[str, ...]:
+    return (*SCOPE, *(("thread_uid",) if of.of_thread else ()), *of.columns)
+
+
+@cache
+def _add(of: MovedTable) -> Insert:
+    return insert_or_ignore(of.table, {name: bindparam(name) for name in _names(of)})
+
+
+def _keyed(of: MovedTable) -> list[Any]:
+    return [of.table.c[name] == bindparam(f"key_{name}") for name in of.key]
+
+
+@cache
+def _one(of: MovedTable) -> Select[Any]:
+    # A run's id is its scope's, whichever thread it belongs to.
+    owned = in_scope(of.table) if of is RUN else _owned(of)
+    return select(*(of.table.c[name] for name in of.columns)).where(owned, *_keyed(of))
+
+
+@cache
+def _change(of: MovedTable) -> Update:
+    values: dict[Any, Any] = {of.table.c[name]: bindparam(f"new_{name}") for name in of.columns if name not in of.key}
+    return update(of.table).where(_owned(of), *_keyed(of)).values(values)
+
+
+def _key(of: MovedTable, row: Stored) -> dict[str, Any]:
+    return {f"key_{name}": row[name] for name in of.key}
+
+
+async def put_rows(
+    tx: Tx, scope: Scope, of: MovedTable, thread_uid: str, rows: Sequence[Stored], mode: Mode = "skip"
+) -> RowsPut:
+    """Add rows whose key is free. Of a log nothing is ever replaced; of runs, ``mode`` says which of two stays."""
+    owner = _owner(of, scope, thread_uid)
+    added = unchanged = replaced = kept = 0
+    for row in rows:
+        if await tx.run(_add(of), **owner, **row):
+            added += 1
+            continue
+        found = await tx.one(_one(of), **owner, **_key(of, row))
+        stored = dict(zip(of.columns, found, strict=True)) if found is not None else {}
+        if stored == dict(row):
+            unchanged += 1
+        elif of is RUN and (mode == "overwrite" or (mode == "merge" and row["updated_at"] > stored["updated_at"])):
+            new = {f"new_{name}": value for name, value in row.items() if name not in of.key}
+            done = await tx.run(_change(of), **owner, **_key(of, row), **new)
+            replaced, kept = replaced + done, kept + 1 - done
+        else:
+            kept += 1
+    return RowsPut(added, unchanged, replaced, kept)
+
+
+@cache
+def _all(of: MovedTable) -> Select[Any]:
+    return select(*(of.table.c[name] for name in of.columns)).where(_owned(of))
+
+
+async def put_notes(tx: Tx, scope: Scope, thread_uid: str, rows: Mapping[MovedTable, Sequence[Stored]]) -> RowsPut:
+    """Bring the notes on a thread (observations, summaries, what waits for the session memory) if it has none, all
+    together. ``added`` is 0 and ``kept`` counts them where it has notes of its own."""
+    of = of_thread(scope, thread_uid)
+    stored = {
+        each: [dict(zip(each.columns, row, strict=True)) for row in await tx.all(_all(each), **of)] for each in NOTES
+    }
+    count = sum(map(len, rows.values()))
+    if any(stored.values()):
+        same = all(_sorted(each, stored[each]) == _sorted(each, rows.get(each, ())) for each in NOTES)
+        return RowsPut(unchanged=count) if same else RowsPut(kept=count)
+    for each, some in rows.items():
+        if some:
+            await tx.many(_add(each), [{**of, **row} for row in some])
+    return RowsPut(added=count)
+
+
+def _sorted(of: MovedTable, rows: Sequence[Stored]) -> list[Stored]:
+    return sorted((dict(row) for row in rows), key=lambda row: tuple(row[name] for name in of.key))
+
+
+_ADD_RUN = insert_or_ignore(
+    document_sources,
+    {name: bindparam(name) for name in (*SCOPE, "thread_uid", "version", "source_thread_uid", "from_seq", "to_seq")},
+)
+_CLOSE_PLANS = update(plans).where(in_thread(plans)).values(is_open=0)
+
+
+@cache
+def _versions(of: MovedTable) -> Select[Any]:
+    return _all(of).order_by(of.table.c[of.key[0]])
+
+
+async def put_versions(
+    tx: Tx,
+    scope: Scope,
+    of: MovedTable,
+    thread_uid: str,
+    rows: Sequence[Stored],
+    runs: Sequence[VersionRun],
+    mode: Mode,
+) -> RowsPut:
+    """Bring the history of a document or a plan. Where the one that is stored goes on from it, or it from that, both become
+    one; else the newest of the two (``mode`` says which) is the document, and what is brought of it is one version."""
+    if not of.of_thread:
+        await resource_lock.hold(tx, scope)
+    owner, number = _owner(of, scope, thread_uid), of.key[0]
+    stored = [dict(zip(of.columns, row, strict=True)) for row in await tx.all(_versions(of), **owner)]
+    there = {row[number]: _said(of, row) for row in stored}
+    brought = sorted((dict(row) for row in rows), key=lambda row: int(row[number]))
+    agree = all(there.get(row[number], _said(of, row)) == _said(of, row) for row in brought)
+    new = [row for row in brought if row[number] not in there]
+    if agree and (not stored or not new or new[0][number] > stored[-1][number]):
+        await _add_versions(tx, scope, of, owner, new, runs)
+        return RowsPut(added=len(new), unchanged=len(brought) - len(new))
+    mine, theirs = stored[-1], brought[-1]
+    alike = _content(of, mine) == _content(of, theirs)
+    newer = mode == "overwrite" or (mode == "merge" and theirs["created_at"] > mine["created_at"])
+    if alike or not newer:
+        return RowsPut(unchanged=len(brought)) if alike else RowsPut(kept=len(brought))
+    again = {**theirs, number: mine[number] + 1}
+    moved = [
+        VersionRun(again[number], run.thread_uid, run.from_seq, run.to_seq)
+        for run in runs
+        if run.version == theirs[number]
+    ]
+    await _add_versions(tx, scope, of, owner, [again], moved)
+    return RowsPut(replaced=1, kept=len(brought) - 1)
+
+
+async def _add_versions(
+    tx: Tx, scope: Scope, of: MovedTable, owner: dict[str, Any], new: Sequence[Stored], runs: Sequence[VersionRun]
+) -> None:
+    if not new:
+        return
+    if of is PLAN:
+        await tx.run(_CLOSE_PLANS, **owner)
+    await tx.many(_add(of), [{**owner, **row} for row in new])
+    numbers = {row[of.key[0]] for row in new}
+    sources = [
+        {
+            **of_thread(scope, owner.get("thread_uid", "")),
+            "version": run.version,
+            "source_thread_uid": run.thread_uid,
+            "from_seq": run.from_seq,
+            "to_seq": run.to_seq,
+        }
+        for run in runs
+        if run.version in numbers
+    ]
+    if sources:
+        await tx.many(_ADD_RUN, sources)
+
+
+def _said(of: MovedTable, row: Stored) -> Any:
+    """A version without what later ones change of it."""
+    return {name: row[name] for name in of.columns if name != "is_open"}
+
+
+def _content(of: MovedTable, row: Stored) -> Any:
+    return row["plan"] if of is PLAN else row["content"]
+
+
+_NEXT = select(resources.c.next_event_seq).where(in_scope(resources))
+_COUNT_ON = update(resources).where(in_scope(resources)).values(next_event_seq=bindparam("new_next"))
+
+
+async def put_resource_events(tx: Tx, scope: Scope, rows: Sequence[Stored], next_seq: int) -> RowsPut:
+    """Bring the log of a resource, or go on with it where what is stored are its first lines; ``next_seq`` is what it counts
+    on with. A resource that has a log of its own keeps that."""
+    await resource_lock.hold(tx, scope)
+    at = int(await tx.scalar(_NEXT, **of_scope(scope)) or 1)
+    known = [row for row in rows if row["seq"] < at]
+    for row in known:
+        found = await tx.one(_one(RESOURCE_EVENT), **of_scope(scope), **_key(RESOURCE_EVENT, row))
+        if found is None or dict(zip(RESOURCE_EVENT.columns, found, strict=True)) != dict(row):
+            return RowsPut(kept=len(rows))
+    new = [row for row in rows if row["seq"] >= at]
+    if new:
+        await tx.many(_add(RESOURCE_EVENT), [{**of_scope(scope), **row} for row in new])
+    upto = max([at, next_seq, *(row["seq"] + 1 for row in new)])
+    await tx.run(_COUNT_ON, **of_scope(scope), new_next=upto)
+    return RowsPut(added=len(new), unchanged=len(known))
