@@ -24,6 +24,7 @@ from layerlore.memory.settings.documents import WorkingMemoryRules
 from layerlore.memory.settings.entries import EntryRules
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.retention import RetentionRules
 from layerlore.memory.settings.titles import TitleRules
 from layerlore.memory.window.policy import WindowRules
 from layerlore.storage.audit import stored_bytes
@@ -74,6 +75,7 @@ class Engine:
     observation: ObservationRules = field(default_factory=ObservationRules)
     entries: EntryRules = field(default_factory=EntryRules)
     titles: TitleRules = field(default_factory=TitleRules)
+    retention: RetentionRules = field(default_factory=RetentionRules)
     context: ContextRules = field(default_factory=ContextRules)
     windows: WindowRules = field(default_factory=WindowRules)
     embedding: EmbeddingService | None = None

@@ -212,6 +212,7 @@ async def open_engine(settings: Settings) -> Engine:
         observation=settings.observation,
         entries=settings.entries,
         titles=settings.title_rules,
+        retention=settings.retention,
         context=settings.context,
         windows=window_rules(settings, counter),
         embedding=embedding,

@@ -12,6 +12,7 @@ from layerlore.memory.recall.index_rebuild import rebuild_old
 from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.memory.removal.deletion import erase_expired
 from layerlore.memory.removal.erasure import finish_erasures, rewrite_if_owed
+from layerlore.memory.removal.retention import retain
 from layerlore.memory.work.runs import expire_runs
 from layerlore.server.process.interpreter import freeze_objects
 from layerlore.server.process.late_modules import load_for
@@ -22,6 +23,7 @@ from layerlore.storage.core.errors import LayerloreError
 log = logging.getLogger(__name__)
 
 ERASE_EVERY_SECONDS = 60.0
+RETAIN_EVERY_SECONDS = 3600.0
 LOOK_EVERY_SECONDS = 5.0
 CHECK_SECONDS = 5.0
 LOADED_SECONDS = 10.0
@@ -37,6 +39,8 @@ async def keep_up(runtime: Runtime) -> None:
         tasks.start_soon(_look_at_database, engine)
         tasks.start_soon(_check_database, engine)
         tasks.start_soon(_erase_now_and_then, engine)
+        if engine.retention.deletes:
+            tasks.start_soon(_retain_now_and_then, engine)
         if runtime.settings.memory == "on":
             tasks.start_soon(_keep_index, engine)
             tasks.start_soon(_do_jobs, runtime)
@@ -91,6 +95,17 @@ async def _erase_now_and_then(engine: Engine) -> None:
         except Exception:
             log.exception("what was deleted long ago could not be erased; it is tried again")
         await anyio.sleep(ERASE_EVERY_SECONDS)
+
+
+async def _retain_now_and_then(engine: Engine) -> None:
+    while True:
+        try:
+            gone = await retain(engine)
+            if gone:
+                log.info("retention took %d messages away", gone)
+        except Exception:
+            log.exception("what retention leaves no place for is still there; it is tried again")
+        await anyio.sleep(RETAIN_EVERY_SECONDS)
 
 
 async def _erase(engine: Engine) -> None:

@@ -30,6 +30,7 @@ from layerlore.memory.settings.entries import EntryRules
 from layerlore.memory.settings.llm import LlmSettings
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.settings.recall import RecallRules
+from layerlore.memory.settings.retention import RetentionRules
 from layerlore.memory.settings.section import Name, Section, Unit, distinct, list_of, one_line
 from layerlore.memory.settings.titles import TitleRules
 from layerlore.memory.settings.window import WindowProfiles, WindowSettings
@@ -118,18 +119,6 @@ class PostgresSettings(Section):
         "`?statement_cache_size=0`.",
     )
     pool_size: int = Field(default=10, ge=1, le=200, description="Connections of one server at most.")
-
-
-class RetentionSettings(Section):
-    """How long what was deleted is kept."""
-
-    deleted_days: Annotated[int, Unit("days")] = Field(
-        default=30,
-        ge=0,
-        le=3650,
-        description="Time in which `layerlore restore` can undo a delete; then what was deleted is erased for good. 0 "
-        "erases at once.",
-    )
 
 
 class PlanSettings(Section):
@@ -244,7 +233,7 @@ class Settings(BaseSettings):
     jwt: JwtSettings = JwtSettings()
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
-    retention: RetentionSettings = RetentionSettings()
+    retention: RetentionRules = RetentionRules()
     recall: RecallRules = RecallRules()
     working_memory: WorkingMemoryRules = WorkingMemoryRules()
     plan: PlanSettings = PlanSettings()

@@ -136,6 +136,7 @@ class MemoryStatus(TypedDict):
     scope: dict[str, str]
     agent_settings: NotRequired[dict[str, Any]]
     counts: ScopeCounts
+    retention: NotRequired[dict[str, Any]]
     stored_bytes: StoredBytes
     tokens: dict[str, Any]
     usage: UsageByModel

@@ -11,17 +11,19 @@ from layerlore.storage.audit import stored_bytes, usage
 from layerlore.storage.audit.stored_bytes import Quota, Used
 from layerlore.storage.core.records import Json
 from layerlore.storage.index import vectors
+from layerlore.storage.removal import retention
 from layerlore.storage.threads import threads
 
 
 async def memory_status(call: Call) -> Json:
     """The answer, as MemoryStatus has it."""
     if call.settings.memory == "off":
-        held, spent, stored = threads.Counts(0, 0, 0, 0), [], Used(0, 0)
+        held, spent, stored, retired = threads.Counts(0, 0, 0, 0), [], Used(0, 0), 0
     else:
         held = await call.engine.database.read(threads.count_scope, call.scope)
         spent = await call.engine.database.read(usage.of_resource, call.scope)
         stored = await call.engine.database.read(stored_bytes.read_used, call.scope)
+        retired = await call.engine.database.read(retention.read_count, call.scope)
     found = await background.read_background(call)
     embedded = await _vectors(call)
     backend = call.engine.database.backend
@@ -40,6 +42,7 @@ async def memory_status(call: Call) -> Json:
             "tokens": held.tokens,
             "restorable_deletes": held.restorable_deletes,
         },
+        **_describe_retention(call, retired),
         "stored_bytes": _shown_bytes(call.quota, stored),
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": present_lines(spent),
@@ -50,6 +53,16 @@ async def memory_status(call: Call) -> Json:
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
+
+
+def _describe_retention(call: Call, retired: int) -> Json:
+    """The rules by which messages go by themselves, and how many went."""
+    rules = call.engine.retention
+    if not (rules.deletes or retired):
+        return {}
+    named = {name: getattr(rules, name) for name in ("thread_messages", "resource_messages", "message_days")}
+    shown = {name: value for name, value in named.items() if value}
+    return {"retention": {**shown, "distilled": rules.distilled, "messages_gone": retired}}
 
 
 def _of_agent(call: Call) -> Json:

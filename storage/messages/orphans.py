@@ -94,9 +94,9 @@ async def settle(
     return emptied
 
 
-async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> None:
+async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str, *, keeps_versions: bool = False) -> None:
     """Erase the messages that one delete hid, the halves of tool calls elsewhere whose other half they held, and the
-    documents that were made from them."""
+    documents that were made from them, unless these stay (``keeps_versions``)."""
     of = of_thread(scope, thread_uid)
     found = await _with_tools(tx, of)
     calls: set[str] = set()
@@ -113,7 +113,8 @@ async def erase(tx: Tx, scope: Scope, thread_uid: str, deletion_uid: str) -> Non
             await tx.run(_STRIP, **of, at_seq=each.seq, new_parts=to_json(rest), new_hidden_calls=hidden)
         else:
             await tx.run(_GO_WITH, **of, seqs=[each.seq], deletion_uid=deletion_uid)
-    await version_sources.erase(tx, scope, thread_uid, deletion_uid)
+    if not keeps_versions:
+        await version_sources.erase(tx, scope, thread_uid, deletion_uid)
     await erased_ids.keep(tx, scope, thread_uid, deletion_uid, calls)
     await tx.run(_ERASE_DELETION, **of, deletion_uid=deletion_uid)
 

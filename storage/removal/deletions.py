@@ -26,10 +26,10 @@ Which = Literal["last_turn", "all", "ids"]
 
 _visible = messages.c.deletion_uid.is_(None)
 _ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
-_BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))
+BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))
 _FROM = _ALL.where(messages.c.seq >= bindparam("from_seq"))
 
-_HIDE = (
+HIDE = (
     update(messages)
     .where(in_thread(messages), any_of(messages.c.seq, "seqs"))
     .values(deletion_uid=bindparam("new_deletion_uid"))
@@ -102,7 +102,7 @@ async def delete_messages(
     stood = await derivations.standing(tx, scope, thread, told)
     await lexical.remove(tx, scope, thread.thread_uid, seqs)
     again = await derivations.drop(tx, scope, thread, told) + await derivations.drop_title(tx, scope, thread, told)
-    await tx.run(_HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
+    await tx.run(HIDE, **of, seqs=seqs, new_deletion_uid=deletion_uid)
     if erase:
         await orphans.erase(tx, scope, thread.thread_uid, deletion_uid)
         await installation.owe_rewrite(tx)
@@ -133,7 +133,7 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
     if which == "all":
         return await read(tx, _ALL, thread_id, **of)
     if which == "ids":
-        found = await read(tx, _BY_IDS, thread_id, **of, ids=list(ids))
+        found = await read(tx, BY_IDS, thread_id, **of, ids=list(ids))
         unknown = sorted(set(ids) - {message.id for message in found})
         if unknown:
             names = ", ".join(map(repr, unknown[:5]))

@@ -8,13 +8,14 @@ from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.removal import erasable_rows, erasure
+from layerlore.storage.removal import erasable_rows, erasure, retention
+from layerlore.storage.removal.retention import LongThread, TimePlace
 
-from .building import NOW
+from .building import NOW, search_text
 
 Call = Callable[[Tx, Scope], Awaitable[Any]]
-# One finds what is marked only, and nothing here is; the other answers nothing.
-SILENT = {"erasure.purge", "idempotency.keep"}
+# They find what is marked or was counted only, and nothing here is, or answer nothing.
+SILENT = {"erasure.purge", "idempotency.keep", "retention.count", "retention.read_count"}
 
 
 def erasing_calls(thread_uid: str) -> dict[str, Call]:
@@ -30,5 +31,14 @@ def erasing_calls(thread_uid: str) -> dict[str, Call]:
         "idempotency.keep": lambda tx, who: idempotency.keep(tx, who, Request("k", "body"), NOW, {"thread_id": "new"}),
         "idempotency.find_kept": lambda tx, who: idempotency.find_kept(tx, who, Request("k", "body")),
         "resource_lock.lock": resource_lock.lock,
+        "retention.find_newest": lambda tx, who: retention.find_newest(tx, who, 1),
+        "retention.find_before": lambda tx, who: retention.find_before(tx, who, TimePlace(NOW * 9), TimePlace(-NOW), 9),
+        "retention.list_long": lambda tx, who: retention.list_long(tx, who, 1),
+        "retention.find_in_thread": lambda tx, who: retention.find_in_thread(tx, who, LongThread(thread_uid, 99), 0, 9),
+        "retention.erase_alone": lambda tx, who: retention.erase_alone(
+            tx, who, "main", ["a"], deletion_uid="d", now=NOW, search_text=search_text
+        ),
+        "retention.count": lambda tx, who: retention.count(tx, who, 1),
+        "retention.read_count": retention.read_count,
         "resource_lock.still_known": lambda tx, who: resource_lock.still_known(tx, who, thread_uid),
     }

@@ -18,6 +18,8 @@ resources = Table(
     metadata,
     *scope_columns(),
     Column("next_event_seq", BigInteger, nullable=False),
+    # How many messages a rule of retention has taken away.
+    Column("retired_messages", BigInteger, nullable=False, server_default=text("0")),
     PrimaryKeyConstraint(*SCOPE),
 )
 
