@@ -6,8 +6,9 @@ Messages are deleted as ``delete_messages`` does it, with all that was made from
 import base64
 import hashlib
 import hmac
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.documents import document_lines
@@ -55,13 +56,20 @@ class ForgetPreview:
         return not (self.entries or self.messages or self.observations or self.lines)
 
 
-async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
-    """Forget entries, preview what is about a query, or do what a preview showed. Returns text for a model.
+async def forget(
+    engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, undo: bool = False, sent: Sent
+) -> str:
+    """Forget entries, bring back those that were forgotten, preview what is about a query, or do what a preview showed.
+    Returns text for a model, which says how to undo it.
 
     Raises InvalidInput, LimitExceeded, NotFound (then nothing was forgotten).
     """
     if sum(map(bool, (ids, query.strip(), confirm))) != 1:
         raise InvalidInput("give one of: ids (of entries), query (shows what would go), confirm (the token it gave)")
+    if undo and not ids:
+        raise InvalidInput("undo: brings entries back by their ids, as the answer of forget named them: give ids, too")
+    if undo:
+        return await _restore_entries(engine, scope, ids, sent)
     if ids:
         return await _forget_entries(engine, scope, ids, sent)
     if query.strip():
@@ -85,7 +93,28 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
         return {"entries": await _drop_entries(tx, engine, scope, wanted, sent, now)}
 
     answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
-    return f"Forgotten: {_count(answer['entries'], 'entry', 'entries')}."
+    return _describe_result(engine, {**answer, "undo": {"entries": wanted}}, now)
+
+
+async def _restore_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
+    for index, id_ in enumerate(ids):
+        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
+    now, wanted = engine.now(), list(dict.fromkeys(ids))
+
+    async def write(tx: Tx) -> Json:
+        await resource_lock.hold(tx, scope)
+        back = await entries.restore_dropped(tx, scope, wanted, search_text=engine.search_text_of)
+        if missing := sorted(set(wanted).difference(back)):
+            raise NotFound(
+                f"entry {', '.join(map(repr, missing[:5]))} cannot be brought back, and none was: it is unknown or erased, "
+                "another took its place, or the messages that it rests on are deleted"
+            )
+        happened = NewEvent("entries_changed", {"ids": back})
+        await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+        return {"entries": len(back)}
+
+    answer = await engine.write(scope, sent, [wanted, "", "", "undo"], now, write)
+    return f"Brought back: {_count(answer['entries'], 'entry', 'entries')}."
 
 
 async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent, now: int) -> int:
@@ -194,12 +223,13 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         # Every thread before the resource, and in one order, so that no two writers wait for each other.
         uids = {*chosen["observations"], *chosen["lines"], *await act.uids(chosen["messages"])} - {""}
         held = {uid: thread for uid in sorted(uids) if (thread := await threads.lock_uid(tx, scope, uid))}
-        return {
+        forgotten = {
             "messages": await act.messages(chosen["messages"], held.values(), named),
             "observations": await act.observations(chosen["observations"], held.keys()),
             "lines": await act.lines(chosen["lines"], held),
             "entries": await act.entries(chosen["entries"]),
         }
+        return {**forgotten, "undo": act.undone_by}
 
     answer = await engine.write(scope, sent, [[], "", token], now, write)
     return _describe_result(engine, answer, now)
@@ -214,6 +244,8 @@ class _ForgetTransaction:
     scope: Scope
     sent: Sent
     now: int
+    undone_by: Json = field(default_factory=lambda: {"entries": [], "deletions": [], "documents": []})
+    """Ids of entries and deletes, and [version, thread id] of documents as they were."""
 
     async def uids(self, of_threads: Iterable[str]) -> set[str]:
         found = set()
@@ -246,6 +278,7 @@ class _ForgetTransaction:
                 search_text=self.engine.search_text_of,
             )
             await record_deletion(self.tx, self.scope, deleted, self.sent.origin, now=self.now)
+            self.undone_by["deletions"].append(deletion_uid)
             gone += len(deleted.messages)
         return gone
 
@@ -281,6 +314,7 @@ class _ForgetTransaction:
         left = document_lines.remove_lines(
             kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=is_json
         )
+        self.undone_by["documents"].append([kept.version, thread_id])
         for how, content in (("clear", ""), ("replace", left)):
             if how == "clear" or content:
                 await working_memory.change(
@@ -299,7 +333,8 @@ class _ForgetTransaction:
 
     async def entries(self, ids: Sequence[str]) -> int:
         await resource_lock.hold(self.tx, self.scope)
-        there = list(await entries.read_seen(self.tx, self.scope, ids))
+        there = sorted(await entries.read_seen(self.tx, self.scope, ids))
+        self.undone_by["entries"].extend(there)
         return await _drop_entries(self.tx, self.engine, self.scope, there, self.sent, self.now)
 
 
@@ -310,11 +345,28 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
         "observations": ("observation", "observations"),
         "lines": ("line of a document", "lines of documents"),
     }
-    counts = [_count(answer[key], *name) for key, name in names.items() if answer[key]]
+    counts = [_count(answer[key], *name) for key, name in names.items() if answer.get(key)]
     if not counts:
         return "Nothing was left to forget."
-    until = iso(now + engine.deleted_days * DAY_MS)
-    return f"Forgotten: {', '.join(counts)}." + (f" Erased for good after {until}." if engine.deleted_days else "")
+    told = f"Forgotten: {', '.join(counts)}."
+    if not engine.deleted_days:
+        return told
+    undo = "; ".join(_list_calls(answer["undo"]))
+    notes = " Observations are made anew, if at all." if answer.get("observations") else ""
+    return (
+        f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}; until then {undo} undoes it.{notes}"
+    )
+
+
+def _list_calls(undo: Json) -> Iterator[str]:
+    """The calls that bring back what was forgotten."""
+    if ids := undo.get("entries"):
+        yield f"forget(ids={json.dumps(ids)}, undo=true)"
+    for deletion_uid in undo.get("deletions", ()):
+        yield f'delete_messages(which="undo", ids=["{deletion_uid}"])'
+    for version, thread_id in undo.get("documents", ()):
+        of = f"thread_id={json.dumps(thread_id)}" if thread_id else 'scope="resource"'
+        yield f"update_working_memory(restore_version={version}, {of})"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import ThreadId, tool
+from layerlore.server.tools.declaration import UNLISTED, ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.records import Json
 
@@ -72,9 +72,10 @@ async def forget(
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     query: str = "",
     confirm: str = "",
+    undo: Annotated[bool, UNLISTED, Field(description="Bring back these entries, as an answer said.")] = False,
 ) -> str:
     """Forget entries by ids, or all about a query: that first shows what would go, with a token; ask the user,
     then call again with confirm alone."""
     return await forget_requests.forget(
-        call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
+        call.engine, call.scope, ids=ids, query=query, confirm=confirm, undo=undo, sent=call.sent()
     )

@@ -139,6 +139,12 @@ _END = (
     .where(_named, entries.c.status == "active")
     .values(status=bindparam("new_status"), superseded_by=bindparam("new_superseded_by"), seen_at=bindparam("now"))
 )
+_RESTORE = (
+    update(entries)
+    .where(_named, entries.c.status == "dropped")
+    # When it was dropped took the place of when it was seen.
+    .values(status="active", superseded_by=None, seen_at=entries.c.created_at)
+)
 _ERASE = delete(entries).where(_named)
 
 
@@ -286,6 +292,16 @@ async def list_undecided(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
 async def drop(tx: Tx, scope: Scope, ids: Collection[str], *, now: int) -> int:
     """Let active entries be seen no more; counts them. ``erase_dropped`` ends them for good."""
     return await _end(tx, scope, ids, "dropped", None, now)
+
+
+async def restore_dropped(tx: Tx, scope: Scope, ids: Collection[str], *, search_text: SearchText) -> list[str]:
+    """Let entries that were dropped be seen again, as far as something they rest on is there; the ids of those that are
+    seen now."""
+    if not ids:
+        return []
+    await tx.run(_RESTORE, **of_scope(scope), ids=list(ids))
+    await show_seen(tx, scope, ids, search_text)
+    return sorted(await read_seen(tx, scope, ids))
 
 
 async def _end(tx: Tx, scope: Scope, ids: Collection[str], status: Status, by: str | None, now: int) -> int:

@@ -66,6 +66,7 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.as_messages": lambda tx, who: entries.as_messages(tx, who, [ID]),
         "entries.count": entries.count,
         "entries.drop": lambda tx, who: entries.drop(tx, who, [ID], now=NOW),
+        "entries.restore_dropped": lambda tx, who: entries.restore_dropped(tx, who, [ID], search_text=search_text),
         "entries.erase": lambda tx, who: entries.erase(tx, who, [ID]),
         "entries.hide_unseen": lambda tx, who: entries.hide_unseen(tx, who, [ID]),
         "entries.index": lambda tx, who: entries.index(tx, who, [_known(OTHER, "plum")], search_text),
