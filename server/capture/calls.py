@@ -17,8 +17,9 @@ _REPLY = ("text", "response", "prompt_response")
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``flags`` and ``variables``
-    are those of the launch that only it has, such as the agent's name."""
+    """``name`` is that of the file that it was handed over in. ``source``: why a session starts. ``by_subagent``: a
+    sub-agent's model would see the answer. ``flags`` and ``variables`` are those of the launch that only it has, such as the
+    agent's name."""
 
     name: str
     host: str
@@ -29,6 +30,7 @@ class HookCall:
     prompt: str
     reply: str
     source: str
+    by_subagent: bool
     flags: Mapping[str, str]
     variables: Mapping[str, str]
 
@@ -36,6 +38,8 @@ class HookCall:
 def read_call(name: str, handed: Json) -> HookCall:
     """The event of a file that was handed over. Raises InvalidInput."""
     host, given = str(handed.get("host")), as_object(handed.get("given"))
+    if host == "claude-code" and "sessionId" in given and "session_id" not in given:
+        host = "vscode"  # which calls the hooks of Claude Code's settings, too
     event = find_event(host, str(handed.get("event")))
     if event is None:
         raise InvalidInput(f"no event of a host: {host!r}, {str(handed.get('event'))!r}")
@@ -52,6 +56,7 @@ def read_call(name: str, handed: Json) -> HookCall:
         prompt=_first(given, _PROMPT) or _first(more, _PROMPT),
         reply=_first(given, _REPLY) or _first(more, _REPLY),
         source=_first(given, ("source", "trigger")),
+        by_subagent=bool(given.get("agent_id")),
         flags=_texts(handed.get("flags")),
         variables=_texts(handed.get("variables")),
     )

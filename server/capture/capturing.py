@@ -41,14 +41,12 @@ class Capture:
     async def store(self, call: HookCall, ignored: IgnoredPaths) -> None:
         """Store what is new, and note how far. It may be done again with the same event. Raises StorageUnavailable, Conflict
         and OSError."""
-        left_out = set(self._session.left_out)
-        cleaner = Cleaner(self._rules, ignored, left_out)
+        cleaner = Cleaner(self._rules, ignored, self._session.left_out)
         await self._notice_older_store()
         for path, thread_id in self._list_transcripts(call):
             await self._store_transcript(call, path, thread_id, cleaner)
         if call.host in _WITHOUT_TRANSCRIPT and not _has_lines(call.transcript):
             await self._store_said(call, call.session, [*_read_texts(call)], cleaner)
-        self._session.left_out = sorted(left_out)
         if call.event.moment == "compaction":
             self._session.gone, self._session.told = self._session.last_seq, []
 
@@ -84,7 +82,8 @@ class Capture:
             said, cursor = found
             await self._store_said(call, thread_id, said, cleaner)
             self._session.transcripts[path] = cursor.keep()
-            await asyncio.to_thread(self._sessions.write, self._session, self._scope)
+            self._session.left_out = sorted(cleaner.left_out)
+            await self._sessions.write(self._session, self._scope)
 
     async def _store_said(self, call: HookCall, thread_id: str, said: Sequence[Said], cleaner: Cleaner) -> None:
         kept = await asyncio.to_thread(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])

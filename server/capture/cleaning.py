@@ -1,6 +1,7 @@
 """What is kept of what was said: without what is private, what is ours, what sub-agents did, and what is too long."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +31,12 @@ _NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were ge
 
 class Cleaner:
     """Cleans what was said in one conversation, in order. ``left_out``: the ids of calls that were left out, and whose
-    results are still to come; it is changed."""
+    results are still to come."""
 
-    def __init__(self, rules: CaptureSettings, ignored: IgnoredPaths, left_out: set[str]) -> None:
+    def __init__(self, rules: CaptureSettings, ignored: IgnoredPaths, left_out: Iterable[str]) -> None:
+        self.left_out = set(left_out)
         self._rules = rules
         self._ignored = ignored
-        self._left_out = left_out
 
     def clean(self, said: Said) -> Said | None:
         """What is kept; None where nothing is."""
@@ -52,12 +53,12 @@ class Cleaner:
                 return {**part, "text": text} if text.strip() else None
             case "tool_call":
                 if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
-                    self._left_out.add(part["id"])
+                    self.left_out.add(part["id"])
                     return None
                 return {**part, "arguments": self._clean_value(part["arguments"])}
             case "tool_result":
-                if part["tool_call_id"] in self._left_out:
-                    self._left_out.discard(part["tool_call_id"])
+                if part["tool_call_id"] in self.left_out:
+                    self.left_out.discard(part["tool_call_id"])
                     return None
                 return {**part, "result": self._clean_value(part["result"])}
         return None

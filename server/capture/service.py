@@ -47,7 +47,8 @@ class HookService:
         self._hooks = hooks
         self._settings_for = settings_for
         self._sessions = Sessions(hooks)
-        self._locks: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        # One answer of a session at a time: hooks that come twice for one event must not show the same.
+        self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._tries: defaultdict[str, int] = defaultdict(int)
         self._draining = asyncio.Lock()
 
@@ -58,8 +59,10 @@ class HookService:
         call, rules = opened.call, opened.settings.capture
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return
-        async with self._locks[opened.scope, call.session]:
-            session = await asyncio.to_thread(self._sessions.read, opened.scope, call.session)
+        if call.by_subagent and not rules.subagents:
+            return
+        async with self._answering[opened.scope, call.session]:
+            session = await self._sessions.read(opened.scope, call.session)
             if call.event.moment == "start" and call.source in _FORGETFUL:
                 session.told = []
             left = min(rules.tokens, rules.session_tokens - session.tokens)
@@ -77,7 +80,7 @@ class HookService:
             if found.text and await show(found.text):
                 session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
                 session.note_shown(found.tokens, self._engine.now())
-            await asyncio.to_thread(self._sessions.write, session, opened.scope)
+            await self._sessions.write(session, opened.scope)
 
     async def drain(self) -> None:
         """Store all that waits, oldest first. What cannot be stored now waits on. Raises nothing."""
@@ -99,9 +102,7 @@ class HookService:
 
     async def _store(self, name: str) -> None:
         try:
-            opened = await self._open(name)
-            async with self._locks[opened.scope, opened.call.session]:
-                await self._store_open(opened)
+            await self._store_open(await self._open(name))
         except FileNotFoundError:
             return  # another server was quicker
         except (InvalidInput, ValueError):
@@ -122,14 +123,12 @@ class HookService:
 
     async def _store_open(self, opened: _Open) -> None:
         call = opened.call
-        session = await asyncio.to_thread(self._sessions.read, opened.scope, call.session)
+        session = await self._sessions.read(opened.scope, call.session)
         session.note_event(call.host, call.event.name, self._engine.now())
-        session.folder = call.folder or session.folder
-        session.ignored = opened.ignored.is_everything
-        if call.session and not session.ignored:
+        if call.session and not opened.ignored.is_everything:
             capture = Capture(opened.engine, opened.settings.capture, opened.scope, self._sessions, session)
             await capture.store(call, opened.ignored)
-        await asyncio.to_thread(self._sessions.write, session, opened.scope)
+        await self._sessions.write(session, opened.scope)
 
     async def _open(self, name: str) -> _Open:
         return await asyncio.to_thread(self._read, name)

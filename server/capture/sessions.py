@@ -4,11 +4,13 @@ A file of JSON for each session. It holds no text that anybody said. Whatever is
 and messages keep their ids.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import json
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -19,6 +21,7 @@ FOLDER = "sessions"
 KEPT_DAYS = 90
 """How long the file of a session is kept after its last event."""
 _DAY_SECONDS = 86_400
+_MOST_KEPT = 500
 
 
 @dataclass(slots=True)
@@ -32,10 +35,6 @@ class Session:
     session: str = ""
     agent: str = ""
     resource: str = ""
-    folder: str = ""
-    first: int = 0
-    last: int = 0
-    ignored: bool = False
     events: dict[str, dict[str, list[int]]] = field(default_factory=dict)
     transcripts: dict[str, Json] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
@@ -50,8 +49,6 @@ class Session:
     def note_event(self, host: str, event: str, now: int) -> None:
         of_host = self.events.setdefault(host, {})
         of_host[event] = [of_host.get(event, [0, 0])[0] + 1, now]
-        self.first = self.first or now
-        self.last = now
 
     def note_captured(self, messages: int, now: int) -> None:
         self.messages += messages
@@ -71,24 +68,30 @@ _FIELDS = frozenset(each.name for each in fields(Session))
 
 
 class Sessions:
-    """The files of the sessions of one folder of hooks."""
+    """The files of the sessions of one folder of hooks. Those that were asked for last are kept, so that all who work on one
+    at a time have the same object."""
 
     def __init__(self, hooks: str) -> None:
         self._folder = Path(hooks) / FOLDER
+        self._kept: OrderedDict[tuple[Scope, str], Session] = OrderedDict()
+        self._writing = asyncio.Lock()
 
-    def read(self, scope: Scope, session: str) -> Session:
+    async def read(self, scope: Scope, session: str) -> Session:
         """What is known of a session; a new one if nothing is."""
-        found = _read(self._path(scope, session))
-        return found or Session(session=session, agent=scope.agent_id, resource=scope.resource_id)
+        if (scope, session) not in self._kept:
+            read = await asyncio.to_thread(_read, self._path(scope, session))
+            found = read or Session(session=session, agent=scope.agent_id, resource=scope.resource_id)
+            self._kept.setdefault((scope, session), found)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end((scope, session))
+        return self._kept[scope, session]
 
-    def write(self, session: Session, scope: Scope) -> None:
+    async def write(self, session: Session, scope: Scope) -> None:
         """Raises OSError."""
-        path = self._path(scope, session.session)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            json.dump(asdict(session), file)
-        part.replace(path)
+        async with self._writing:
+            text = json.dumps(asdict(session))
+            await asyncio.to_thread(_write, self._path(scope, session.session), text)
 
     def list_all(self) -> Iterator[Session]:
         """All sessions that are known, in no order."""
@@ -108,6 +111,14 @@ class Sessions:
         named = json.dumps([scope.agent_id, scope.resource_id, session])
         digest = hashlib.blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
         return self._folder / f"{digest}.json"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    part.replace(path)
 
 
 def _read(path: Path) -> Session | None:

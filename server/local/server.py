@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GREETING_SECONDS = 10.0
+TAKING_SECONDS = 2.0
+"""How long a hook may take to say that its answer came in time."""
 POLL_SECONDS = 1.0
 _GREETING_BYTES = 256 * 1024
 _SESSION_CHARS = 32
@@ -182,7 +184,7 @@ class LocalServer:
 
         async def show(text: str) -> bool:
             _say(writer, {"text": text})
-            async with asyncio.timeout(GREETING_SECONDS):
+            async with asyncio.timeout(TAKING_SECONDS):
                 return await reader.readline() == TAKEN
 
         self._idle_since = time.monotonic()

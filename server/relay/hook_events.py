@@ -54,7 +54,7 @@ HOOK_EVENTS: Mapping[str, tuple[HookEvent, ...]] = {
     ),
     "vscode": (
         HookEvent("SessionStart", "start", shows=True),
-        HookEvent("UserPromptSubmit", "prompt", shows=True),
+        HookEvent("UserPromptSubmit", "prompt"),
         HookEvent("PreCompact", "compaction"),
         HookEvent("Stop", "stop"),
     ),

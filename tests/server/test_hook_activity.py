@@ -1,5 +1,6 @@
 """`layerlore doctor` and `layerlore usage --hooks`: what hooks did, and whether they have fallen silent."""
 
+import asyncio
 import json
 import os
 import time
@@ -46,7 +47,7 @@ class Hooked:
         known.note_captured(messages, at)
         if tokens:
             known.note_shown(tokens, at)
-        Sessions(self.hooks).write(known, Scope("local", "default", "default"))
+        asyncio.run(Sessions(self.hooks).write(known, Scope("local", "default", "default")))
 
     def use(self, at: int) -> None:
         transcript = self.home / ".claude" / "projects" / "p" / "s.jsonl"
