@@ -35,7 +35,9 @@ class Limits(Section):
     )
     run_pending_bytes: Bytes = Field(default=256 * 1024, ge=2, description="A run's pending tool calls, as JSON.")
     run_data_bytes: Bytes = Field(
-        default=64 * 1024, ge=2, description="What one resume_run brings to a run, and a run's output, each as JSON."
+        default=64 * 1024,
+        ge=2,
+        description="What one answer to a run's pending call brings, and a run's output, each as JSON.",
     )
     steps_per_call: int = Field(
         default=100, ge=1, le=10_000, description="Steps of an agent and its events together, in one record_steps."

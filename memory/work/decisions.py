@@ -8,7 +8,7 @@ end with the list of calls that they answer, and those that nobody has seen yet 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
@@ -26,8 +26,9 @@ from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import runs
 from layerlore.storage.work.runs import Answers, Run
 
-Decision = Literal["approve", "deny"]
 _APPROVES = {"approve": True, "deny": False}
+# The last brings nothing but its data: for callers that must choose one.
+_DECISIONS = (*_APPROVES, "answer")
 _KEYS = ("tool_call_id", "decision", "data")
 _PASSED_OVER = ("id", "call_id", "toolCallId", "callId")
 _HANDED = "handed"
@@ -111,13 +112,13 @@ def _read_decision(entry: Any, where: str, limits: Limits) -> Given:
     if tool_call_id:
         check_id(tool_call_id, f"{where}.tool_call_id", limits.id_chars)
     decision = entry.get("decision") or ""
-    if decision and decision not in _APPROVES:
-        raise InvalidInput(f"{where}.decision: {describe(decision)}; {describe_choices(decision, list(_APPROVES))}")
-    # Beside a decision, null is what a client fills in.
-    has_data = "data" in entry and not (decision and entry["data"] is None)
-    if not decision and not has_data:
+    if decision and decision not in _DECISIONS:
+        raise InvalidInput(f"{where}.decision: {describe(decision)}; {describe_choices(decision, _DECISIONS)}")
+    if decision not in _APPROVES and "data" not in entry:
         raise InvalidInput(f"{where}: give decision (approve or deny), data, or both")
-    return Given(tool_call_id, entry.get("data"), has_data, decision)
+    # Beside approve and deny, null and "" are what a client fills in.
+    has_data = "data" in entry and not (decision in _APPROVES and entry["data"] in (None, ""))
+    return Given(tool_call_id, entry.get("data"), has_data, decision if decision in _APPROVES else "")
 
 
 async def check_answers(engine: Engine, scope: Scope, run_id: str, given: Sequence[Given]) -> tuple[str, list[Checked]]:
@@ -217,10 +218,9 @@ def keep_unseen(answers: Answers, calls: Any) -> Answers:
     return Answers(to_json(kept), to_json(sorted({entry["tool_call_id"] for entry in kept})))
 
 
-def show_answers(brought: str, *, last: int | None = None) -> list[Json]:
-    """Answers as an answer has them; only the newest ``last`` of them, if given."""
-    entries = list_of(brought)
-    chosen = entries if last is None else entries[len(entries) - last :]
+def show_answers(brought: str) -> list[Json]:
+    """Answers as a tool's answer has them."""
     return [
-        {**{key: value for key, value in entry.items() if key != _HANDED}, "at": iso(entry["at"])} for entry in chosen
+        {**{key: value for key, value in entry.items() if key != _HANDED}, "at": iso(entry["at"])}
+        for entry in list_of(brought)
     ]

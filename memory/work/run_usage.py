@@ -26,11 +26,11 @@ AgentLine = tuple[str, UsageLine]
 """A line, and the sub-agent who spent it (empty: the run's own agent)."""
 
 
-async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequence[AgentLine], *, now: int) -> None:
+async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, lines: Sequence[AgentLine]) -> None:
     """Add lines to a run of a thread that the transaction holds. Nothing happens where there is no such run."""
     before = await runs.read_spent(tx, scope, thread, run_id)
     if before is not None:
-        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])), now=now)
+        await runs.spend(tx, scope, thread, run_id, _write(_merge([*_read(before), *lines])))
 
 
 async def read_below(tx: Tx, scope: Scope, run_id: str) -> list[AgentLine]:

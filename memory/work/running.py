@@ -110,8 +110,8 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
     """Renew a run's lease, by its holder, and store what is new: state, pending tool calls, metadata (replaced as a
     whole), steps. Without any of these it is a heartbeat.
 
-    Returns ``run_id``, ``thread_id``, ``status``, ``claimed_until``, ``resumed`` (answers to pending calls that the
-    holder has not seen), what ``record_steps`` tells of the steps, ``masked``. A run that was cancelled meanwhile has the
+    Returns ``run_id``, ``thread_id``, ``status``, ``claimed_until``, ``resumed`` (all answers to pending
+    calls), what ``record_steps`` tells of the steps, ``masked``. A run that was cancelled meanwhile has the
     status ``cancelled``, ``ended_by`` and ``reason``: its steps are stored, nothing else is.
 
     Raises InvalidInput, LimitExceeded, Conflict (who took the run over), NotFound.
@@ -131,10 +131,10 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
         told = run_states.is_told(run, given.claim)
         if not told:
             run_states.check_holder(run, given.claim)
-            changed, new = await _change(tx, scope, run, given, described, until, now)
+            changed, told_of = await _change(tx, scope, run, given, described, until, now)
             if changed:
                 await record(tx, scope, thread, "run_updated", {"run_id": run.run_id}, sent.origin, now)
-            answer |= {"status": "running", "claimed_until": iso(until), **({"answers": new} if new else {})}
+            answer |= {"status": "running", "claimed_until": iso(until), **({"answers": told_of} if told_of else {})}
         else:
             answer["status"] = "cancelled"
         return answer | await _store_steps(tx, scope, thread, run, steps, masked, sent, now)
@@ -150,8 +150,8 @@ async def update_run(engine: Engine, scope: Scope, given: RunUpdate, *, lease_se
 async def _change(
     tx: Tx, scope: Scope, run: Run, given: RunUpdate, described: Checkpoint, until: int, now: int
 ) -> tuple[bool, int]:
-    """Renew the lease and store what is new. Returns whether anything but the lease changed, and how many answers its
-    holder has not seen."""
+    """Renew the lease and store what is new. Returns whether anything but the lease changed, and how many answers to
+    pending calls there were."""
     answers, new = NO_ANSWERS, 0
     if run.answered != "[]":
         answers, new = hand_over(Answers((await runs.content(tx, scope, run)).resumed, run.answered))
@@ -159,23 +159,24 @@ async def _change(
     changed = given.has_state or replaced or given.metadata is not None
     if not changed and not new:
         await runs.renew(tx, scope, run, until=until)
-        return False, 0
+        return False, len(list_of(answers.brought))
     stored = replace(
         described,
         workflow_id=run.workflow_id,
         metadata=run.metadata if given.metadata is None else described.metadata,
         pending=described.pending if replaced else run.pending,
     )
+    told = answers.brought
     if replaced:  # what is handed over now is not lost with the calls that it answers
         answers = Answers(answers.brought) if new else NO_ANSWERS
     await runs.change(tx, scope, run, stored, answers=answers, until=until, now=now)
-    return changed, new
+    return changed, len(list_of(told))
 
 
 async def _show_content(engine: Engine, scope: Scope, answer: Json) -> Json:
     """The answer with what a repeated request is not kept with: answers to calls, and who cancelled the run."""
-    new = answer.pop("answers", 0)
-    if not new and answer["status"] != "cancelled":
+    count = answer.pop("answers", 0)
+    if not count and answer["status"] != "cancelled":
         return answer
 
     async def read(tx: Tx, scope: Scope) -> tuple[Run, RunContent]:
@@ -183,8 +184,8 @@ async def _show_content(engine: Engine, scope: Scope, answer: Json) -> Json:
         return run, await runs.content(tx, scope, run)
 
     run, content = await engine.database.read(read, scope)
-    if new:
-        return {**answer, "resumed": show_answers(content.resumed, last=min(new, len(list_of(content.resumed))))}
+    if count:
+        return {**answer, "resumed": show_answers(content.resumed)[:count]}
     return {
         **answer,
         **({"ended_by": run.ended_by} if run.ended_by else {}),

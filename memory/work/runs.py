@@ -131,12 +131,12 @@ async def describe_run(
     if workflow_id:
         check_id(workflow_id, "workflow_id", limits.id_chars)
     check_metadata(metadata, "metadata", limits)
-    pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
-    if pending_tool_calls:
+    pending, in_calls = "[]", 0
+    if pending_tool_calls != []:
+        pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
-    calls, in_calls = await asyncio.to_thread(engine.masked, pending_tool_calls)
-    if in_calls:
-        pending = to_json(calls)
+        calls, in_calls = await asyncio.to_thread(engine.masked, pending_tool_calls)
+        pending = to_json(calls) if in_calls else pending
     workflow_id, in_workflow = engine.masked(workflow_id)
     metadata, in_metadata = engine.masked(metadata)
     return Checkpoint(None, pending, workflow_id, metadata, None, None), in_calls + in_workflow + in_metadata

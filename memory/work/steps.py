@@ -106,7 +106,7 @@ async def store_steps(
     for operation_id, line in prepared.lines:
         spent.setdefault(run_id or operation_id, []).append(line)
     for each, of_run in spent.items():
-        await run_usage.spend(tx, scope, thread, each, of_run, now=now)
+        await run_usage.spend(tx, scope, thread, each, of_run)
     return {
         **({"first": first, "last": first + len(made) - 1} if first is not None else {}),
         "events": len(entered) - len(made),

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, NULL_SAYS, UNLISTED, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
     ANY_JSON,
@@ -81,7 +81,6 @@ _SHORT_CALLS = {
 NewPendingToolCalls = Annotated[Any, EMPTY_SAYS, WithJsonSchema(_SHORT_CALLS)]
 Decisions = Annotated[
     Any,
-    NESTED,
     WithJsonSchema(
         {
             "type": "array",
@@ -89,7 +88,7 @@ Decisions = Annotated[
                 "type": "object",
                 "properties": {
                     "tool_call_id": {"type": "string", "description": "Needed if several wait."},
-                    "decision": {"type": "string", "enum": ["approve", "deny"]},
+                    "decision": {"type": "string", "enum": ["answer", "approve", "deny"]},
                     "data": {**ANY_JSON, "description": "What its resume_schema asks for."},
                 },
             },
@@ -266,7 +265,7 @@ async def update_run(
     steps: UnlistedSteps = None,
     metadata: UnlistedObject = {},  # noqa: B006 - a default in a schema, never changed
 ) -> Json:
-    """Renew the lease of a run that you run, and store what is new. Answers with new decisions (resumed), and with the
+    """Renew the lease of a run that you run, and store what is new. Answers with decisions (resumed), and with the
     status cancelled if somebody cancelled it: stop then."""
     has_calls = "pending_tool_calls" in call.given
     given = running.RunUpdate(
@@ -323,8 +322,8 @@ async def resume_run(
 
 @tool("Decide run", "runs", "write", answers=DecidedRun, idempotent=True)
 async def decide_run(call: Call, run_id: RunId, decisions: Decisions) -> Json:
-    """Answer pending calls of a run without running it: decision, data, or both, for each. approve and deny bring
-    {"approved": true} or false. At waiting 0 whoever runs it can resume it."""
+    """Answer pending calls of a run without running it. approve and deny bring {"approved": true} or false, with data
+    beside it; answer brings data alone. At waiting 0 whoever runs the run can resume it."""
     return await answers.decide_run(call.engine, call.scope, run_id, decisions, sent=call.sent())
 
 

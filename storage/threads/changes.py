@@ -77,6 +77,7 @@ _RUNS = (
         runs.c.epoch,
         runs.c.updated_at,
         runs.c.answered,
+        runs.c.usage,
         runs.c.expires_at,
     )
     .join(threads, same_thread(threads, runs))

@@ -182,7 +182,7 @@ _FINISH = _change(
     expires_at=None,
     updated_at=_now,
 )
-_SPEND = _change("usage", updated_at=_now)
+_SPEND = _change("usage")
 _SPENT = select(runs.c.usage).where(in_thread(runs), _named)
 _below = (
     select(runs.c.run_id)
@@ -338,9 +338,9 @@ async def read_spent(tx: Tx, scope: Scope, thread: Thread, run_id: str) -> str |
     return None if row is None else str(row[0])
 
 
-async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, spent: str, *, now: int) -> None:
+async def spend(tx: Tx, scope: Scope, thread: Thread, run_id: str, spent: str) -> None:
     """Store what was spent in a run of a thread that the transaction holds, as JSON text."""
-    await tx.run(_SPEND, **of_thread(scope, thread.thread_uid), run_id=run_id, new_usage=spent, now=now)
+    await tx.run(_SPEND, **of_thread(scope, thread.thread_uid), run_id=run_id, new_usage=spent)
 
 
 async def read_spent_below(tx: Tx, scope: Scope, run_id: str, *, most: int) -> list[tuple[str, str, str]]:

@@ -36,7 +36,7 @@ from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
 from layerlore.storage.work import attempts, plans, runs, steps
 from layerlore.storage.work.attempts import NewAttempt
-from layerlore.storage.work.runs import Checkpoint, RunClaim
+from layerlore.storage.work.runs import Answers, Checkpoint, RunClaim, RunEnd
 from layerlore.storage.work.steps import NewStep
 
 from .building import (
@@ -139,10 +139,10 @@ async def run_agents(tx: Tx, scope: Scope, words: Sequence[str]) -> None:
     a, b, c, d, e, f, *_ = words
     for run_id in (a, b):
         await runs.create(tx, ANA, thread, run_id, Checkpoint(f'"{a}"', f'["{b}"]', c, {d: d}, e, None), now=NOW)
-    await runs.claim(
-        tx, ANA, await runs.find(tx, ANA, a), RunClaim(1, b, c, NOW, NOW), resumed=f'[{{"data":"{f}"}}]', now=NOW
-    )
-    await runs.finish(tx, ANA, await runs.find(tx, ANA, b), "completed", output=f'"{f}"', now=NOW)
+    answers = Answers(f'[{{"data":"{f}"}}]', f'["{b}"]')
+    await runs.claim(tx, ANA, await runs.find(tx, ANA, a), RunClaim(1, b, c, NOW, NOW), answers=answers, now=NOW)
+    await runs.spend(tx, ANA, thread, a, f'[["{e}","",1,1,1,1,0]]')
+    await runs.finish(tx, ANA, await runs.find(tx, ANA, b), RunEnd("completed", f'"{f}"', c), now=NOW)
 
 
 async def make_plan(tx: Tx, plan: Json, actor: str) -> None:

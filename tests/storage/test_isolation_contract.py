@@ -219,7 +219,7 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, _run(made), _CHECKPOINT, answers=NO_ANSWERS, until=NOW, now=NOW
         ),
         "runs.renew": lambda tx, who: runs.renew(tx, who, _run(made), until=NOW),
-        "runs.spend": lambda tx, who: runs.spend(tx, who, made, "r", "[]", now=NOW),
+        "runs.spend": lambda tx, who: runs.spend(tx, who, made, "r", "[]"),
         "runs.read_spent": lambda tx, who: runs.read_spent(tx, who, made, "r"),
         "runs.read_spent_below": lambda tx, who: runs.read_spent_below(tx, who, "r", most=9),
         "runs.content": lambda tx, who: runs.content(tx, who, _run(made)),

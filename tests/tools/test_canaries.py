@@ -216,7 +216,9 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
             "add_messages", thread_id="main", messages=[{"role": "user", "content": f"My {mine.words()} in the shed"}]
         )
     settings = load_settings({"database": database_url, **SETTINGS}, environ={})
-    asked = functools.partial(recall_command, settings, "local", limit=50, thread_id="", explain=True, as_json=False)
+    asked = functools.partial(
+        recall_command, settings, "local", limit=50, min_score=0, thread_id="", explain=True, as_json=False
+    )
     commands = [
         functools.partial(asked, query)
         for query in ("shed", "cellar", *one.words.given[::200], *two.words.given[::200])

@@ -205,7 +205,7 @@ WRONG: list[tuple[str, Json, str]] = [
         {"run_id": "given", "decisions": [{}]},
         "decisions[0]: give decision (approve or deny), data, or both",
     ),
-    ("decide_run", {"run_id": "given", "decisions": [{"decision": "yes"}]}, "allowed: approve, deny"),
+    ("decide_run", {"run_id": "given", "decisions": [{"decision": "yes"}]}, "allowed: approve, deny, answer"),
     ("decide_run", {"run_id": "given", "decisions": [{"data": {"approved": "yes"}}]}, "must be true or false"),
     (
         "decide_run",
