@@ -1,6 +1,7 @@
 """What each part of a call costs, beside a call that does nothing: ``python -m benchmarks.ledger``, see README.md."""
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -23,14 +24,17 @@ from benchmarks.ledger_server import BACKGROUND
 from benchmarks.sample_text import SampleText
 from benchmarks.servers import Connection, Launch, Server, noop, ours, over_stdio
 from benchmarks.tables import figure, table, verdict, write_json
+from layerlore.storage.drivers.sqlite.driver import driver
 
 # Adds come last: they are more messages in scope.
-CALLS = ("get", "get_context", "recall", "add")
+# A context is asked for again while nothing was stored since, and behind a commit of another process.
+AFTER_COMMIT = "get_context_after_commit"
+CALLS = ("get", "get_context", AFTER_COMMIT, "recall", "add")
 THREADS = 20
 PAGE = 20
 # The whole call, times the no-op call, where it is expected: by messages in scope, or at any number of them.
 EXPECTED: dict[str, dict[int, float]] = {"recall": {1_000: 4, 10_000: 6, 100_000: 18}}
-EXPECTED_ANY = {"get_context": 3.0}
+EXPECTED_ANY = {"get_context": 3.0, AFTER_COMMIT: 3.0}
 # What costs less than this, times the no-op call, is summed up.
 _SMALL = 0.02
 _REPORT_SECONDS = 10.0
@@ -129,7 +133,7 @@ async def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 async def _fill(options: argparse.Namespace, folder: Path) -> None:
     """For each size a resource with so many messages, in runs of equal length in each of the threads, with vectors."""
-    if (folder / "layerlore.db").exists():
+    if (folder / "memory.db").exists():
         return
     embedder = chosen(options.embedder)
     pool = Pool(embedder, min(SENTENCES, max(options.sizes)))
@@ -171,10 +175,12 @@ async def _measure_size(options: argparse.Namespace, folder: Path, size: int) ->
         for call in options.only:
             for connection in (our, split):
                 await vectors_complete(connection)
+                if call == "get_context":
+                    await _ask_for_all(connection)
             timed = await alternate(
                 {
-                    "ours": Contender(_call(call, our, text, numbers), our.server),
-                    "booked": Contender(_call(call, split, text, numbers), server),
+                    "ours": Contender(_call(call, our, text, numbers, folder), our.server),
+                    "booked": Contender(_call(call, split, text, numbers, folder), server),
                     "no-op": Contender(_idle(idle, text), idle.server),
                 },
                 rounds=options.rounds,
@@ -184,19 +190,36 @@ async def _measure_size(options: argparse.Namespace, folder: Path, size: int) ->
         return entries
 
 
-def _call(call: str, connection: Connection, text: SampleText, numbers: "count[int]") -> Callable[[], Awaitable[Any]]:
+def _call(
+    call: str, connection: Connection, text: SampleText, numbers: "count[int]", folder: Path
+) -> Callable[[], Awaitable[Any]]:
     async def act() -> None:
         thread = _thread(next(numbers))
         if call == "add":
             await connection.call("add_messages", thread_id=thread, messages=[text.message()])
         elif call == "get":
             await connection.call("get_messages", thread_id=thread, limit=PAGE)
-        elif call == "get_context":
+        elif call in ("get_context", AFTER_COMMIT):
+            if call == AFTER_COMMIT:
+                _commit(folder)
             await connection.call("get_context", thread_id=thread)
         else:
             await connection.call("recall_memory", query=text.question())
 
     return act
+
+
+async def _ask_for_all(connection: Connection) -> None:
+    """Ask for the context of each thread, so that what is timed was asked for before."""
+    for number in range(THREADS):
+        await connection.call("get_context", thread_id=_thread(number))
+
+
+def _commit(folder: Path) -> None:
+    """Commit what matters to nobody, as another process: all that is known of the file may be another by now."""
+    with contextlib.closing(driver.connect(str(folder / "memory.db"), isolation_level=None)) as connection:
+        number = connection.execute("PRAGMA user_version").fetchone()[0]
+        connection.execute(f"PRAGMA user_version = {(number + 1) % 1_000_000}")
 
 
 def _idle(connection: Connection, text: SampleText) -> Callable[[], Awaitable[Any]]:

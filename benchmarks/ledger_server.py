@@ -40,6 +40,7 @@ PARTS = {
         "storage.drivers.sqlite.database:SqliteDatabase.read_installation",
         "storage.drivers.sqlite.database:SqliteDatabase._read_on",
         "storage.drivers.sqlite.database:SqliteDatabase.write_installation",
+        "storage.drivers.sqlite.database:SqliteDatabase.version",
         "storage.drivers.sqlite.group_commit:Writer._drain",
         "memory.embedding.service:EmbeddingService.query",
     ],

@@ -1,5 +1,5 @@
 """Caches of the context: of threads that are asked for again and again what was noted, extracts from what fell out of a
-window, and the window's messages, each made once until it is another."""
+window, the window's messages, and the whole text, each made once until it is another."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
@@ -11,6 +11,7 @@ from layerlore.memory.context.message_lines import weigh_message
 from layerlore.memory.digest.digest import OF_USERS, DigestNote, rank_notes, render_notes, take_notes
 from layerlore.memory.observations.observation_text import EXTRACTED, count_observations, render_observations
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import observations
@@ -27,6 +28,10 @@ _THREADS_OF_EXTRACTS = 40
 _MOST_MESSAGES = 800
 # A window of so many takes about half a megabyte.
 _WINDOW_TOKENS = 20_000
+
+# Two megabytes or so.
+_ANSWERS = 40
+_ANSWER_CHARACTERS = 64_000
 
 Kept = TypeVar("Kept")
 
@@ -264,3 +269,34 @@ class WindowCache:
     def forget(self, scope: Scope) -> None:
         """Forget the threads of a scope."""
         self._threads.forget(scope)
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownAnswer:
+    version: Hashable
+    minute: int
+    text: str
+
+
+class AnswerCache:
+    """The contexts given last, as text. Each is given again as long as nothing at all was committed since, by whatever
+    process, and within the minute, since it tells how long ago things were."""
+
+    def __init__(self) -> None:
+        self._answers = _Newest[_KnownAnswer](_ANSWERS)
+
+    def find(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int) -> str | None:
+        """The answer to what was asked; None where it may be another one by now."""
+        known = self._answers.find(scope, asked)
+        if known is None or version is None or (known.version, known.minute) != (version, now // MINUTE_MS):
+            return None
+        return known.text
+
+    def keep(self, scope: Scope, asked: Hashable, version: Hashable | None, now: int, text: str) -> None:
+        """Keep an answer that was made after the ``version`` was read."""
+        if version is not None and len(text) <= _ANSWER_CHARACTERS:
+            self._answers.keep(scope, asked, _KnownAnswer(version, now // MINUTE_MS, text))
+
+    def forget(self, scope: Scope) -> None:
+        """Forget the answers of a scope."""
+        self._answers.forget(scope)

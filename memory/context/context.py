@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from layerlore.memory.context import context_text
+from layerlore.memory.context.caches import AnswerCache
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
 from layerlore.memory.context.placement import place_context
@@ -63,6 +64,21 @@ async def get_context(
     size = len(check_text(query, "query").encode())
     if size > engine.limits.query_bytes:
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
+    answers, began = engine.caches.of(AnswerCache), engine.now()
+    version = await engine.database.version() if format == "text" else None
+    known = answers.find(scope, (thread_id, query, max_tokens), version, began)
+    if known is not None:
+        return known
+    shaped, degraded = await _make_context(engine, scope, thread_id, query, max_tokens, format)
+    if isinstance(shaped, str) and not degraded:
+        answers.keep(scope, (thread_id, query, max_tokens), version, began, shaped)
+    return shaped
+
+
+async def _make_context(
+    engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, format: Format
+) -> tuple[str | Json, bool]:
+    """The context, and whether something was missing that may be there the next time."""
     questions = [query] if query else []
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
@@ -84,7 +100,7 @@ async def get_context(
         else:
             shaped, size = await asyncio.to_thread(_measure, material, engine, asked.max_tokens, format)
         if size <= most or asked.max_tokens <= FEWEST_TOKENS:
-            return shaped
+            return shaped, bool(material.recalled.degraded)
         # Tokens of many bytes, or many small things beside them: less is asked for until it is an answer.
         asked = replace(
             asked, max_tokens=max(FEWEST_TOKENS, asked.max_tokens * most // size * 9 // 10), media=asked.media // 2

@@ -82,12 +82,25 @@ def _stop_words() -> dict[str, frozenset[str]]:
     return {language: frozenset(split_words(listed)) for language, listed in FUNCTION_WORDS.items()}
 
 
+@cache
+def _languages_of() -> dict[str, tuple[str, ...]]:
+    """The languages that each function word is a sign of."""
+    found: dict[str, tuple[str, ...]] = {}
+    for language, listed in _stop_words().items():
+        for word in listed - NO_SIGN:
+            found[word] = (*found.get(word, ()), language)
+    return found
+
+
 def find_stop_words(found: Collection[str]) -> frozenset[str]:
     """The function words of the language that most of the words are function words of; of equal ones the first. None
     where no word is a sign of a language."""
-    signs = frozenset(found) - NO_SIGN
-    most = max(_stop_words().values(), key=lambda listed: len(signs & listed))
-    return most if signs & most else frozenset()
+    languages = _languages_of()
+    signs = [language for word in frozenset(found) for language in languages.get(word, ())]
+    if not signs:
+        return frozenset()
+    listed = _stop_words()
+    return listed[max(listed, key=signs.count)]
 
 
 def find_names(text: str) -> frozenset[str]:

@@ -26,8 +26,8 @@ PER_MESSAGE = 4
 # An image is counted as OpenAI's high-detail rule counts one of 1024 x 1024: 85 + 4 tiles of 170.
 PER_IMAGE = 765
 
-# How many counts are remembered: some 200 KB.
-_REMEMBERED = 2048
+# How many counts are remembered, and as many of those asked for before: some 2 MB.
+_REMEMBERED = 8192
 
 
 def shipped_encodings() -> Path | None:
@@ -58,6 +58,7 @@ class TokenCounter:
         self._encoding = encoding
         self.name = encoding.name if encoding is not None else ESTIMATE
         self._counted: dict[int, int] = {}
+        self._counted_before: dict[int, int] = {}
 
     def text(self, text: str) -> int:
         """Tokens of a text."""
@@ -74,9 +75,11 @@ class TokenCounter:
         that it depends on, of 64 bits with a secret of this process in it; what was counted is not kept itself."""
         known = self._counted.get(key)
         if known is None:
+            before = self._counted_before.get(key)
+            known = count() if before is None else before
             if len(self._counted) >= _REMEMBERED:
-                self._counted.clear()
-            known = self._counted[key] = count()
+                self._counted_before, self._counted = self._counted, {}
+            self._counted[key] = known
         return known
 
     def lines(self, lines: Sequence[str]) -> int:

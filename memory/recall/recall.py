@@ -9,6 +9,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -430,11 +431,11 @@ async def _read_hits(
         ],
     )
     hits = []
-    for winner, row, reach in zip(winners, rows, reaches, strict=True):
+    parts = _make_parts(gathered, verdicts, winners)
+    for winner, made, row, reach in zip(winners, parts, rows, reaches, strict=True):
         if (row.thread_uid, row.seq) in read:
             around = await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach)
-            message, parts = read[row.thread_uid, row.seq], _make_parts(gathered, verdicts, winner)
-            hits.append(Hit(message, winner.score, parts, *around, row.chunk))
+            hits.append(Hit(read[row.thread_uid, row.seq], winner.score, made, *around, row.chunk))
     return hits
 
 
@@ -465,17 +466,34 @@ async def _find_neighbours(
     return await windows.neighbours(tx, scope, uid, thread_id, seq, before=most_before, after=most_after)
 
 
-def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winner: Winner) -> ScoreParts:
-    verdict, question, row = verdicts[winner.query], gathered.questions[winner.query], winner.row
-    ranked = verdict.ranked
-    cosine = float("nan") if question.cosines is None else float(question.cosines[row])
-    return ScoreParts(
-        query=winner.query,
-        relevance=verdict.relevance,
-        ranking=winner.ranking,
-        added={name: float(values[row]) for name, values in ranked.added.items()},
-        cosine=None if math.isnan(cosine) else cosine,
-        recency=float(ranked.recency[row]),
-        words=tuple(word for word, has in zip(question.words, question.has[:, row], strict=True) if has),
-        context_words=tuple(word for word, has in zip(question.words, ranked.context_has[:, row], strict=True) if has),
-    )
+def _make_parts(
+    gathered: GatheredCandidates, verdicts: Sequence[Verdict], winners: Sequence[Winner]
+) -> list[ScoreParts]:
+    """The parts of each winner's score, in their order."""
+    made: dict[int, ScoreParts] = {}
+    for number, verdict in enumerate(verdicts):
+        of_query = [winner for winner in winners if winner.query == number]
+        rows = np.array([winner.row for winner in of_query], np.int64)
+        question, ranked = gathered.questions[number], verdict.ranked
+        cosines = np.full(len(rows), np.nan) if question.cosines is None else question.cosines[rows]
+        columns = zip(
+            of_query,
+            np.array([values[rows] for values in ranked.added.values()]).T.tolist(),
+            cosines.tolist(),
+            ranked.recency[rows].tolist(),
+            question.has[:, rows].T.tolist(),
+            ranked.context_has[:, rows].T.tolist(),
+            strict=True,
+        )
+        for winner, added, cosine, recency, has, context_has in columns:
+            made[winner.row] = ScoreParts(
+                query=number,
+                relevance=verdict.relevance,
+                ranking=winner.ranking,
+                added=dict(zip(ranked.added, added, strict=True)),
+                cosine=None if math.isnan(cosine) else cosine,
+                recency=recency,
+                words=tuple(compress(question.words, has)),
+                context_words=tuple(compress(question.words, context_has)),
+            )
+    return [made[winner.row] for winner in winners]

@@ -8,7 +8,7 @@ the connection's own thread, in one hop; on Postgres it runs on a pooled connect
 inputs (after a busy lock or a lost connection), so scope, ids and the time are arguments, never made inside.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
@@ -224,6 +224,11 @@ class Database(Protocol):
     async def read_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
     async def write_installation(self, function: StoreFunction[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    async def version(self) -> Hashable | None:
+        """What stands for all that is committed now: while it is the same, nothing was committed since, by whatever
+        process. None where asking would cost as much as reading."""
+        ...
 
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         """While the context is entered, ``notify`` is called once at its beginning, and soon after every commit, of this

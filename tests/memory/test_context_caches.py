@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from layerlore.memory.context.caches import WindowCache, WindowMessages
+from layerlore.memory.context.caches import AnswerCache, WindowCache, WindowMessages
 from layerlore.memory.context.message_lines import weigh_message
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.storage.core.json_text import to_json
@@ -66,3 +66,22 @@ def test_each_scope_has_its_own_and_one_is_forgotten_alone() -> None:
     cache.forget(ANA)
     assert cache.get(ANA, THREAD) is not of_ana
     assert cache.get(BEN, THREAD) is of_ben
+
+
+def test_an_answer_is_given_again_within_its_minute_until_something_is_committed() -> None:
+    cache, asked, now = AnswerCache(), ("main", "tea?", 8000), 60_000
+    cache.keep(ANA, asked, 7, now, "tea")
+    assert cache.find(ANA, asked, 7, now + 59_999) == "tea"
+    for scope, question, version, at in (
+        (ANA, asked, 8, now),
+        (ANA, asked, None, now),
+        (ANA, asked, 7, now + 60_000),
+        (ANA, ("main", "tea?", 500), 7, now),
+        (BEN, asked, 7, now),
+    ):
+        assert cache.find(scope, question, version, at) is None
+    cache.keep(BEN, asked, None, now, "not known from when")
+    cache.keep(BEN, asked, 7, now, "large " * 20_000)
+    assert cache.find(BEN, asked, 7, now) is None
+    cache.forget(ANA)
+    assert cache.find(ANA, asked, 7, now) is None

@@ -154,3 +154,25 @@ async def test_a_database_in_memory_tells_of_its_own_commits() -> None:
         await say(database, "main", draft())
         assert ear.hints
     await database.close()
+
+
+async def test_the_version_is_the_same_until_anybody_commits(database: Database, other: Database) -> None:
+    if isinstance(database, PostgresDatabase):
+        assert await database.version() is None
+        return
+    seen = [await database.version()]
+    for writing in (database, other, database):
+        await database.read(threads.count_live, ANA)
+        assert await database.version() == seen[-1]
+        await say(writing, "main", draft())
+        assert await database.version() not in seen
+        seen.append(await database.version())
+    with pytest.raises(NotFound):
+        await database.write(threads.lock, ANA, "none")
+    assert await database.version() == seen[-1]
+
+
+async def test_a_database_in_memory_has_no_version() -> None:
+    database = await SqliteDatabase.open(":memory:")
+    assert await database.version() is None
+    await database.close()

@@ -206,6 +206,9 @@ class PostgresDatabase:
 
         return await self._unit(unit())
 
+    async def version(self) -> None:
+        return None
+
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         return self._hints.listening(notify)
 

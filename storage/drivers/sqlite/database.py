@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from layerlore.storage.drivers.sqlite.code_cache import CodeCache
 from layerlore.storage.drivers.sqlite.damage import WAY_OUT, quick_check
 from layerlore.storage.drivers.sqlite.file import DatabaseFile, Displaced, refuse_what_is_no_file
 from layerlore.storage.drivers.sqlite.group_commit import Writer
-from layerlore.storage.drivers.sqlite.hints import SqliteHints
+from layerlore.storage.drivers.sqlite.hints import SqliteHints, data_version
 from layerlore.storage.drivers.sqlite.migration import migrate_sqlite
 from layerlore.storage.drivers.sqlite.posting_cache import PostingCache
 from layerlore.storage.drivers.sqlite.row_cache import RowCache
@@ -97,6 +97,8 @@ class SqliteDatabase:
         self._readers = readers
         self._codes, self._postings = CodeCache(), PostingCache()
         self._rows, self._vectors = RowCache(), VectorCache()
+        self._watching: OwnThread | None = None
+        self._watch = asyncio.Lock()
         self._idle: asyncio.Queue[OwnThread] = asyncio.Queue()
         for reader in readers:
             self._idle.put_nowait(reader)
@@ -226,6 +228,17 @@ class SqliteDatabase:
             raise
         return thread
 
+    async def version(self) -> Hashable | None:
+        if self.path == MEMORY:
+            return None
+        try:
+            async with self._watch:
+                self._watching = self._watching or await self._another()
+            return cast("int | None", await self._watching.hop(data_version))
+        except (driver.DatabaseError, StorageUnavailable, OSError):
+            # Whoever reads is told why.
+            return None
+
     def hints(self, notify: Notify) -> AbstractContextManager[None]:
         return self._hints.listening(notify)
 
@@ -262,7 +275,8 @@ class SqliteDatabase:
         await self.health.close()
         await self._writer.finish()
         await self._hints.close()
-        for thread in {*self._readers, self._writer_thread}:
+        watching = [self._watching] if self._watching else []
+        for thread in {*self._readers, self._writer_thread, *watching}:
             await thread.close()
 
 

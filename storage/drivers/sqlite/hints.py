@@ -76,7 +76,7 @@ async def _poll(thread: PollingThread, notify: Notify) -> None:
     try:
         seen = None  # so that the first look notifies: there is nothing yet to compare it with
         while True:
-            version = await thread.hop(_data_version)
+            version = await thread.hop(data_version)
             if version is None or version != seen:
                 notify(anybody)
             seen = version
@@ -85,7 +85,7 @@ async def _poll(thread: PollingThread, notify: Notify) -> None:
         await thread.close()
 
 
-def _data_version(connection: driver.Connection) -> int | None:
+def data_version(connection: driver.Connection) -> int | None:
     """A number that differs from the last one on this connection if another has committed; None while it is locked."""
     try:
         version: int = connection.execute("PRAGMA data_version").fetchone()[0]
