@@ -60,14 +60,17 @@ class Capture:
                 yield str(path), f"{call.session}-{path.stem}"
 
     async def _notice_older_store(self) -> None:
-        """Read the transcripts again where the store has fewer messages than it had: somebody has put an older one back.
-        One that somebody deleted stays deleted."""
+        """Read the transcripts again where the thread has fewer messages than it had: somebody has put an older store back.
+        What somebody deleted or erased stays so: then it is another thread, or none."""
+        session = self._session
         try:
-            thread = await self._engine.database.read(threads.find, self._scope, self._session.session)
+            thread = await self._engine.database.read(threads.find, self._scope, session.session)
         except NotFound:
             return
-        if thread.next_seq <= self._session.last_seq:
-            self._session.transcripts, self._session.last_seq = {}, 0
+        if thread.thread_uid != session.thread_uid:
+            session.thread_uid, session.last_seq = thread.thread_uid, thread.next_seq - 1
+        elif thread.next_seq <= session.last_seq:
+            session.transcripts, session.last_seq = {}, 0
 
     async def _store_transcript(self, call: HookCall, path: str, thread_id: str, cleaner: Cleaner) -> None:
         cursor = TranscriptCursor.read(self._session.transcripts.get(path, {}))

@@ -29,7 +29,8 @@ class Session:
     """Times are milliseconds since 1970. ``events``: of each host how often each
     event happened, and when last. ``transcripts``: how far
     each file is read. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
-    results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``days``: what was
+    results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``thread_uid`` and
+    ``last_seq``: which thread it was, and the last seq in it. ``days``: what was
     captured and shown on each."""
 
     session: str = ""
@@ -40,6 +41,7 @@ class Session:
     told: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     gone: int = 0
+    thread_uid: str = ""
     last_seq: int = 0
     messages: int = 0
     shown: int = 0

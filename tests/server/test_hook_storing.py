@@ -1,6 +1,7 @@
 """What the server stores of what hooks handed over: what was deleted, lost or set aside, and what sub-agents said."""
 
 import contextlib
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,29 @@ async def test_what_was_deleted_stays_deleted_when_its_transcript_is_read_again(
         assert await store.said() == ["Line 1.", "Line 3.", "Line 4."]
 
 
-async def test_a_transcript_is_read_again_where_an_older_store_was_put_back(tmp_path: Path) -> None:
-    async with opened(tmp_path / "older", tmp_path / "other") as store:
-        store.write(claude(1, "user", "Line 1."))
-        await store.hook()
+async def test_a_conversation_that_was_deleted_goes_on_with_what_is_new(tmp_path: Path) -> None:
     async with opened(tmp_path / "data", tmp_path / "hooks") as store:
-        store.write(*(claude(n, "user", f"Line {n}.") for n in (1, 2, 3)))
-        await store.hook()
-    async with opened(tmp_path / "older", tmp_path / "hooks") as store:
+        for n in (1, 2):
+            store.write(claude(n, "user", f"Line {n}."))
+            await store.hook()
+        await deletion.delete_thread(store.engine, SCOPE, "s", sent=Sent(Origin("test", "delete_thread", "local")))
+        for n in (3, 4):
+            store.write(claude(n, "user", f"Line {n}."))
+            await store.hook()
+        assert await store.said() == ["Line 3.", "Line 4."]
+
+
+async def test_a_transcript_is_read_again_where_an_older_store_was_put_back(tmp_path: Path) -> None:
+    data, older = tmp_path / "data", tmp_path / "older"
+    for n in (1, 2, 3):
+        async with opened(data, tmp_path / "hooks") as store:
+            store.write(claude(n, "user", f"Line {n}."))
+            await store.hook()
+        if n == 1:
+            shutil.copytree(data, older)
+    shutil.rmtree(data)
+    older.rename(data)
+    async with opened(data, tmp_path / "hooks") as store:
         await store.hook()
         assert await store.said() == ["Line 1.", "Line 2.", "Line 3."]
 
