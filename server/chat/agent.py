@@ -65,13 +65,13 @@ class Agent:
         *,
         max_tokens: int = 8_000,
         notify: Notify = lambda kind, payload: None,
-        helpers: Sequence[SubAgent] = (),
+        sub_agents: Sequence[SubAgent] = (),
     ) -> None:
         self.memory = memory
         self.model = model
         self.tools = tools
         self.max_tokens = max_tokens
-        self.helpers = helpers
+        self.sub_agents = sub_agents
         self.shown: tuple[list[Json], Json] = ([], {})
         self._notify = notify
         self._scope = anyio.CancelScope()
@@ -100,8 +100,8 @@ class Agent:
     async def _keep(self, run: AgentRun, say: Say | None) -> AgentTurn:
         """The turn, while the run's lease is renewed and news of it are listened for."""
         turn = None
-        for helper in self.helpers:
-            helper.run = run
+        for sub_agent in self.sub_agents:
+            sub_agent.run = run
         with anyio.CancelScope() as self._scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(run.keep_lease)
@@ -154,8 +154,9 @@ class Agent:
         message_id = f"{run.id}-{iteration}"
         # Ids of our own: some providers leave them out, and others give the same one in each answer.
         calls = [replace(call, id=f"{message_id}-{place}") for place, call in enumerate(reply.calls, 1)]
-        await run.spend(reply)
-        await self.memory.store({"id": message_id, **replace(reply, calls=calls).as_message()})
+        reply = replace(reply, calls=calls)
+        await run.answered(reply)
+        await self.memory.store({"id": message_id, **reply.as_message()})
         if not calls:
             await run.event("TurnEnd", iteration=iteration, toolResults=0)
         return RunProgress(iteration, reply.text, tuple(calls), is_over=not calls)
@@ -201,12 +202,13 @@ class Agent:
             parts = message["parts"]
             if message["role"] == "assistant":
                 text = "".join(part["text"] for part in parts if part["type"] == "text")
-                calls = tuple(_read_call(part) for part in parts if part["type"] == "tool_call")
+                calls = tuple(_read_call(part, run) for part in parts if part["type"] == "tool_call")
                 progress = RunProgress(progress.iterations + 1, text, calls, is_over=not calls)
             else:
                 progress = replace(progress, calls=tuple(c for c in progress.calls if c.id != message["id"]))
         return progress
 
 
-def _read_call(part: Json) -> ToolCall:
-    return ToolCall(part["id"], part["name"], as_json(part["arguments"]))
+def _read_call(part: Json, run: AgentRun) -> ToolCall:
+    exact = run.state.get("arguments", {}).get(part["id"])
+    return ToolCall(part["id"], part["name"], as_json(part["arguments"]) if exact is None else exact)

@@ -12,7 +12,10 @@ from prompt_toolkit.history import InMemoryHistory
 
 class Keyboard(Protocol):
     async def line(self, prompt: str) -> str | None:
-        """The next line; None at the end of the input, or if nothing is to be said to the prompt."""
+        """The next line; None at the end of the input."""
+
+    async def answer(self, question: str) -> str:
+        """The answer to a question; empty if there is none."""
 
 
 class TerminalKeyboard:
@@ -26,6 +29,7 @@ class TerminalKeyboard:
             complete_while_typing=False,
             bottom_toolbar=status,
         )
+        self._questions: PromptSession[str] = PromptSession()
 
     async def line(self, prompt: str) -> str | None:
         while True:
@@ -36,6 +40,12 @@ class TerminalKeyboard:
             except EOFError:
                 return None
 
+    async def answer(self, question: str) -> str:
+        try:
+            return (await self._questions.prompt_async(question)).strip()
+        except (KeyboardInterrupt, EOFError):
+            return ""
+
 
 class PipeKeyboard:
     """Standard input that is no terminal: a line for each message or answer."""
@@ -43,3 +53,6 @@ class PipeKeyboard:
     async def line(self, prompt: str) -> str | None:
         read = await asyncio.to_thread(sys.stdin.readline)
         return read.rstrip("\n") if read else None
+
+    async def answer(self, question: str) -> str:
+        return (await self.line(question) or "").strip()

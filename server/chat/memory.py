@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from mcp import Client
-from mcp.types import TextContent
+from mcp.types import TextContent, TextResourceContents
 
 Json = dict[str, Any]
 
@@ -15,18 +15,15 @@ class MemoryRefused(Exception):
 
 
 class Memory:
-    """``call`` names the conversation beside the arguments, where no model can change it."""
+    """Every call names the conversation beside its arguments, so that no model has to know it."""
 
     def __init__(self, client: Client, thread_id: str) -> None:
         self.client = client
         self.thread_id = thread_id
 
-    async def call(self, tool: str, /, *, key: str = "", **arguments: Any) -> Any:
-        """The answer of a tool: its structure, else its text. A write that is sent again with the same ``key`` is done
-        once. Raises MemoryRefused."""
+    async def call(self, tool: str, /, **arguments: Any) -> Any:
+        """The answer of a tool: its structure, else its text. Raises MemoryRefused."""
         meta: Any = {"layerlore/thread": self.thread_id}
-        if key:
-            meta["layerlore/idempotency-key"] = key
         result = await self.client.call_tool(tool, arguments, meta=meta)
         text = "\n".join(each.text for each in result.content if isinstance(each, TextContent))
         if result.is_error:
@@ -63,10 +60,11 @@ class Memory:
             async for _ in news:
                 yield None
 
-    async def memory_tools(self, names: tuple[str, ...]) -> list[Any]:
-        """The server's own tools of these names, as it lists them."""
-        listed = (await self.client.list_tools()).tools
-        return [each for each in listed if each.name in names]
+    async def read(self, uri: str) -> Json:
+        """A resource that is JSON."""
+        (content,) = (await self.client.read_resource(uri)).contents
+        found: Json = json.loads(content.text) if isinstance(content, TextResourceContents) else {}
+        return found
 
 
 def as_json(value: Any) -> str:

@@ -15,12 +15,13 @@ Json = dict[str, Any]
 Notify = Callable[[str, Json], None]
 
 LEASE_SECONDS = 60
+_LONGEST_RECORDED = 4_000
 _APPROVAL: Json = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 
 
 @dataclass
 class Spending:
-    """What the calls of models took, a helper's included. ``unpriced``: calls of models whose price nobody knows."""
+    """What the calls of models took, sub-agents' included. ``unpriced``: calls of models whose price nobody knows."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -30,16 +31,16 @@ class Spending:
 
     def add(self, usage: Json) -> None:
         self.calls += 1
-        self.input_tokens += usage["input_tokens"]
-        self.output_tokens += usage["output_tokens"]
-        self.cost_usd += usage["cost_usd"]
+        self.input_tokens += usage.get("input_tokens", 0)
+        self.output_tokens += usage.get("output_tokens", 0)
+        self.cost_usd += usage.get("cost_usd", 0)
         self.unpriced += usage.get("unpriced_calls", 0)
 
 
 class AgentRun:
     """A run that this process holds. Every call renews its lease, and tells if somebody has cancelled it.
 
-    ``state`` is what it began with. ``decisions`` are people's answers by the calls' ids, ``began`` the calls that were
+    ``state`` is what the conversation does not have: the ``input``, until it is stored, and exact ``arguments``. ``decisions`` are people's answers by the calls' ids, ``began`` the calls that were
     begun before, by whatever process.
     """
 
@@ -73,15 +74,22 @@ class AgentRun:
     async def event(self, kind: str, **payload: Any) -> None:
         """Record a lifecycle event."""
         self._notify(kind, payload)
-        await self._update(steps=[{"type": kind, "operation_id": self.id, "payload": payload}])
+        await self._update(steps=[self._event(kind, payload)])
 
-    async def spend(self, reply: ModelReply, *, helper: str = "") -> None:
-        """Record a model's answer with what it took; a helper's counts for the run as well."""
-        step: Json = {"type": "text", "operation_id": self.id, "model": reply.model, "usage": reply.usage}
-        if helper:
-            step |= {"sub_agent_name": helper, "content": reply.text}
-        if reply.usage:
-            self.spending.add((await self._update(steps=[step]))["usage"])
+    async def answered(self, reply: ModelReply) -> None:
+        """Record what an answer took, and the arguments of its calls as the model wrote them: in messages and in what is
+        pending secrets are masked, and a call may need one."""
+        self.state["arguments"] = {call.id: call.arguments for call in reply.calls}
+        await self._spend(reply, {}, state=self.state)
+
+    async def sub_agent_answered(self, name: str, reply: ModelReply) -> None:
+        """Record the answer of a sub-agent's model. What it took counts for this run."""
+        await self._spend(reply, {"sub_agent_name": name, "content": reply.text[:_LONGEST_RECORDED]})
+
+    async def _spend(self, reply: ModelReply, more: Json, **changes: Any) -> None:
+        step = {"type": "text", "operation_id": self.id, "model": reply.model, "usage": reply.usage, **more}
+        told = await self._update(**changes, **({"steps": [step]} if reply.usage else {}))
+        self.spending.add(told.get("usage", {}))
 
     async def suspend(self, calls: list[ToolCall]) -> None:
         """Wait for people's answers to these calls. Whoever resumes the run then holds it."""
@@ -104,7 +112,7 @@ class AgentRun:
         more: Json = {} if output is None else {"output": output}
         if status == "completed":
             self._notify("AgentEnd", output or {})
-            more["steps"] = [{"type": "AgentEnd", "operation_id": self.id, "payload": output or {}}]
+            more["steps"] = [self._event("AgentEnd", output or {})]
         await self._memory.call("complete_run", run_id=self.id, claim=self._claim, status=status, **more)
 
     async def keep_lease(self) -> None:
@@ -127,6 +135,11 @@ class AgentRun:
             async for _ in self._memory.changes(f"memory://runs/{self.id}"):
                 if (await self._memory.call("get_run", run_id=self.id))["status"] == "cancelled":
                     self._lost.set()
+
+    def _event(self, kind: str, payload: Json) -> Json:
+        """The log tells what happened; the conversation has the whole texts."""
+        short = {name: each[:_LONGEST_RECORDED] if isinstance(each, str) else each for name, each in payload.items()}
+        return {"type": kind, "operation_id": self.id, "payload": short}
 
     async def _update(self, **changes: Any) -> Json:
         answer: Json = await self._memory.call(

@@ -22,7 +22,7 @@ from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
 Json = dict[str, Any]
 
 _DELEGATE = (
-    "Hand a task of its own to a helper without memory: it gets a briefing with the user's rules and earlier tries."
+    "Hand a task of its own to a sub-agent without memory: it gets a briefing with the user's rules and earlier tries."
 )
 
 
@@ -52,10 +52,15 @@ class ChatSession:
         """Go to a conversation, which is made with its first message."""
         self.memory = Memory(self._client, thread_id)
         tools = Toolbox([*await tools_of_memory(self.memory), *self._tools])
-        helper = SubAgent("delegate", self.memory, self._model, tools)
-        tools.add(helper.as_tool(_DELEGATE))
+        sub_agent = SubAgent("delegate", self.memory, self._model, tools)
+        tools.add(sub_agent.as_tool(_DELEGATE))
         self.agent = Agent(
-            self.memory, self._model, tools, max_tokens=self._max_tokens, notify=self.screen.event, helpers=[helper]
+            self.memory,
+            self._model,
+            tools,
+            max_tokens=self._max_tokens,
+            notify=self.screen.event,
+            sub_agents=[sub_agent],
         )
         await self._look()
 
@@ -83,7 +88,7 @@ class ChatSession:
 
     def status(self) -> str:
         cost = self._usage.get("cost_usd", 0)
-        return f" {self.memory.thread_id}  {self.title}  ·  {self._model.name}  ·  ${cost:.4f}  ·  /help "
+        return f" {self.memory.thread_id}  {self.title}  ·  {self._model.name}  ·  {_dollars(cost)}  ·  /help "
 
     async def _interruptible(self, turn: Awaitable[AgentTurn]) -> AgentTurn:
         """A turn that Ctrl-C cancels."""
@@ -113,8 +118,8 @@ class ChatSession:
     async def _decide(self, run_id: str, call: ToolCall) -> bool:
         """Ask about a call, and keep the answer with the run. False: later."""
         self.screen.note(f"? {call.name} {call.arguments}", style="yellow")
-        answer = await self.keyboard.line("  may it? [y]es, [n]o and why, [a]lways in this session, [l]ater: ")
-        choice, _, reason = (answer or "later").strip().partition(" ")
+        answer = await self.keyboard.answer("  may it? [y]es, [n]o and why, [a]lways in this session, [l]ater: ")
+        choice, _, reason = answer.partition(" ")
         if choice[:1].lower() not in ("y", "n", "a"):
             return False
         if choice[:1].lower() == "a":
@@ -135,8 +140,8 @@ class ChatSession:
             (
                 f"{spent.calls} {'answer' if spent.calls == 1 else 'answers'}",
                 f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out",
-                f"${spent.cost_usd:.4f}{' (a price is not known)' if spent.unpriced else ''}",
-                f"conversation ${self._usage.get('cost_usd', 0):.4f}",
+                f"{_dollars(spent.cost_usd)}{' (a price is not known)' if spent.unpriced else ''}",
+                f"conversation {_dollars(self._usage.get('cost_usd', 0))}",
                 f"memories {memories:,} tokens",
             )
         )
@@ -151,19 +156,21 @@ class ChatSession:
         self._over = True
 
     async def do_memories(self, query: str) -> None:
-        """Show your profile and this conversation's notes; with words, what is remembered about them."""
+        """Show your profile, this conversation's notes and the newest of all; with words, what is remembered of them."""
         if query:
             self.screen.block(await self.memory.call("recall_memory", query=query, limit=10))
             return
         self.screen.block(await self.memory.call("get_working_memory", scope="resource"))
         self.screen.block(await self.memory.call("get_working_memory", scope="thread"))
+        for entry in (await self.memory.read("memory://entries"))["entries"]:
+            self.screen.block(f"- {entry['content']} ({entry['trust']}, {entry['said_at'][:10]})")
 
     async def do_forget(self, query: str) -> None:
         """Forget what is remembered about these words: it shows first what would go."""
         shown = await self.memory.call("forget", query=query)
         self.screen.block(shown)
         confirm = re.search(r'confirm="([^"]+)"', shown)
-        if confirm and (await self.keyboard.line("forget all of it? [y/n] ") or "").lower().startswith("y"):
+        if confirm and (await self.keyboard.answer("forget all of it? [y/n] ")).lower().startswith("y"):
             self.screen.block(await self.memory.call("forget", confirm=confirm[1]))
 
     async def do_plan(self, rest: str) -> None:
@@ -243,9 +250,9 @@ class ChatSession:
         self.screen.note(
             f"{self.memory.thread_id} {self.title}".rstrip() + f" · {self._model.name} · /help, Ctrl-D ends"
         )
-        page = await self.memory.call("get_messages", limit=4, detail="low")
+        page = await self.memory.call("get_messages", limit=4, detail="low", roles=["user", "assistant"])
         for message in page["messages"]:
-            self.screen.note(f"  {message['role']}: {message['text']}")
+            self.screen.note(f"  {message['role']}: {' '.join(message['text'].split())}")
         waiting = await list_open_runs(self.memory)
         if waiting:
             self.screen.note(f"{len(waiting)} of your runs wait: /runs lists them, /resume goes on", style="yellow")
@@ -258,6 +265,10 @@ class ChatSession:
             texts = ["".join(part.get("text", "") for part in each["parts"]) for each in page["messages"]]
             lines = [*texts, *lines]
         return lines
+
+
+def _dollars(cost: float) -> str:
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.5f}"
 
 
 def new_thread() -> str:

@@ -68,4 +68,4 @@ class SubAgent:
 
     async def _log(self, reply: ModelReply) -> None:
         if self.run is not None:
-            await self.run.spend(reply, helper=self.name)
+            await self.run.sub_agent_answered(self.name, reply)

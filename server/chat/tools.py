@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,22 @@ OF_MEMORY = ("recall_memory", "remember", "forget", "get_working_memory", "updat
 """What the model does by itself. Storing messages and asking for the context are the agent's work."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
+_LONGEST_RESULT = 40_000
 
 
 @dataclass(frozen=True)
 class ToolResult:
+    """What a model is told of a call, and what is kept of it."""
+
     text: str
     is_error: bool = False
+
+    def clipped(self) -> "ToolResult":
+        """A result that is too long for a model says that it was cut."""
+        if len(self.text) <= _LONGEST_RESULT:
+            return self
+        rest = f"\n[cut here: {len(self.text) - _LONGEST_RESULT:,} more characters]"
+        return ToolResult(self.text[:_LONGEST_RESULT] + rest, self.is_error)
 
 
 @dataclass(frozen=True)
@@ -80,9 +90,11 @@ class Toolbox:
         if tool is None:
             return ToolResult(f"there is no tool {call.name!r}; there are: {', '.join(self.tools)}", is_error=True)
         try:
-            return await tool.run(call.read_arguments())
+            arguments = call.read_arguments()
         except ValueError as error:
             return ToolResult(f"arguments: {error}", is_error=True)
+        try:
+            return (await tool.run(arguments)).clipped()
         except Exception as error:  # noqa: BLE001 - whatever a tool does, the model reads it and goes on
             return ToolResult(f"{type(error).__name__}: {error}", is_error=True)
 
@@ -111,10 +123,10 @@ def adopt(client: Client, listed: ListedTool, name: str, meta: Json | None = Non
 async def tools_of_memory(memory: Memory) -> list[Tool]:
     """The memory is the user's own, so that only what forgets asks first."""
     found = []
-    for listed in await memory.memory_tools(OF_MEMORY):
-        tool = adopt(memory.client, listed, listed.name, {"layerlore/thread": memory.thread_id})
-        forgets = bool(listed.annotations and listed.annotations.destructive_hint)
-        found.append(Tool(tool.name, tool.description, tool.schema, tool.run, forgets, tool.repeatable))
+    for listed in (await memory.client.list_tools()).tools:
+        if listed.name in OF_MEMORY:
+            tool = adopt(memory.client, listed, listed.name, {"layerlore/thread": memory.thread_id})
+            found.append(replace(tool, asks=bool(listed.annotations and listed.annotations.destructive_hint)))
     return found
 
 

@@ -20,8 +20,8 @@ async def test_a_sub_agent_works_from_its_briefing_and_a_retry_sees_the_attempt_
 ) -> None:
     tools = Toolbox([telling("read", "42 pages"), telling("print", asks=True)])
     async with open_agent() as parent:
-        helper = SubAgent("delegate", parent.memory, parent.model, tools)
-        agent = Agent(parent.memory, parent.model, Toolbox([helper.as_tool("Delegates.")]), helpers=[helper])
+        sub_agent = SubAgent("delegate", parent.memory, parent.model, tools)
+        agent = Agent(parent.memory, parent.model, Toolbox([sub_agent.as_tool("Delegates.")]), sub_agents=[sub_agent])
         provider.replies.append("Agreed.")
         await agent.generate("Rule: every report is written in Portuguese.")
         provider.replies.extend(
@@ -38,9 +38,9 @@ async def test_a_sub_agent_works_from_its_briefing_and_a_retry_sees_the_attempt_
             ("assistant", "It is not done."),
         ]
         usage = (await agent.memory.call("get_run", run_id=turn.run_id))["usage"]
-        (of_helper,) = usage["sub_agents"]
-        assert of_helper["agent"] == "delegate"
-        assert 0 < of_helper["input_tokens"] < usage["input_tokens"]
+        (of_sub_agent,) = usage["sub_agents"]
+        assert of_sub_agent["agent"] == "delegate"
+        assert 0 < of_sub_agent["input_tokens"] < usage["input_tokens"]
         assert (turn.spending.calls, turn.spending.input_tokens) == (4, usage["input_tokens"])
 
         provider.replies.extend([Asks([("delegate", TASK)]), "With a table of contents, done.", "It is done."])
@@ -50,8 +50,8 @@ async def test_a_sub_agent_works_from_its_briefing_and_a_retry_sees_the_attempt_
 
 async def test_a_sub_agent_that_fails_is_an_attempt_too(open_agent: OpenAgent, provider: FakeOpenAI) -> None:
     async with open_agent() as parent:
-        helper = SubAgent("delegate", parent.memory, parent.model, Toolbox())
-        agent = Agent(parent.memory, parent.model, Toolbox([helper.as_tool("Delegates.")]), helpers=[helper])
+        sub_agent = SubAgent("delegate", parent.memory, parent.model, Toolbox())
+        agent = Agent(parent.memory, parent.model, Toolbox([sub_agent.as_tool("Delegates.")]), sub_agents=[sub_agent])
         provider.replies.extend([Asks([("delegate", TASK)]), "", "It failed."])
         provider.fault_of = lambda request: refusing(401) if "<task>" in request["messages"][-1]["content"] else None
         turn = await agent.generate("Have the report built.")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,13 +73,16 @@ def test_every_command_shows_what_it_says_and_the_next_session_knows_all(tmp_pat
     assert "4 messages taken back" in noted
     assert "/nonsense is none of the commands: /context, " in noted
     assert "2 answers ·" in noted
-    assert "conversation $0.0000" in noted
+    assert "conversation $0.00000" in noted
     assert "Tea and trips" in printed
     assert "never said" not in printed + noted
 
-    printed, noted = say(tmp_path, "/undo undo", "/forget green tea", "y", "/memories", "/threads trip")
+    printed, noted = say(
+        tmp_path, "/undo undo", "/new", "Which tea do I like?", "/forget green tea", "y", "/memories", "/threads trip"
+    )
     assert "trip Tea and trips · scripted" in noted
     assert "4 messages are back" in noted
+    assert re.search(r"memories [1-9]\d* tokens", noted)
     assert "Forgotten: 1 message, 1 line of a document." in printed
     assert "Nothing is kept in the user profile yet." in printed
 

@@ -4,15 +4,16 @@ import contextlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_openai import Asks, FakeOpenAI
 
 from layerlore.server.chat.runs import decide, list_open_runs, waiting_calls
-from layerlore.server.chat.tools import read_servers, tools_of_hosts
+from layerlore.server.chat.tools import Tool, ToolResult, read_servers, tools_of_hosts
 
 from .conftest import OpenAgent
-from .talking import stored
+from .talking import ANY_OBJECT, stored
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +68,31 @@ async def test_two_calls_run_at_a_time_and_those_that_write_wait_for_a_person_wh
             assert sorted(results) == ["The user denied this call. He moved.", "nothing in the attic", "sent to Ana"]
             assert letters.read_text(encoding="utf-8") == "Ana\n"
             assert await list_open_runs(second.memory) == []
+
+
+async def test_a_call_that_waited_gets_its_arguments_unmasked_and_a_long_result_is_cut(
+    open_agent: OpenAgent, provider: FakeOpenAI
+) -> None:
+    given: list[Any] = []
+
+    async def log_in(arguments: Any) -> ToolResult:
+        given.append(arguments)
+        return ToolResult("x" * 400_000)
+
+    login = Tool("log_in", "Logs in.", ANY_OBJECT, log_in, asks=True)
+    secret = {"password": "correct-horse-7Kq2battery"}
+    provider.replies.extend([Asks([("log_in", secret)]), "You are in."])
+    async with open_agent(login) as first:
+        turn = await first.generate("Log in.")
+    async with open_agent(login) as second:
+        (call,) = await waiting_calls(second.memory, turn.run_id)
+        assert secret["password"] not in str(call.arguments)
+        await decide(second.memory, turn.run_id, call, approved=True)
+        assert (await second.resume(turn.run_id)).text == "You are in."
+        assert given == [secret]
+        result = (await stored(second))[-2][1]
+        assert result.endswith("[cut here: 360,000 more characters]")
+        assert secret["password"] not in str(await stored(second))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"mcpServers": [1]}', '{"mcpServers": {"post": {}}}'])

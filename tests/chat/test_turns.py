@@ -79,10 +79,10 @@ async def test_every_rule_of_the_user_is_there_after_more_than_a_hundred_tool_st
             await agent.generate(rule)
         steps = 0
         for _ in range(2):
-            provider.replies.extend(Asks([("read", {"n": n * 3 + k}) for k in range(3)]) for n in range(19))
+            provider.replies.extend(Asks([("read", {"n": n * 6 + k}) for k in range(6)]) for n in range(9))
             provider.replies.append("I read them.")
             assert (await agent.generate("Read on.")).status == "completed"
-            steps += 3 * 19
+            steps += 6 * 9
         assert steps > 100
         assert [rule for rule in rules if rule not in sent_text(provider)] == []
         assert agent.shown[1]["tokens"] <= 3_000
