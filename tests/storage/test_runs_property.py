@@ -26,7 +26,7 @@ class Model:
     """One run as it must be; ``status`` is empty while there is none. Claims are numbers from 1; 0 is none."""
 
     status: str = ""
-    state: int = 0
+    state: int | None = 0
     newest: int = 0
     until: int = 0
     expires_at: int | None = None
@@ -50,6 +50,33 @@ class Model:
             return Conflict
         self.status, self.state = "suspended", state
         self.expires_at = None if ttl is None else now + ttl * 1000
+        return True
+
+    def start(self, now: int, seconds: int) -> type[LayerloreError] | bool:
+        if self.status:
+            return Conflict
+        self.status, self.state, self.expires_at = "running", None, None
+        self.newest, self.until = len(self.given), now + seconds * 1000
+        return True
+
+    def update(self, now: int, claim: int, state: int | None, seconds: int) -> type[LayerloreError] | bool:
+        if not self.status:
+            return NotFound
+        if claim == 0 or claim != self.newest or self.status not in ("running", "cancelled"):
+            return Conflict
+        if self.status == "running":
+            self.state = self.state if state is None else state
+            self.until = now + seconds * 1000
+        return True
+
+    def cancel(self, now: int) -> type[LayerloreError] | bool:
+        if not self.status:
+            return NotFound
+        if self.status == "cancelled":
+            return False
+        if self.status in ENDINGS or self.expired(now):
+            return Conflict
+        self.status, self.expires_at = "cancelled", None
         return True
 
     def resume(self, now: int, seconds: int) -> type[LayerloreError] | bool:
@@ -82,6 +109,9 @@ steps = st.lists(
     st.tuples(st.just("suspend"), claims, st.integers(0, 2), st.none() | times)
     | st.tuples(st.just("resume"), times)
     | st.tuples(st.just("complete"), st.integers(1, 5), st.sampled_from(ENDINGS))
+    | st.tuples(st.just("start"), times)
+    | st.tuples(st.just("update"), st.integers(1, 5), st.none() | st.integers(0, 2), times)
+    | st.tuples(st.just("cancel"))
     | st.tuples(st.just("wait"), st.sampled_from([999, 1000, 60_000, 3_600_000]))
     | st.tuples(st.just("expire")),
     max_size=14,
@@ -110,11 +140,21 @@ async def take(runs: Runs, model: Model, step: tuple[Any, ...]) -> None:
         claim = min(rest[0], len(model.given) - 1)
         expected = model.suspend(now, claim, rest[1], rest[2])
         found = await outcome(runs.suspend("r", rest[1], claim=model.given[claim], ttl_seconds=rest[2]))
-    elif kind == "resume":
-        expected = model.resume(now, rest[0])
-        found = await outcome(runs.resume("r", seconds=rest[0]))
+    elif kind == "update":
+        claim = min(rest[0], len(model.given) - 1)
+        expected = model.update(now, claim, *rest[1:])
+        state = {} if rest[1] is None else {"state": rest[1]}
+        found = await outcome(runs.update("r", model.given[claim] or "0.never-given", seconds=rest[2], **state))
+        assert expected is not True or found["status"] == model.status
+    elif kind == "cancel":
+        expected = model.cancel(now)
+        found = await outcome(runs.cancel("r"))
+    elif kind in ("start", "resume"):
+        expected = model.start(now, rest[0]) if kind == "start" else model.resume(now, rest[0])
+        taking = runs.start if kind == "start" else runs.resume
+        found = await outcome(taking("r", seconds=rest[0]))
         if expected is True:
-            assert found["state"] == model.state
+            assert kind == "start" or found.get("state") == model.state
             assert found["claim"] not in model.given
             model.given.append(found["claim"])
     else:
@@ -126,7 +166,7 @@ async def take(runs: Runs, model: Model, step: tuple[Any, ...]) -> None:
 
 @examples(60)
 @given(taken=steps)
-async def test_a_run_moves_as_the_model_says_and_keeps_the_state_of_its_last_suspension(
+async def test_a_run_moves_as_the_model_says_and_keeps_the_state_that_was_stored_last(
     database: Database, taken: list[tuple[Any, ...]]
 ) -> None:
     runs, model = Runs(database, Clock(), new_scope()), Model()
@@ -137,7 +177,7 @@ async def test_a_run_moves_as_the_model_says_and_keeps_the_state_of_its_last_sus
             "SELECT status, state FROM runs WHERE resource_id = :resource",
             resource=runs.scope.resource_id,
         )
-        kept = None if model.status in ENDINGS else str(model.state)
+        kept = None if model.status in ENDINGS or model.state is None else str(model.state)
         assert list(found) == ([(model.status, kept)] if model.status else [])
 
 

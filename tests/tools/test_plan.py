@@ -105,6 +105,18 @@ async def test_a_plan_may_come_as_json_text(tools: Tools) -> None:
     assert "must be an object" in await refused(tools, "update", plan="[1]")
 
 
+async def test_a_step_may_be_just_its_description(tools: Tools) -> None:
+    await tools("plan", action="create", plan={"goal": "Serve tea", "steps": ["boil", {"description": "pour"}]})
+    await tools("plan", action="update", plan={"steps": ["drink", {"id": "s1", "status": "completed"}]})
+    shown = (await tools("plan", action="review", format="json"))["plan"]["steps"]
+    assert [(step["description"], step["status"]) for step in shown] == [
+        *(("boil", "completed"), ("pour", "pending"), ("drink", "pending")),
+    ]
+    whole = {"goal": "Serve tea", "steps": ["drink", "boil"]}
+    steps = (await tools("plan", action="update", plan=whole, format="json"))["plan"]["steps"]
+    assert [step["id"] for step in steps] == ["s3", "s1"]
+
+
 async def test_a_new_plan_replaces_the_open_one_which_stays_in_the_history(tools: Tools) -> None:
     await create(tools)
     again = await create(tools, {"goal": "Bake"})

@@ -262,7 +262,9 @@ async def test_what_an_agent_keeps_of_a_thread_is_read_as_its_tools_answer(conne
         assert len(events["events"]) > 1
 
 
-async def test_runs_are_read_without_their_state_and_only_of_their_thread(connect: Connect, era: str) -> None:
+async def test_runs_are_read_without_their_state_unless_it_is_asked_for_and_only_of_their_thread(
+    connect: Connect, era: str
+) -> None:
     async with connect(toolsets=["all"], thread="now") as tools:
         for run_id, thread_id in (("run/a", "main"), ("run b", "main"), ("run c", "other")):
             await tools("suspend_run", run_id=run_id, state={"secret": "garden"}, thread_id=thread_id)
@@ -272,6 +274,8 @@ async def test_runs_are_read_without_their_state_and_only_of_their_thread(connec
         one = await read(tools, uri_of_run("run/a"))
         assert json.loads(one) == await tools("get_run", run_id="run/a")
         assert "garden" not in runs + one
+        state = await read_json(tools, uri_of_run("run/a") + "/state")
+        assert state == {**json.loads(one), "state": {"secret": "garden"}}
         # The current thread has none, and shows none of the others'.
         assert await read_json(tools, "memory://threads/now/runs") == {"runs": []}
         async with connect(resource="ben") as other:

@@ -69,6 +69,9 @@ async def test_what_stands_in_a_run_is_never_found_and_only_its_describing_words
         )
         assert answer["masked"] == 3
         assert "quokka" not in str(await tools("recall_memory", query="quokka"))
+        seen = (await tools("get_run", run_id="r1", with_state=True))["state"]
+        assert seen["text"] == "quokka"
+        assert seen["key"].startswith("[masked:")
         resumed = await tools("resume_run", run_id="r1", data={"approved": True, "key": SECRET})
         assert resumed["state"] == {"text": "quokka", "key": SECRET}
         assert resumed["resumed"][0]["data"]["key"] == SECRET
@@ -253,6 +256,49 @@ async def test_arguments_that_a_client_fills_in_empty_say_nothing(runs: Tools) -
         "list_runs", status=[], workflow_id="", thread_id="", since="", until="", metadata={}, cursor=""
     )
     assert "output" not in listed["runs"][0]
+
+
+async def test_null_and_empty_text_are_given_unless_a_call_names_every_argument(runs: Tools) -> None:
+    for value in (None, ""):
+        started = await runs("start_run", state=value)
+        shown = await runs("get_run", run_id=started["run_id"], with_state=True)
+        assert ("state" in shown, shown["state"]) == (True, value)
+        await runs("update_run", run_id=started["run_id"], claim=started["claim"], state={"turn": 1})
+        waits = {"claim": started["claim"], "pending_tool_calls": [{"id": "c1"}]}
+        await runs("suspend_run", run_id=started["run_id"], state=1, **waits)
+        resumed = await runs("resume_run", run_id=started["run_id"], data=value)
+        assert [each["data"] for each in resumed["resumed"]] == [value]
+        whole = {"state": value, "pending_tool_calls": [], "lease_seconds": 0}
+        await runs("update_run", run_id=started["run_id"], claim=resumed["claim"], **whole)
+        assert (await runs("get_run", run_id=started["run_id"], with_state=True))["state"] == 1
+
+
+async def test_pending_calls_take_the_shapes_of_sdks_and_come_back_as_they_were(runs: Tools) -> None:
+    calls: list[Json] = [
+        {"id": "c1", "name": "sail", "arguments": {"to": "Lima"}},
+        {"id": "c2", "type": "function", "function": {"name": "row", "arguments": "{}"}},
+        {"type": "tool_use", "id": "c3", "name": "swim", "input": {}},
+        {"type": "tool-call", "toolCallId": "c4", "toolName": "walk", "input": {}},
+        {"type": "function_call", "id": "fc_9", "call_id": "c5", "name": "ride", "arguments": "{}"},
+        {"id": "c6", "name": "rest", "arguments": {}, "result": "done"},
+    ]
+    await runs("suspend_run", run_id="r1", state=1, pending_tool_calls=calls)
+    shown = await runs("get_run", run_id="r1")
+    assert shown["pending_tool_calls"] == calls
+    names = ["sail", "row", "swim", "walk", "ride"]
+    assert [(each["tool_call_id"], each["tool_name"]) for each in shown["waiting"]] == [
+        (f"c{number}", name) for number, name in enumerate(names, 1)
+    ]
+
+
+async def test_a_schema_that_wants_every_key_leaves_room_for_an_answer_without_a_decision(runs: Tools) -> None:
+    await runs("suspend_run", run_id="r1", state=1, pending_tool_calls=[{"id": "c1"}, {"id": "c2"}])
+    decisions = [
+        {"tool_call_id": "c1", "decision": "answer", "data": ""},
+        {"tool_call_id": "c2", "decision": "approve", "data": ""},
+    ]
+    await runs("decide_run", run_id="r1", decisions=decisions)
+    assert [each["data"] for each in (await runs("get_run", run_id="r1"))["resumed"]] == ["", {"approved": True}]
 
 
 async def test_lists_and_objects_may_come_as_json_text(runs: Tools) -> None:

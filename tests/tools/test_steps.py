@@ -77,6 +77,14 @@ async def test_a_step_comes_back_with_all_that_was_given_and_nothing_more(tools:
     assert second["created_at"] > first["created_at"]
 
 
+async def test_reasoning_is_a_step_of_its_own(tools: Tools) -> None:
+    thought = {"type": "reasoning", "operation_id": "op", "content": "Which city?", "usage": {"input_tokens": 3}}
+    answer = await record(tools, thought)
+    assert answer["usage"]["input_tokens"] == 3
+    assert [plain(step) for step in await listed(tools)] == [thought]
+    assert "belongs to a step of the type tool_call" in await refused(tools, {**thought, "tool_name": "x"})
+
+
 async def test_voltagents_spelling_and_records_are_understood(tools: Tools) -> None:
     record_of_voltagent = {
         "id": "call_1",
