@@ -32,6 +32,8 @@ from layerlore.storage.core.transaction import Tx
 _MOST_MESSAGES = 8
 _LEAST_SHARE = 0.3
 _MOST_UNSURE = 2
+# What is left of the tokens for what is recalled, at least.
+_MEMORY_SHARE = 0.3
 # Entries take at most this share of the room where there are lines, too.
 _ENTRY_SHARE = 0.5
 
@@ -106,7 +108,8 @@ async def _gather(
     pieces = await make_pieces(tx, engine, scope, thread, now=engine.now())
     recalled = await find_memory(tx, engine, scope, prepared)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
-    given = share_blocks(needs, max_tokens, max_tokens if recalled.hits or recalled.entries else 0)
+    # The same whatever is recalled: a block that is cut elsewhere would tell the line of the cut again.
+    given = share_blocks(needs, max_tokens, int(max_tokens * _MEMORY_SHARE))
     return [each.within(given.get(each.name, 0), engine.tokens) for each in pieces], recalled
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import reader
 from layerlore.memory.removal import deletion
@@ -45,6 +46,23 @@ class Store:
         told = {"session_id": "s", "transcript_path": str(self.transcript), **given}
         hand_over(self.hooks, {"host": "claude-code", "event": event, "given": told, "folder": self.hooks})
         await self.service.drain()
+
+    async def shown(self, event: str, session: str, **given: Any) -> str:
+        """What a model is shown at an event."""
+        texts = [""]
+
+        async def show(text: str) -> bool:
+            texts.append(text)
+            return True
+
+        handed = {
+            "host": "claude-code",
+            "event": event,
+            "given": {"session_id": session, **given},
+            "folder": self.hooks,
+        }
+        await self.service.answer(hand_over(self.hooks, handed), show)
+        return texts[-1]
 
     async def said(self, thread: str = "s") -> list[str]:
         try:
@@ -104,6 +122,35 @@ async def test_a_transcript_is_read_again_where_an_older_store_was_put_back(tmp_
     async with opened(data, tmp_path / "hooks") as store:
         await store.hook()
         assert await store.said() == ["Line 1.", "Line 2.", "Line 3."]
+
+
+async def test_what_is_shown_keeps_to_its_tokens_and_says_no_line_twice(tmp_path: Path) -> None:
+    rules = {"tokens": 300, "session_tokens": 900}
+    async with opened(tmp_path / "data", tmp_path / "hooks", capture=rules) as store:
+        facts = [
+            f"The {what} of house {n} is painted in colour {n * 7}." for n in range(30) for what in ("door", "roof")
+        ]
+        store.write(*(claude(n, "user", fact) for n, fact in enumerate(facts)))
+        await store.hook()
+        profile = "\n".join(
+            f"- Fact {n}: the user owns house {n}, which has {n + 3} windows and a red gate." for n in range(40)
+        )
+        sent = Sent(Origin("test", "update_working_memory", "local"))
+        await working_memory.update_document(
+            store.engine, SCOPE, "resource", "", profile, mode="replace", expected_version=None, sent=sent
+        )
+        shown = [await store.shown("SessionStart", "other", source="startup")]
+        for n in range(12):
+            shown.append(
+                await store.shown("UserPromptSubmit", "other", prompt=f"Which colour has the door of house {n}?")
+            )
+        tokens = [store.engine.tokens.text(text) for text in shown]
+        assert max(tokens) <= 300
+        assert 600 < sum(tokens) <= 900
+        assert "Fact 0: the user" in shown[0]
+        assert "The door of house 0 is" in shown[1]
+        told = [line for text in shown for line in text.split("\n") if line.startswith(("- ", "#"))]
+        assert len(told) == len(set(told)) > 15
 
 
 async def test_sub_agents_are_kept_where_that_is_wanted(tmp_path: Path) -> None:
