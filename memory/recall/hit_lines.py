@@ -139,11 +139,11 @@ def describe_entry(entry: Message) -> str:
     kind = f"; {source['kind']}" if "kind" in source else ""
     newer = "; a newer entry says otherwise" if "newer" in source else ""
     older = "; newer than what says otherwise" if "older" in source else ""
-    return f"entry {entry.id}, {day(entry.said_at)}{kind}{newer or older}; {_describe_sources(entry)}"
+    return f"entry {entry.id}, {day(entry.said_at)}{kind}{newer or older}; {describe_sources(entry.metadata)}"
 
 
-def _describe_sources(entry: Message) -> str:
-    source = entry.metadata
+def describe_sources(source: Json) -> str:
+    """Whose word an entry with this ``trust`` and these ``sources`` is, and where the first of them stand."""
     if not source["sources"]:
         return "kept as an assistant's own word"
     places = ", ".join(_describe_source(each) for each in source["sources"][:_MOST_SOURCES])
@@ -157,6 +157,10 @@ def _describe_source(source: Json) -> str:
     label = _LABELS.get(source["label"], "")
     if "quote" not in source:
         return place
-    text = quote_line(source["quote"])
-    quote = text if len(text) <= QUOTE_CHARS else text[: QUOTE_CHARS - 1].rstrip() + "…"
-    return f'{place}{label}: "{quote}"'
+    return f"{place}{label}: {show_beginning(source['quote'])}"
+
+
+def show_beginning(text: str) -> str:
+    """The beginning of a stored text, in quotes on one line."""
+    line = quote_line(text)
+    return f'"{line if len(line) <= QUOTE_CHARS else line[: QUOTE_CHARS - 1].rstrip() + "…"}"'

@@ -117,6 +117,9 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
         ("thread_id task", _is_briefing),
         ("thread_id observations observed_seq", _any),
         ("threads", lambda value: _each_has(value["threads"], "thread_id", "messages", "tokens")),
+        ("threads", lambda value: _each_has(value["threads"], "agent", "resource", "thread_id", "messages")),
+        ("entries", lambda value: _each_has(value["entries"], "id", "content", "origin", "trust", "sources")),
+        ("id content origin trust sources", _any),
         ("id status source", lambda value: value["status"] in ("kept", "refreshed", "similar")),
         ("run_id thread_id status", _is_run),
         ("runs", lambda value: isinstance(value["runs"], list) and all(map(_is_run, value["runs"]))),
@@ -144,7 +147,7 @@ def _begins(*written: str) -> str:
     return r"\{" + r"\s*,".join(_KEY.format(key) + (value if given else _VALUE) for key, given, value in pairs)
 
 
-_RESOURCE = _begins(r"uri=\\*[\"']memory://(?:profile|threads|status|recall|runs)\b")
+_RESOURCE = _begins(r"uri=\\*[\"']memory://(?:profile|entries|threads|status|recall|runs)\b")
 _BEGINS = re.compile(
     "|".join(
         (
@@ -155,6 +158,10 @@ _BEGINS = re.compile(
             _begins("blocks=" + r"\[\s*" + _begins("block")),
             _begins("scope=" + r"\\*[\"'](?:thread|resource)\\*[\"']", r"(?:thread_id|format|version)="),
             _begins("threads=" + r"\[\s*" + _begins("thread_id")),
+            _begins("threads=" + r"\[\s*" + _begins("agent", "resource", "thread_id")),
+            _begins(r"entries=\[\s*" + _begins("id", "content", "(?:kind|origin)=")),
+            _begins("id", "content", "origin", "trust"),
+            _begins("id", "content", "kind", "origin", "trust"),
             _begins("events=" + r"\[\s*" + _begins(r"seq=\d")),
             _begins("thread_id", r"steps=\[\s*(?:\]|" + _begins(r"seq=\d")) + ")",
             _begins(r"runs=\[\s*(?:\]|" + _begins("run_id")) + ")",
@@ -169,7 +176,7 @@ _BEGINS = re.compile(
 _REPORT = re.compile(_KEY.format("report") + _begins("thread_id", "window"))
 _TELLING_KEYS = (
     *("hits", "thread_id", "report", "scope", "threads", "runs", "events", "job_id", "receipt", "waiting", "source"),
-    *("blocks", "counts", "uri"),
+    *("blocks", "counts", "uri", "entries", "origin"),
 )
 
 

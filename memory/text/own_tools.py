@@ -28,6 +28,7 @@ TELLING: Mapping[str, frozenset[str]] = {
         "get_messages": "",
         "get_run": "run_id",
         "get_working_memory": "",
+        "list_all_threads": "",
         "list_events": "",
         "list_runs": "",
         "list_steps": "",
@@ -53,11 +54,12 @@ name; without any, no arguments tell that."""
 
 ARGUMENTS = frozenset(
     """
-    action after before claim confirm content cursor data decisions descending detail diagnosis dry_run error evidence
-    expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds lease_seconds limit
-    max_tokens messages metadata mode neighbours offset operation_id order_by output parent_run_id part pending_tool_calls plan queries
-    query reason replace restore_version result revision roles run_id scope since source state status steps task task_key
-    thread_id title tool_call_id ttl_seconds types until version which window with_state workflow_id
+    action after agent before claim confirm content cursor data decisions descending detail diagnosis dry_run error
+    evidence expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds
+    lease_seconds limit max_tokens messages metadata min_score mode neighbours offset operation_id order_by output
+    parent_run_id part pending_tool_calls plan queries query reason replace resource restore_version result revision
+    roles run_id scope since source state status steps task task_key thread_id title tool_call_id ttl_seconds types
+    until version which window with_state workflow_id
     """.split()  # noqa: SIM905
 )
 """Every argument that a tool of ours takes."""
@@ -81,7 +83,7 @@ _AT_START = re.compile(rf"({_names})_")
 _SERVER_KEYS = ("server_name", "serverName", "server", "server_label", "mcp_server")
 _NAME_KEYS = ("tool_name", "toolName", "tool", "name")
 _GIVEN_KEYS = ("arguments", "args", "input", "parameters", "params", "tool_input", "tool_args", "toolArgs")
-_OUR_URI = re.compile(r"memory://(?:profile|threads|status|recall|runs)\b")
+_OUR_URI = re.compile(r"memory://(?:profile|entries|threads|status|recall|runs)\b")
 
 
 def is_own_call(name: str, arguments: Any) -> bool:

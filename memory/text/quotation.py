@@ -31,11 +31,12 @@ Tag = Literal[
     "open-work",
     "memory",
     "current-turn",
+    "entries",
     "conversations",
 ]
 TAGS: tuple[Tag, ...] = get_args(Tag)
-"""The blocks, in the order in which a context has them: what changes least comes first. The last one is no part of it:
-it lists which conversations there are."""
+"""The blocks, in the order in which a context has them: what changes least comes first. The last two are no part of it:
+they list which entries and conversations there are."""
 
 _OURS = (*TAGS, "description", "value", "task", "briefing", "system-message")
 

@@ -33,7 +33,7 @@ def recall(
     *,
     limit: int,
     thread_id: str,
-    min_score: float,
+    min_score: float = 0.0,
     explain: bool,
     as_json: bool,
 ) -> int:

@@ -25,6 +25,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     serving.doctor,
     hosting.install,
     hosting.uninstall,
+    looking.show,
     looking.recall,
     upkeep.reindex,
     upkeep.migrate,

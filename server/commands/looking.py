@@ -1,4 +1,4 @@
-"""The commands that show what is in the memory and what was done: ``recall``, ``usage``, ``jobs``, ``journal``."""
+"""The commands that show what is in the memory and what was done: ``show``, ``recall``, ``usage``, ``jobs``, ``journal``."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,6 +7,32 @@ import typer
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
 from layerlore.server.commands.running import fail, load_module, read_settings
+
+
+def show(
+    flags: dict[str, Any],
+    what: Annotated[
+        Literal["all", "threads", "thread", "entries", "profile", "plan", "runs", "events"],
+        typer.Argument(
+            metavar="WHAT",
+            help="threads, thread, entries, profile, plan, runs or events. Without it: how much there is of each.",
+            show_default=False,
+        ),
+    ] = "all",
+    conversation: Annotated[
+        str, typer.Argument(metavar="ID", help="Of which conversation: of thread, plan, runs, events.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="The most rows to show, the newest ones.")] = 50,
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="With threads: those of all agents and resources of the tenant.")
+    ] = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Show what is remembered, and how to mend it. Changes nothing."""
+    asked = load_module("views.stored").Asked(what, conversation, limit, everybody)
+    shown: int = load_module("views.show").show(read_settings(flags), tenant, asked, as_json=as_json)
+    return shown
 
 
 def recall(

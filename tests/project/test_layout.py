@@ -20,7 +20,7 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
     "mcp": "server.",
     "mcp_types": "server.",
     "typer": ("server.cli.options", "server.commands."),
-    "rich": ("server.cli.", "server.chat.", "server.moving."),
+    "rich": ("server.cli.", "server.chat.", "server.moving.", "server.views."),
     "prompt_toolkit": "server.chat.",
 }
 # Loaded by name, on first use: their imports take long, or not every installation has them.

@@ -22,7 +22,7 @@ from layerlore.storage.drivers.sqlite import driver
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 COMMANDS = (
-    *("serve", "demo", "doctor", "migrate", "restore", "usage", "recall", "reindex", "jobs", "journal", "keys"),
+    *("serve", "demo", "doctor", "show", "migrate", "restore", "usage", "recall", "reindex", "jobs", "journal", "keys"),
     *("export", "import", "erase", "redact", "bridge"),
 )
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}, {"role": "assistant", "content": "noted"}]

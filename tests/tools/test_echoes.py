@@ -64,6 +64,7 @@ READS: tuple[tuple[str, Json], ...] = (
     ("get_briefing", {"task": "water the zebra Quagga", **HERE}),
     ("get_briefing", {"task": "water the zebra Quagga", "format": "json", **HERE}),
     ("list_threads", {}),
+    ("list_all_threads", {}),
     ("list_steps", HERE),
     ("list_events", HERE),
     ("list_runs", {}),
@@ -90,6 +91,7 @@ async def answers(all_tools: Tools) -> list[tuple[str, Json, str]]:
             found.append(("", {}, message.content.text))
     for uri in (
         "profile",
+        "entries",
         "recall?query=zebra",
         "threads/main/messages",
         "threads/main/plan",

@@ -131,11 +131,38 @@ async def test_reviewing_shows_counts_the_newest_threads_and_how_to_change_them(
         await tools.say(f"t{number}", "hello", "again")
     await tools("update_thread", thread_id="t3", title="Tea")
     told = "\n".join(await prompt(tools, "review_memory"))
-    assert "Kept: 22 messages in 11 conversations; the 10 newest." in told
+    assert "Kept: 22 messages in 11 conversations; the 10 newest. " in told
     assert "- t3: Tea (2 messages, 20" in told
     assert "- t1 (" in told
     assert "- t0 (" not in told
     for tool in ("delete_messages", "delete_thread", "update_working_memory"):
+        assert f"- {tool}: " in told
+
+
+async def test_reviewing_shows_each_entry_with_its_words_and_what_is_open(tools: Tools) -> None:
+    told = "\n".join(await prompt(tools, "review_memory"))
+    assert "No entry is kept." in told
+    assert "No work is open." in told
+    await tools.say("main", "I have a peanut allergy.", "No, it is a sesame allergy.")
+    said = {"source": "user_assertion", "thread_id": "main"}
+    await tools("remember", content="Ana has a peanut allergy.", evidence="I have a peanut allergy.", **said)
+    new = await tools(
+        "remember",
+        content="Ana has a sesame allergy, not a peanut allergy.",
+        evidence="No, it is a sesame allergy.",
+        kind="correction",
+        **said,
+    )
+    await tools("remember", content="Deploys go through the staging host first.")
+    await tools("plan", action="create", plan={"goal": "Bake a cake", "steps": []}, thread_id="main")
+    told = "\n".join(await prompt(tools, "review_memory"))
+    assert (
+        f'- [entry {new["id"]}; correction; user\'s words in thread main #2: "No, it is a sesame allergy."; '
+        'in place of "Ana has a peanut allergy."] Ana has a sesame allergy, not a peanut allergy.\n'
+    ) in told
+    assert "; kept as an assistant's own word] Deploys go through the staging host first." in told
+    assert "- plan of thread main (today): Bake a cake" in told
+    for tool in ("remember", "forget", "plan"):
         assert f"- {tool}: " in told
 
 

@@ -273,10 +273,13 @@ async def test_titles_names_and_ids_stay_in_their_lines(tools: Tools) -> None:
     assert {each["thread_id"] for each in threads} == set(NAMES)
     for each in threads:
         check_seen(each["title"])
+    few = PAYLOADS[::13][:5]
+    await kept(tools, few)
     prompt = await tools.client.get_prompt("review_memory", {})
     texts = [message.content.text for message in prompt.messages]
-    (listed,) = [found for text in texts for found in blocks_in(text)[0]]
+    noted, listed = [found for text in texts for found in blocks_in(text)[0]]
     assert (listed.tag, len(heads(listed))) == ("conversations", 10)
+    assert (noted.tag, len(heads(noted))) == ("entries", len(few))
     for name in NAMES:
         found, (closing,) = blocks_in(await tools("get_context", thread_id=name))
         assert [(each.tag, len(heads(each))) for each in found] == [("current-turn", 1)]

@@ -1,0 +1,1 @@
+"""What is remembered, laid out for people at a terminal: ``layerlore show``."""
