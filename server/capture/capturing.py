@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.parts import text_part
+from layerlore.memory.rules.validation import parse_time
 from layerlore.server.capture.calls import HookCall
 from layerlore.server.capture.cleaning import Cleaner
 from layerlore.server.capture.ignored import IgnoredPaths
@@ -130,4 +132,12 @@ def _read_texts(call: HookCall) -> Iterator[Said]:
 
 
 def _as_message(said: Said) -> Json:
-    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}
+    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": _read_time(said.at)}
+
+
+def _read_time(at: Any) -> int | None:
+    """When something was said; None where the host wrote no time that can be read."""
+    try:
+        return None if at is None else parse_time(at, "timestamp")
+    except InvalidInput:
+        return None

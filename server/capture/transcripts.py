@@ -27,7 +27,7 @@ _READERS = (claude_lines, codex_lines, gemini_records, copilot_lines, cursor_lin
 @dataclass(frozen=True, slots=True)
 class TranscriptCursor:
     """How many bytes of a file are read (or messages, of one that is a single document), a digest of the last of them, how
-    often each line came that has no id, and whether it is all a sub-agent's."""
+    often each line came that has neither an id nor a time, and whether it is all a sub-agent's."""
 
     offset: int = 0
     tail: str = ""
@@ -132,13 +132,12 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
     said = _read_record(record)
     if all(each.id for each in said):
         return said
-    # Lines without an id are told apart by what they say, and by how often it was said before.
-    digest = _digest(line)
-    counts[digest] += 1
-    return [
-        each if each.id else replace(each, id=f"{digest}-{counts[digest]}{f'-{number}' if number else ''}")
-        for number, each in enumerate(said)
-    ]
+    # Lines without an id are told apart by what they say and when or, without a time, by how often it was said before.
+    named = _digest(line)
+    if "timestamp" not in record:
+        counts[named] += 1
+        named = f"{named}-{counts[named]}"
+    return [each if each.id else replace(each, id=f"{named}-{number}") for number, each in enumerate(said)]
 
 
 def _read_record(record: Json) -> list[Said]:

@@ -169,7 +169,7 @@ async def test_long_texts_lose_their_middle_and_what_cannot_be_stored_keeps_noth
         store.write(
             claude_call(1, "t1", "Write", content="x" * 5_000),
             claude_result(2, "t1", "begin " + "y" * 5_000 + " end"),
-            claude(3, "user", "Before."),
+            claude(3, "user", "Before.", timestamp="yesterday"),
             claude_call(4, "", "no id"),
             claude(5, "user", "After \x00 all \ud800."),
             claude(6, "user", "z" * 200_000),

@@ -219,8 +219,8 @@ TRANSCRIPTS = {
         codex("reasoning", summary=[]),
         codex("function_call", name="shell", call_id="c1", arguments='{"command": "make"}'),
         codex("function_call_output", call_id="c1", output='{"output": "done", "metadata": {"exit_code": 0}}'),
-        codex("message", **spoken("assistant", "Built.")),
-        codex("message", **spoken("assistant", "Built.")),
+        codex("message", 1, **spoken("assistant", "Built.")),
+        codex("message", 2, **spoken("assistant", "Built.")),
     ),
     "gemini-cli": (
         lines({"sessionId": "x", "projectHash": "y", "kind": "main"}),
