@@ -183,8 +183,8 @@ async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -
 
 def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
     """Of how many messages the rows with these ids are chunks."""
-    found = np.flatnonzero(np.isin(rows.row_ids, row_ids))
-    return len(np.unique(rows.numbers[found][:, [THREAD, SEQ]], axis=0))
+    held = rows.numbers[np.isin(rows.row_ids, row_ids)].astype(np.int64)
+    return len(np.unique(held[:, THREAD] * 2**32 + held[:, SEQ]))
 
 
 def _best_row_by_message(rows: Ints, held: Mapping[int, Place]) -> dict[Place, int]:
