@@ -8,6 +8,10 @@ from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.options import AsJson, TenantOption
 from layerlore.server.commands.running import load_module, read_settings
 
+Source = Literal[
+    "layerlore", "chatgpt", "claude", "claude-code", "codex", "server-memory", "mem0", "basic-memory", "claude-mem"
+]
+
 
 def export(
     flags: dict[str, Any],
@@ -25,7 +29,14 @@ def export(
 
 def import_(
     flags: dict[str, Any],
-    file: Annotated[str, typer.Argument(help="An export; - is standard input.", show_default=False)],
+    file: Annotated[
+        str,
+        typer.Argument(help="An export, or what another program keeps; - is standard input.", show_default=False),
+    ],
+    from_: Annotated[
+        Source | None,
+        typer.Option("--from", help="The program that the file is from. Default: as it looks.", show_default=False),
+    ] = None,
     existing: Annotated[
         Literal["merge", "overwrite", "skip"],
         typer.Option(
@@ -41,5 +52,5 @@ def import_(
 ) -> int:
     """Store what a file holds: nothing twice, and again after it was interrupted. Says what is left out, and why."""
     behind = load_module("moving.importing")
-    asked = behind.ImportRequest(tenant, file, existing, everyone, dry_run, as_json)
+    asked = behind.ImportRequest(tenant, file, from_ or "", existing, everyone, dry_run, as_json)
     return int(behind.import_file(read_settings(flags), asked))

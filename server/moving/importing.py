@@ -13,10 +13,14 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.database_check import look_at_database
 from layerlore.server.cli.owner import describe_scope, scope_of
 from layerlore.server.cli.tables import print_table
+from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
+from layerlore.server.moving.foreign_importing import ForeignImport
 from layerlore.server.moving.progress import Came, show_progress
 from layerlore.server.relay.recalling import mask_controls
 from layerlore.server.runtime.runtime import close_engine, open_engine
@@ -38,10 +42,12 @@ _OUTCOMES = ("added", "unchanged", "replaced", "skipped", "checked")
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and how. ``everyone``: each agent and resource of the file becomes one of the tenant's."""
+    """What to import, and how. ``source``: the program it is from; "": as it looks. ``everyone``: each agent and resource of
+    the file becomes one of the tenant's."""
 
     tenant: str
     file: str
+    source: str
     mode: Mode
     everyone: bool
     dry_run: bool
@@ -60,19 +66,61 @@ async def _import(settings: Settings, asked: ImportRequest) -> int:
     if settings.memory == "off":
         raise InvalidInput("memory is off: nothing is stored, and so nothing can be imported")
     scope = scope_of(settings, asked.tenant)
+    source = _find_source(asked)
     async with _open(settings, dry_run=asked.dry_run) as engine:
-        taking = Import(engine, _Placing(scope, asked).place, asked.mode, _sent(settings, asked), dry_run=asked.dry_run)
-        try:
-            with _input(asked.file) as source, show_progress("import", _size(source)) as came:
-                await _take_lines(taking, source, came)
-            report = await taking.finish()
-        finally:
-            await taking.settle()
-    _print(asked, scope, report)
-    if not taking.ended:
+        placing, sent = _Placing(scope, asked), _sent(settings, asked)
+        if source == "layerlore":
+            taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
+            report, ended = await _import_lines(asked, taking), taking.ended
+        else:
+            storing = ForeignImport(
+                engine, placing.place_resource, asked.mode, sent, source=source, dry_run=asked.dry_run
+            )
+            report, ended = await _import_foreign(settings, asked, source, storing), True
+    _print(asked, scope, source, report)
+    if not ended:
         sys.stderr.write("layerlore: the file ends in the middle: what is in it was stored, and the rest is missing\n")
         return 1
     return 0
+
+
+def _path(asked: ImportRequest) -> Path:
+    return Path(asked.file).expanduser()
+
+
+def _find_source(asked: ImportRequest) -> Format:
+    if asked.file == STANDARD_INPUT:
+        if asked.source not in ("", "layerlore"):
+            raise InvalidInput(f"an import from {asked.source} needs a file, and no standard input")
+        return "layerlore"
+    return next((each for each in FORMATS if each == asked.source), None) or find_format(_path(asked))
+
+
+async def _import_lines(asked: ImportRequest, taking: Import) -> ImportReport:
+    try:
+        with _input(asked.file) as source, show_progress("import", _size(source)) as came:
+            await _take_lines(taking, source, came)
+        return await taking.finish()
+    finally:
+        await taking.settle()
+
+
+async def _import_foreign(
+    settings: Settings, asked: ImportRequest, source: Format, storing: ForeignImport
+) -> ImportReport:
+    progress = ReadProgress()
+    found = read_foreign(_path(asked), source, settings.capture, progress)
+    stored = storing.report
+    with show_progress("import", _path_size(_path(asked))) as came:
+        while (each := await asyncio.to_thread(next, found, None)) is not None:
+            await storing.take(each)
+            came(progress.done, f"{stored.count('message'):,} messages, {stored.count('entry'):,} entries")
+        return await storing.finish()
+
+
+def _path_size(path: Path) -> int | None:
+    """Of a file whose reader tells how far it is."""
+    return path.stat().st_size if path.suffix in (".json", ".zip") and path.is_file() else None
 
 
 @asynccontextmanager
@@ -102,7 +150,15 @@ class _Placing:
         self._asked = asked
         self._first: Scope | None = None
 
+    def place_resource(self, resource: str) -> Scope:
+        """Where what another program keeps of a resource is to be stored; "": of nobody in particular."""
+        if not resource:
+            return self._scope
+        check_id(resource, "resource", Limits().id_chars)
+        return self.place(Scope("", self._scope.agent_id, resource))
+
     def place(self, named: Scope) -> Scope:
+        """Where what an export has of a scope is to be stored."""
         if self._asked.everyone:
             return Scope(self._scope.tenant_id, named.agent_id, named.resource_id)
         if self._first not in (None, named):
@@ -160,12 +216,15 @@ def _read_some(source: IO[bytes], number: int) -> tuple[list[NumberedLine], int,
     return found, number, size
 
 
-def _print(asked: ImportRequest, scope: Scope, report: ImportReport) -> None:
+def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportReport) -> None:
     if asked.as_json:
-        sys.stdout.write(json.dumps({"dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(
+            json.dumps({"from": source, "dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n"
+        )
         return
     whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else describe_scope(scope)
-    sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} for {whose}\n")
+    what = f"{asked.file} ({source})"
+    sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} {what} for {whose}\n")
     used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]
     rows = [
         [kind, *(f"{counts[name]:,}" if counts[name] else "" for name in used)]

@@ -56,7 +56,7 @@ def test_what_is_exported_from_one_place_is_imported_in_another_and_only_once(to
 
     dry = told(there, "import", str(first), "--dry-run")
     assert dry[0] == 0
-    assert "would import for agent 'default'" in dry[1]
+    assert f"would import {first} (layerlore) for agent 'default'" in dry[1]
     assert not (tmp_path / "there").exists() or not list((tmp_path / "there").glob("*.db"))
 
     code, out, err = told(there, "import", str(first))
@@ -123,7 +123,7 @@ def test_what_cannot_be_exported_or_imported_is_said_in_one_line(told: Cli, tmp_
         ('{"record":"thread","thread":"t"}\n', "a line with a scope must come before what belongs to it"),
     ):
         other.write_text(text, "utf-8")
-        code, _, err = told(there, "import", str(other))
+        code, _, err = told(there, "import", "--from", "layerlore", str(other))
         assert code == 1
         assert said in err
         assert "Traceback" not in err

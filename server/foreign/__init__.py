@@ -1,0 +1,1 @@
+"""What other programs keep of conversations, as conversations and notes of ours."""

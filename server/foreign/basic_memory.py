@@ -1,0 +1,55 @@
+"""basic-memory's notes: Markdown files with a front matter, whose observations and relations become notes of ours, and the
+rest a conversation of one message."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from layerlore.server.foreign.content import Foreign, ForeignConversation, ForeignNote, Unread, as_text, read_ms, say
+
+_FRONT = re.compile(r"\A﻿?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FIELD = re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+# A check box is none, nor is a link: its bracket is followed by a parenthesis.
+_OBSERVATION = re.compile(r"^\s*[-*] \[(?![ xX-]\])([^\[\]]+)\] +(\S.*)$")
+_RELATION = re.compile(r"^\s*[-*] +(.*?) *\[\[([^\[\]]+)\]\] *(?:\((.*)\))? *$")
+_HEADING = re.compile(r"^#+ +(?:Observations|Relations) *$", re.IGNORECASE)
+_TITLE = re.compile(r"^# +.*$")
+
+
+def read_folder(folder: Path) -> Foreign:
+    """All notes of a folder and those below it, or the one file."""
+    files = [folder] if folder.is_file() else sorted(folder.rglob("*.md"))
+    for path in files:
+        if any(name.startswith(".") for name in path.relative_to(folder).parts):
+            continue
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            yield Unread(str(path), "it is no text in UTF-8")
+            continue
+        yield from _read_note(text, path, folder)
+
+
+def _read_note(text: str, path: Path, folder: Path) -> Foreign:
+    front = _FRONT.match(text)
+    given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))} if front else {}
+    place = path.name if path == folder else path.relative_to(folder).as_posix()
+    title = as_text(given.get("title")) or path.stem
+    changed = int(path.stat().st_mtime * 1000)
+    times = (read_ms(given[name]) for name in ("modified", "updated", "created", "date") if given.get(name))
+    at = next((time for time in times if time is not None), changed)
+    rest: list[str] = []
+    for line in text[front.end() if front else 0 :].splitlines():
+        if observed := _OBSERVATION.match(line):
+            yield ForeignNote(f"{observed.group(2).strip()} [{observed.group(1)}]", at, title)
+        elif related := _RELATION.match(line):
+            kind, target, context = related.groups()
+            yield ForeignNote(f"{title} {kind or 'relates to'} {target}" + (f" ({context})" if context else ""), at)
+        elif not _HEADING.match(line):
+            rest.append(line)
+    if any(line.strip() and not _TITLE.match(line) for line in rest):
+        name = as_text(given.get("permalink")) or place.removesuffix(".md")
+        digest = hashlib.sha256(place.encode()).hexdigest()[:16]
+        messages = say(f"basic-memory-{digest}", "assistant", [as_text("\n".join(rest))], at)
+        metadata = {"source": "basic-memory", "file": place[-200:]}
+        yield ForeignConversation(f"basic-memory-{name}"[:255], title, messages, metadata)

@@ -1,0 +1,86 @@
+"""What a file of another program holds: conversations, and notes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from layerlore.memory.parts.parts import text_part
+from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+IMAGE = "[image]"
+"""Stands for an image, which the exports hold in files of their own, if at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignConversation:
+    """Messages in the shape that add_messages takes, each with an id that is the same whenever the file is read. They may
+    be given in several pieces. ``resource``: whose they are, where the file tells several people apart."""
+
+    thread_id: str
+    title: str
+    messages: list[Json]
+    metadata: Json = field(default_factory=dict)
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignNote:
+    """Something to remember on its own. ``about`` begins each piece of a text that is too long for one entry; ``at`` is in
+    milliseconds."""
+
+    text: str
+    at: int
+    about: str = ""
+    resource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that cannot be read."""
+
+    where: str
+    why: str
+
+
+Foreign = Iterator[ForeignConversation | ForeignNote | Unread]
+
+
+def clean(value: Any) -> Any:
+    """A JSON value with what no database stores taken out of its texts."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [clean(each) for each in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(each) for key, each in value.items()}
+    return value
+
+
+def as_object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    return clean(value).strip() if isinstance(value, str) else ""
+
+
+def read_ms(value: Any) -> int | None:
+    """A time as milliseconds: from ISO 8601, or from seconds or milliseconds since 1970. None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = int(value * 1000) if abs(value) < 100_000_000_000 else int(value)
+    try:
+        return parse_time(value, "time")
+    except InvalidInput:
+        return None
+
+
+def say(id_: str, role: str, texts: list[str], at: int | None, **more: Any) -> list[Json]:
+    """A message of texts; none where nothing is said."""
+    parts = [text_part(text) for text in texts if text]
+    return [{"id": id_, "role": role, "parts": parts, "created_at": at, **more}] if parts else []

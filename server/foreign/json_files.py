@@ -1,0 +1,78 @@
+"""Large JSON files, read an item at a time: also inside the zip archives in which exports come."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from layerlore.server.process.late_modules import LateModule
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+ijson = LateModule("ijson")
+
+_CONVERSATIONS = "conversations"
+_BEGINNING = 64 * 1024
+
+
+@contextmanager
+def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
+    """The items of a list of objects (or the one object that there is), each with how many bytes were read until then. Of an
+    archive, all files that are named after conversations. Raises InvalidInput for what is no JSON, and OSError."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            yield _read_archive(archive)
+    else:
+        with path.open("rb") as file:
+            yield _read(file, path.name, 0)
+
+
+def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Json, int]]:
+    done = 0
+    for member in sorted(archive.infolist(), key=lambda each: each.filename):
+        name = member.filename.rpartition("/")[2]
+        if name.startswith(_CONVERSATIONS) and name.endswith(".json"):
+            with archive.open(member) as file:
+                yield from _read(file, member.filename, done)
+            done += member.compress_size
+
+
+def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]:
+    beginning = file.read(_BEGINNING).lstrip(b"\xef\xbb\xbf \t\r\n")
+    file.seek(0)
+    counted = _Counted(file)
+    prefix = "item" if beginning.startswith(b"[") else ""
+    try:
+        for item in ijson.items(counted, prefix, use_float=True):
+            if isinstance(item, dict):
+                yield item, before + counted.done
+    except ijson.JSONError as error:
+        raise InvalidInput(f"{name} is no JSON, or cut off: {error}; what came before was stored") from None
+
+
+class _Counted:
+    """A file that counts what is read, and leaves out a byte order mark."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.done = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        if not self.done:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        self.done += len(data)
+        return data
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The values of a file of JSON lines, with their numbers; None for a line that is no JSON."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    yield number, json.loads(line)
+                except (ValueError, RecursionError):
+                    yield number, None

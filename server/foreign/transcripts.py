@@ -1,0 +1,60 @@
+"""Transcripts of Claude Code and Codex, read and cleaned as capture by hooks does, so that what both bring is kept once."""
+
+import json
+from pathlib import Path
+
+from layerlore.server.capture.cleaning import Cleaner
+from layerlore.server.capture.ignored import IgnoredPaths
+from layerlore.server.capture.said import Said, as_object
+from layerlore.server.capture.transcripts import TranscriptCursor, read_new
+from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread
+from layerlore.server.settings.capture import CaptureSettings
+from layerlore.storage.core.records import Json
+
+_LOOKED_AT = 50
+"""Lines in which the session and its folder are named."""
+
+
+def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
+    """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
+    files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
+    for file in files:
+        session, folder = _identify(file)
+        ignored = IgnoredPaths(folder or str(file.parent))
+        if ignored.is_everything:
+            yield Unread(str(file), "its folder is left out by a .layerloreignore")
+            continue
+        cleaner, cursor = Cleaner(rules, ignored, set()), TranscriptCursor()
+        while (found := read_new(str(file), cursor, ended=True)) is not None:
+            said, cursor = found
+            kept = [clean for each in said if (clean := cleaner.clean(each)) is not None]
+            messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
+            if messages:
+                yield ForeignConversation(session, "", messages)
+
+
+def is_transcript(line: object) -> bool:
+    """Whether a line is one of Claude Code's or Codex's."""
+    given = as_object(line)
+    of_codex = isinstance(given.get("payload"), dict) and isinstance(given.get("type"), str)
+    return of_codex or ("sessionId" in given and "type" in given)
+
+
+def _identify(file: Path) -> tuple[str, str]:
+    """The session of a transcript, and the folder that it was in. A sub-agent's lies under the name of its file."""
+    session = folder = ""
+    with file.open("rb") as lines:
+        for _, line in zip(range(_LOOKED_AT), lines, strict=False):
+            try:
+                given = as_object(json.loads(line))
+            except ValueError:
+                continue
+            payload = as_object(given.get("payload"))
+            named = payload.get("id") if given.get("type") == "session_meta" else given.get("sessionId")
+            session = session or str(named or "")
+            folder = folder or str(payload.get("cwd") or given.get("cwd") or "")
+    return (session if session and session in file.name else file.stem), folder
+
+
+def _as_message(said: Said) -> Json:
+    return {"id": said.id, "role": said.role, "parts": said.parts, "created_at": said.at}

@@ -1,0 +1,233 @@
+"""What other programs kept, stored as if it was added: conversations by add_messages, notes as entries of the caller's own
+word."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.entries import normalize
+from layerlore.memory.messages import addition
+from layerlore.memory.messages.threads import update_thread
+from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.parts.message_shapes import parse_messages
+from layerlore.memory.rules.limits import Limits
+from layerlore.memory.text.echoes import strip_blocks
+from layerlore.memory.text.quotation import make_visible
+from layerlore.server.foreign.content import ForeignConversation, ForeignNote, Unread
+from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived.entries import Entry, content_hash
+from layerlore.storage.messages import messages
+from layerlore.storage.moving import moved_entries, moved_threads
+from layerlore.storage.moving.moved_entries import EntryPut, MovedEntry
+from layerlore.storage.moving.moved_threads import Mode
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+
+_NOTES = 100
+_PROMPT = "import"
+"""Stands where an entry names its prompt."""
+
+
+class ForeignImport:
+    """Stores conversations and notes as they come. ``place`` says where what belongs to a resource of the file ("": to
+    nobody in particular) is to be stored; ``dry_run``: nothing is stored."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        place: Callable[[str], Scope],
+        mode: Mode,
+        sent: Sent,
+        *,
+        source: str,
+        dry_run: bool = False,
+    ) -> None:
+        self.report = ImportReport()
+        self._engine = engine
+        self._place = place
+        self._mode = mode
+        self._sent = sent
+        self._source = source
+        self._dry = dry_run
+        self._notes: list[ForeignNote] = []
+
+    async def take(self, found: ForeignConversation | ForeignNote | Unread) -> None:
+        """Store what was found. Raises InvalidInput for resources that are not to be mixed, LimitExceeded beyond the quota, and
+        StorageUnavailable."""
+        if isinstance(found, Unread):
+            self.report.skip("unread", found.where, found.why)
+        elif isinstance(found, ForeignNote):
+            if self._notes and self._notes[-1].resource != found.resource:
+                await self._store_notes()
+            self._notes.append(found)
+            if len(self._notes) >= _NOTES:
+                await self._store_notes()
+        else:
+            await self._store_conversation(found)
+
+    async def finish(self) -> ImportReport:
+        """Store what waits, and return what became of everything."""
+        await self._store_notes()
+        return self.report
+
+    async def _store_conversation(self, found: ForeignConversation) -> None:
+        scope = self._place(found.resource)
+        before = await self._find(scope, found.thread_id)
+        said = [*self._list_fit(found)]
+        if self._dry:
+            await self._count_new(scope, before, said)
+            self.report.add("thread", "unchanged" if before else "added")
+            return
+        added = 0
+        most = self._engine.limits.messages_per_call
+        for at in range(0, len(said), most):
+            added += await self._add(scope, found.thread_id, said[at : at + most])
+        if added or (before is not None and before.title is None):
+            await self._describe(scope, found, before, said)
+        if said:
+            self.report.add("thread", "unchanged" if before else "added")
+
+    async def _find(self, scope: Scope, thread_id: str) -> Thread | None:
+        try:
+            return await self._engine.database.read(threads.find, scope, thread_id)
+        except NotFound:
+            return None
+
+    def _list_fit(self, found: ForeignConversation) -> Iterator[Json]:
+        """The messages that can be stored, long texts in several; the others are named in the report."""
+        ids: set[str] = set()
+        for message in found.messages:
+            for piece in _cut(message, self._engine.limits):
+                try:
+                    parse_messages([piece], self._engine.limits)
+                except InvalidInput as error:
+                    why = str(error).removeprefix("messages[0]").lstrip(".: ")
+                    self.report.skip("message", f"{found.thread_id} {piece.get('id', '')}", why)
+                    continue
+                if piece["id"] not in ids:
+                    ids.add(piece["id"])
+                    yield piece
+
+    async def _count_new(self, scope: Scope, thread: Thread | None, said: Sequence[Json]) -> None:
+        ids = [each["id"] for each in said]
+        known = await self._engine.database.read(messages.ids_there, scope, thread.thread_uid, ids) if thread else []
+        self.report.add("message", "added", len(ids) - len(known))
+        self.report.add("message", "unchanged", len(known))
+
+    async def _add(self, scope: Scope, thread_id: str, said: list[Json]) -> int:
+        """Add messages; one that contradicts what is stored does not keep the others out. Returns how many are new."""
+        replaces = self._mode == "overwrite"
+        try:
+            answer = await addition.add_messages(
+                self._engine, scope, thread_id, said, replace=replaces, sent=self._sent
+            )
+        except Conflict as error:
+            if len(said) > 1:
+                return sum([await self._add(scope, thread_id, [each]) for each in said])
+            self.report.skip("message", f"{thread_id} {said[0]['id']}", str(error))
+            return 0
+        for each in answer["messages"]:
+            self.report.add("message", each["status"])
+        if gone := answer.get("skipped_deleted"):
+            self.report.skip("message", f"{thread_id} {gone[0]}", "it was deleted here, and stays so", len(gone))
+        self.report.masked += answer.get("masked", 0)
+        return sum(each["status"] == "added" for each in answer["messages"])
+
+    async def _describe(
+        self, scope: Scope, found: ForeignConversation, before: Thread | None, said: Sequence[Json]
+    ) -> None:
+        """Give a thread its title, and the times of what is in it."""
+        title = found.title[: self._engine.limits.title_chars] if found.title else None
+        if title and (before is None or before.title is None):
+            metadata = found.metadata if before is None else None
+            await update_thread(self._engine, scope, found.thread_id, title=title, metadata=metadata, sent=self._sent)
+        thread = await self._find(scope, found.thread_id)
+        times = [each["created_at"] for each in said if each.get("created_at") is not None]
+        if thread is None or not times:
+            return
+        spoken = parse_messages([{"role": "user", "content": "x", "created_at": at} for at in _ends(times)], _ANY)
+        first, last = (each.created_at or 0 for each in spoken)
+        now, uid = self._engine.now(), thread.thread_uid
+        earlier = before.updated_at if before else None
+
+        async def unit(tx: Tx) -> Json:
+            await moved_threads.put_times(tx, scope, uid, first=first, last=min(last, now), before=earlier)
+            return {}
+
+        await self._engine.write(scope, self._sent, [], now, unit)
+
+    async def _store_notes(self) -> None:
+        notes, self._notes = self._notes, []
+        if not notes:
+            return
+        scope, now = self._place(notes[0].resource), self._engine.now()
+        contents = dict.fromkeys((content, note.at) for note in notes for content in self._list_contents(note))
+        moved = [MovedEntry(self._make_entry(content, min(at, now)), ()) for content, at in contents]
+        if self._dry:
+            self.report.add("entry", "checked", len(moved))
+            return
+        new_ids = {each.entry.entry_id: each.entry.entry_id for each in moved}
+        puts: list[EntryPut] = []
+
+        async def unit(tx: Tx) -> Json:
+            puts[:] = await moved_entries.put_entries(
+                tx, scope, moved, self._mode, new_ids=new_ids, search_text=self._engine.search_text_of
+            )
+            ids = [put.entry_id for put in puts if put.status in ("added", "replaced")]
+            if ids:
+                changed = NewEvent("entries_changed", {"ids": ids})
+                await events.record_of_resource(tx, scope, changed, origin=self._sent.origin, now=now)
+            return {"entries": len(ids)}
+
+        await self._engine.write(scope, self._sent, [], now, unit)
+        for each, put in zip(moved, puts, strict=True):
+            if put.status == "forgotten":
+                self.report.skip("entry", each.entry.content[:60], "it was forgotten here, and stays so")
+            else:
+                self.report.add("entry", "unchanged" if put.status == "kept" else put.status)
+
+    def _list_contents(self, note: ForeignNote) -> Iterator[str]:
+        """The entries of a note: as many as its length needs."""
+        visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
+        text, masked = self._engine.masked(normalize(visible))
+        about, more = self._engine.masked(" ".join(note.about.split())[:200])
+        self.report.masked += masked + more
+        beginning = f"{about}: " if about else ""
+        most = self._engine.entries.max_entry_length - len(beginning)
+        while text:
+            end = len(text) if len(text) <= most else text.rfind(" ", most // 2, most) + 1 or most
+            yield beginning + text[:end].strip()
+            text = text[end:]
+
+    def _make_entry(self, content: str, at: int) -> Entry:
+        actor = f"import from {self._source}"
+        id_ = self._engine.new_id()
+        return Entry(
+            id_, content, content_hash(content), None, "active", None, "caller", "assistant", actor, _PROMPT, at, at
+        )
+
+
+_ANY = Limits()
+
+
+def _ends(times: Sequence[object]) -> tuple[object, object]:
+    return times[0], times[-1]
+
+
+def _cut(message: Json, limits: Limits) -> Iterator[Json]:
+    """A message, or several where its texts are longer than one may be."""
+    most = limits.message_text_bytes // 4  # a character has four bytes at most
+    parts = message["parts"]
+    if sum(len(part.get("text", "")) for part in parts) <= most:
+        yield message
+        return
+    pieces: list[Json] = []
+    for part in parts:
+        if part["type"] != "text":
+            pieces.append(part)
+            continue
+        text = part["text"]
+        pieces += [{**part, "text": text[at : at + most]} for at in range(0, len(text), most)]
+    for number, piece in enumerate(pieces):
+        yield {**message, "id": f"{message['id']}-{number + 1}" if number else message["id"], "parts": [piece]}
