@@ -15,7 +15,7 @@ import anyio
 
 from layerlore.server.chat.memory import Memory, MemoryRefused, as_json
 from layerlore.server.chat.model import ChatModel, ModelFailed, Say, ToolCall
-from layerlore.server.chat.runs import AgentRun, Notify, Spending
+from layerlore.server.chat.runs import AgentRun, Notify
 from layerlore.server.chat.subagent import MOST_ITERATIONS, SubAgent
 from layerlore.server.chat.tools import Toolbox, ToolResult
 
@@ -33,13 +33,13 @@ _UNKNOWN = "It was interrupted, and nobody knows whether it was done: look befor
 @dataclass(frozen=True)
 class AgentTurn:
     """How a turn ended. ``status`` is that of its run: completed, suspended, failed or cancelled; ``waiting`` are the
-    calls that a person has to decide."""
+    calls that a person has to decide, ``usage`` is what the whole run took."""
 
     run_id: str
     status: str
     text: str = ""
     waiting: list[ToolCall] = field(default_factory=list)
-    spending: Spending = field(default_factory=Spending)
+    usage: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Agent:
             with contextlib.suppress(MemoryRefused):  # another process has taken the run over
                 await run.end("cancelled")
             turn = AgentTurn(run.id, "cancelled")
-        return replace(turn, spending=run.spending)
+        return replace(turn, usage=await run.usage())
 
     async def _abort_with(self, run: AgentRun) -> None:
         await run.wait_until_lost()

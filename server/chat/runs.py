@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -14,27 +13,9 @@ from layerlore.server.chat.model import ModelReply, ToolCall
 Json = dict[str, Any]
 Notify = Callable[[str, Json], None]
 
-LEASE_SECONDS = 60
+LEASE_SECONDS = 30
 _LONGEST_RECORDED = 4_000
 _APPROVAL: Json = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
-
-
-@dataclass
-class Spending:
-    """What the calls of models took, sub-agents' included. ``unpriced``: calls of models whose price nobody knows."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced: int = 0
-
-    def add(self, usage: Json) -> None:
-        self.calls += 1
-        self.input_tokens += usage.get("input_tokens", 0)
-        self.output_tokens += usage.get("output_tokens", 0)
-        self.cost_usd += usage.get("cost_usd", 0)
-        self.unpriced += usage.get("unpriced_calls", 0)
 
 
 class AgentRun:
@@ -49,7 +30,6 @@ class AgentRun:
         self.state = state
         self.decisions: dict[str, Json] = {}
         self.began: set[str] = set()
-        self.spending = Spending()
         self._memory = memory
         self._claim = claim
         self._notify = notify
@@ -88,8 +68,7 @@ class AgentRun:
 
     async def _spend(self, reply: ModelReply, more: Json, **changes: Any) -> None:
         step = {"type": "text", "operation_id": self.id, "model": reply.model, "usage": reply.usage, **more}
-        told = await self._update(**changes, **({"steps": [step]} if reply.usage else {}))
-        self.spending.add(told.get("usage", {}))
+        await self._update(**changes, **({"steps": [step]} if reply.usage else {}))
 
     async def suspend(self, calls: list[ToolCall]) -> None:
         """Wait for people's answers to these calls. Whoever resumes the run then holds it."""
@@ -114,6 +93,11 @@ class AgentRun:
             self._notify("AgentEnd", output or {})
             more["steps"] = [self._event("AgentEnd", output or {})]
         await self._memory.call("complete_run", run_id=self.id, claim=self._claim, status=status, **more)
+
+    async def usage(self) -> Json:
+        """What the run took so far, in all processes that had it, with its sub-agents; empty if it asked no model."""
+        found: Json = (await self._memory.call("get_run", run_id=self.id)).get("usage", {})
+        return found
 
     async def keep_lease(self) -> None:
         """Renew the lease as long as a model or a tool takes its time."""
@@ -151,9 +135,14 @@ class AgentRun:
 
 
 async def list_open_runs(memory: Memory) -> list[Json]:
-    """The runs of all conversations that wait for people, or whose process is gone, newest first."""
-    runs: list[Json] = (await memory.call("list_runs", status=["suspended", "resumable"]))["runs"]
+    """The runs of all conversations that have not ended, newest first."""
+    runs: list[Json] = (await memory.call("list_runs", status=["suspended", "running"]))["runs"]
     return runs
+
+
+def can_go_on(run: Json) -> bool:
+    """Whether a run waits for people, or its process is gone."""
+    return run["status"] == "suspended" or bool(run.get("resumable"))
 
 
 async def waiting_calls(memory: Memory, run_id: str) -> list[ToolCall]:

@@ -12,9 +12,9 @@ from mcp import Client
 
 from layerlore.server.chat.agent import Agent, AgentTurn
 from layerlore.server.chat.keyboard import Keyboard
-from layerlore.server.chat.memory import Memory, MemoryRefused, as_json
+from layerlore.server.chat.memory import Memory, MemoryRefused
 from layerlore.server.chat.model import ChatModel, ToolCall
-from layerlore.server.chat.runs import decide, list_open_runs, waiting_calls
+from layerlore.server.chat.runs import can_go_on, decide, list_open_runs, waiting_calls
 from layerlore.server.chat.screen import Screen
 from layerlore.server.chat.subagent import SubAgent
 from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
@@ -87,8 +87,7 @@ class ChatSession:
             self.screen.note(str(refused), style="red")
 
     def status(self) -> str:
-        cost = self._usage.get("cost_usd", 0)
-        return f" {self.memory.thread_id}  {self.title}  ·  {self._model.name}  ·  {_dollars(cost)}  ·  /help "
+        return f" {self.memory.thread_id}  {self.title}  ·  {self._model.name}  ·  {_dollars(self._usage)}  ·  /help "
 
     async def _interruptible(self, turn: Awaitable[AgentTurn]) -> AgentTurn:
         """A turn that Ctrl-C cancels."""
@@ -134,14 +133,13 @@ class ChatSession:
         self._usage = thread.get("usage", {})
 
     def _cost_of(self, turn: AgentTurn) -> str:
-        spent, blocks = turn.spending, self.agent.shown[1].get("blocks", ())
+        used, blocks = turn.usage, self.agent.shown[1].get("blocks", ())
         memories = sum(each["tokens"] for each in blocks if each["block"] == "memory")
         return " · ".join(
             (
-                f"{spent.calls} {'answer' if spent.calls == 1 else 'answers'}",
-                f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out",
-                f"{_dollars(spent.cost_usd)}{' (a price is not known)' if spent.unpriced else ''}",
-                f"conversation {_dollars(self._usage.get('cost_usd', 0))}",
+                f"{used.get('input_tokens', 0):,} tokens in, {used.get('output_tokens', 0):,} out",
+                _dollars(used),
+                f"conversation {_dollars(self._usage)}",
                 f"memories {memories:,} tokens",
             )
         )
@@ -227,18 +225,19 @@ class ChatSession:
         await self._look()
 
     async def do_runs(self, rest: str) -> None:
-        """List the runs that wait for somebody, and those whose process is gone."""
+        """List the runs that have not ended: those that wait for you, and those that a process has or left behind."""
         rows = [
-            [run["run_id"], run["thread_id"], run["status"], as_json(run.get("waiting", []))]
+            [run["run_id"], run["thread_id"], _state_of(run), ", ".join(_names(run))]
             for run in await list_open_runs(self.memory)
         ]
         self.screen.table("run", "conversation", "status", "waits for", rows=rows)
 
     async def do_resume(self, run_id: str) -> None:
         """Go on with a run of "/runs", or with the newest one."""
-        runs = [run for run in await list_open_runs(self.memory) if run["run_id"] == run_id or not run_id]
+        open_runs = await list_open_runs(self.memory)
+        runs = [run for run in open_runs if can_go_on(run) and run_id in ("", run["run_id"])]
         if not runs:
-            self.screen.note("no run waits")
+            self.screen.note("no such run waits: /runs lists what there is" if open_runs else "no run waits")
             return
         if runs[0]["thread_id"] != self.memory.thread_id:
             await self.open(runs[0]["thread_id"])
@@ -253,7 +252,7 @@ class ChatSession:
         page = await self.memory.call("get_messages", limit=4, detail="low", roles=["user", "assistant"])
         for message in page["messages"]:
             self.screen.note(f"  {message['role']}: {' '.join(message['text'].split())}")
-        waiting = await list_open_runs(self.memory)
+        waiting = [run for run in await list_open_runs(self.memory) if can_go_on(run)]
         if waiting:
             self.screen.note(f"{len(waiting)} of your runs wait: /runs lists them, /resume goes on", style="yellow")
 
@@ -267,8 +266,21 @@ class ChatSession:
         return lines
 
 
-def _dollars(cost: float) -> str:
-    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.5f}"
+def _state_of(run: Json) -> str:
+    """A run whose process has not renewed its lease is anybody's."""
+    if run["status"] == "suspended":
+        return "suspended"
+    return "left behind" if can_go_on(run) else f"running, held until {run['claimed_until'][11:19]} UTC"
+
+
+def _names(run: Json) -> list[str]:
+    return [each.get("tool_name", each["tool_call_id"]) for each in run.get("waiting", ())]
+
+
+def _dollars(usage: Json) -> str:
+    cost = usage.get("cost_usd", 0)
+    shown = f"${cost:,.2f}" if cost >= 1 else f"${cost:.5f}"
+    return f"{shown} and what has no known price" if usage.get("unpriced_calls") else shown
 
 
 def new_thread() -> str:

@@ -42,9 +42,3 @@ def open_agent(sqlite_url: str, provider: FakeOpenAI) -> OpenAgent:
             yield Agent(Memory(client, THREAD), model, Toolbox(tools), **options)
 
     return opened
-
-
-@pytest.fixture
-async def agent(open_agent: OpenAgent) -> AsyncIterator[Agent]:
-    async with open_agent() as opened:
-        yield opened

@@ -5,30 +5,31 @@ from typing import Any
 import pytest
 from fake_openai import Asks, FakeOpenAI, refusing
 
-from layerlore.server.chat.agent import Agent
-
 from .conftest import OpenAgent
 from .talking import asked, events, sent_text, stored, telling
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_turn_is_streamed_or_comes_whole_and_the_next_one_knows_it(agent: Agent, provider: FakeOpenAI) -> None:
-    provider.replies.extend(["To Lisbon, then.", "It is sunny there."])
-    pieces: list[str] = []
-    turn = await agent.stream("I go to Lisbon.", pieces.append)
-    assert (turn.status, turn.text, "".join(pieces)) == ("completed", "To Lisbon, then.", "To Lisbon, then.")
-    assert len(pieces) > 1
-    turn = await agent.generate("How is the weather there?")
-    assert turn.text == "It is sunny there."
-    assert [message["content"] for message in asked(provider)[1]][1:] == [
-        "I go to Lisbon.",
-        "To Lisbon, then.",
-        "How is the weather there?",
-    ]
-    assert [request.get("stream") for request in provider.requests] == [True, None]
-    assert turn.spending.input_tokens > 0
-    assert turn.spending.cost_usd > 0
+async def test_a_turn_is_streamed_or_comes_whole_and_the_next_one_knows_it(
+    open_agent: OpenAgent, provider: FakeOpenAI
+) -> None:
+    async with open_agent() as agent:
+        provider.replies.extend(["To Lisbon, then.", "It is sunny there."])
+        pieces: list[str] = []
+        turn = await agent.stream("I go to Lisbon.", pieces.append)
+        assert (turn.status, turn.text, "".join(pieces)) == ("completed", "To Lisbon, then.", "To Lisbon, then.")
+        assert len(pieces) > 1
+        turn = await agent.generate("How is the weather there?")
+        assert turn.text == "It is sunny there."
+        assert [message["content"] for message in asked(provider)[1]][1:] == [
+            "I go to Lisbon.",
+            "To Lisbon, then.",
+            "How is the weather there?",
+        ]
+        assert [request.get("stream") for request in provider.requests] == [True, None]
+        assert turn.usage["input_tokens"] > 0
+        assert turn.usage["cost_usd"] > 0
 
 
 async def test_each_iteration_is_stored_before_the_next_under_ids_of_the_run(
