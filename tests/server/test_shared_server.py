@@ -255,7 +255,7 @@ async def test_recall_from_the_command_line_asks_the_server_that_runs(machine: M
             [sys.executable, "-X", "importtime", "-m", "layerlore", "recall", *arguments], env=machine.environment()
         )
         loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
-        assert "layerlore.server.relay.recalling" in loaded
+        assert "layerlore.server.relay.channels" in loaded
         return done.stdout.decode() + ("" if "pydantic" in loaded else "without a memory of its own")
 
     async with machine.host() as client:
@@ -270,8 +270,10 @@ async def test_recall_from_the_command_line_asks_the_server_that_runs(machine: M
 
 
 async def test_a_thin_client_loads_the_standard_library_alone(machine: Machine) -> None:
+    relay = "layerlore.server.relay"
+    modules = f"layerlore.server.__main__, {relay}.relay, {relay}.recalling, {relay}.hooking"
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys, layerlore.server.__main__; print('\\n'.join(sys.modules))"],
+        [sys.executable, "-c", f"import sys, {modules}; print('\\n'.join(sys.modules))"],
         capture_output=True,
         text=True,
         check=True,
