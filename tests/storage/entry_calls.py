@@ -40,7 +40,9 @@ SILENT = {
 
 
 def _new(entry_id: str, content: str, *sources: EntrySource) -> NewEntry:
-    return NewEntry(entry_id, content, None, "extracted" if sources else "caller", "user", "m", "p", NOW, sources)
+    return NewEntry(
+        entry_id, content, "preference", "extracted" if sources else "caller", "user", "m", "p", NOW, sources
+    )
 
 
 def _known(entry_id: str, content: str) -> Entry:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 from layerlore import storage
@@ -14,6 +15,7 @@ from layerlore.storage.audit import idempotency, journal, usage
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal import JournalLine
 from layerlore.storage.audit.usage import Spent, UsageLine
+from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import working_memory
@@ -237,7 +239,8 @@ def calls(known: Known) -> dict[str, Call]:
         ),
         "lexical.remove": lambda tx, who: lexical.remove(tx, who, known.thread_uid, [1, 2, 3]),
         "lexical.remove_thread": lambda tx, who: lexical.remove_thread(tx, who, known.thread_uid),
-        "indexed_rows.around": lambda tx, who: indexed_rows.around(tx, who, known.row_ids),
+        "indexed_rows.around": lambda tx, who: _rows_around(tx, who, known.row_ids),
+        "search.around": lambda tx, who: tx.backend.search.around(tx, who, np.array(known.row_ids, np.int64), 2),
         "indexed_rows.messages_of": lambda tx, who: indexed_rows.messages_of(
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
@@ -337,6 +340,10 @@ async def _queued(tx: Tx, scope: Scope, thread: Thread) -> None:
         assert claim is not None
         if kind == "title":
             await jobs.fail(tx, claim, error="no", retry_at=NOW, dead=True, now=NOW)
+
+
+async def _rows_around(tx: Tx, who: Scope, row_ids: Sequence[int]) -> list[IndexedRow]:
+    return list(await indexed_rows.around(tx, who, row_ids))
 
 
 async def _whole(tx: Tx, who: Scope, thread_uid: str) -> list[int]:
@@ -480,6 +487,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         | {
             "lexical.remove",
             "lexical.remove_thread",
+            "search.around",  # of what the process has in memory, which is nothing here
             "orphans.index_again",
             "journal.append",
             "erased_ids.keep",
