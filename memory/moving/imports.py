@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.moving.line_forms import RECORD, LineForms, check_header
+from layerlore.memory.moving.line_forms import RECORD, LineForms, check_header, is_number
 from layerlore.memory.moving.line_sources import read_entry_sources, read_runs
 from layerlore.memory.moving.moved_drafts import DraftMaker, NumberedLine, ReadyMessages
 from layerlore.memory.moving.reports import ImportReport
@@ -444,7 +444,7 @@ class Import:
         """Bring the log of the resource, which goes on from what the line says."""
         rows, self._resource_events = self._resource_events, []
         next_seq = line.get("next_event_seq")
-        if type(next_seq) is not int or self._dry:
+        if not is_number(next_seq) or self._dry:
             self.report.add(RESOURCE_EVENT.line, "checked", len(rows))
             return
         found: list[RowsPut] = []

@@ -4,16 +4,15 @@ A line is a JSON object that says in ``record`` what it is. Times are millisecon
 ``docs/moving.md`` describes each type.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.remember_requests import KINDS
 from layerlore.memory.removal.content_forms import StoredContent
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
-    MOST_INTEGER,
-    check_id,
     check_json,
     check_text,
     describe,
@@ -48,6 +47,7 @@ _ALLOWED: dict[tuple[str, str], Collection[str]] = {
     ("entries", "trust"): TRUSTS,
 }
 _IDS = {"operation_id", "run_id", "actor", "tool", "type", "workflow_id", "entry_id", "superseded_by"}
+_UID = re.compile("[A-Za-z0-9-]{1,64}")
 _STATE = (*COUNTERS, *CURSORS, "current_task", "next_step", "updated_at")
 _ENTRY = (
     *("entry_id", "content", "kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at"),
@@ -80,7 +80,10 @@ class LineForms:
         title = found["title"]
         if title is not None and len(title) > 2 * self._engine.limits.title_chars:
             raise LimitExceeded(f"{where}.title: {len(title):,} characters are too many")
-        return {**found, "uid": check_id(line.get("uid"), f"{where}.uid", 64)}, masked
+        uid = line.get("uid")
+        if not isinstance(uid, str) or not _UID.fullmatch(uid):
+            raise InvalidInput(f"{where}.uid: must be 1 to 64 letters, digits and hyphens, not {describe(uid)}")
+        return {**found, "uid": uid}, masked
 
     def read_state(self, line: Json, where: str) -> tuple[dict[str, Any], int]:
         """How far a thread has been counted and read. Raises InvalidInput."""
@@ -117,6 +120,11 @@ class LineForms:
         return found, masked
 
 
+def is_number(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number that any program reads exactly, and with which the databases can count on."""
+    return type(value) is int and abs(value) < 2**53
+
+
 def check_names(line: Json, where: str, known: Collection[str], also: Collection[str] = ()) -> None:
     """Raises InvalidInput for a name that lines of this type have not."""
     for name in line:
@@ -135,8 +143,8 @@ def _check(table: str, column: MovedColumn, value: Any, where: str, is_json: boo
             check_json(value, where, depth=65)
         return _exact(value, where)
     if column.is_number:
-        if type(value) is not int or not -MOST_INTEGER <= value <= MOST_INTEGER:
-            raise InvalidInput(f"{where}: must be a whole number of at most 64 bits, not {describe(value)}")
+        if not is_number(value):
+            raise InvalidInput(f"{where}: must be a whole number below 2^53, not {describe(value)}")
         return value
     text = check_text(value, where)
     allowed = _ALLOWED.get((table, column.name))

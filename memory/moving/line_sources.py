@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from layerlore.memory.moving.line_forms import is_number
 from layerlore.memory.moving.thread_places import ThreadPlaces
 from layerlore.storage.core.records import Json
 from layerlore.storage.moving.moved_entries import MovedSource
@@ -15,7 +16,7 @@ def read_runs(line: Json, version: int, here: Mapping[str, ThreadPlaces]) -> lis
     found = []
     for source, places in _sources(line, here):
         first, last = source.get("from_seq"), source.get("to_seq")
-        if type(first) is int and type(last) is int and (run := places.find_run(first, last)):
+        if is_number(first) and is_number(last) and (run := places.find_run(first, last)):
             found.append(VersionRun(version, places.uid, *run))
     return found
 
@@ -24,7 +25,7 @@ def read_entry_sources(line: Json, here: Mapping[str, ThreadPlaces]) -> list[Mov
     """Where in messages that are here, with the text they had, an entry is said."""
     found = []
     for source, places in _sources(line, here):
-        if not all(type(source.get(name)) is int for name in _NUMBERS) or not isinstance(source.get("label"), str):
+        if not all(is_number(source.get(name)) for name in _NUMBERS) or not isinstance(source.get("label"), str):
             continue
         place = places.find(source["seq"], source["revision"])
         if place is not None:

@@ -163,8 +163,10 @@ async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: En
         {**first, "seq": 8, "id": "odd", "color": "red"},
         {**first, "seq": "nine", "id": "nine"},
         {**first, "thread": "nowhere"},
+        {**first, "seq": 2**62, "id": "far"},
         {"record": "dream", "of": "tea"},
     ]
+    lines.insert(1, {**line_of(lines, "thread"), "thread": "odd", "uid": "entry:1"})
     scope = Scope("local", "agent", engine.new_id())
     report = await bring(engine, scope, lines)
     after = await export_lines(engine, scope)
@@ -172,13 +174,15 @@ async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: En
     assert repr(after).count("[masked:github-token:") == 4
     assert report.masked == 4
     assert [(each.kind, each.why) for each in report.skipped] == [
+        ("thread", "line 2.uid: must be 1 to 64 letters, digits and hyphens, not 'entry:1'"),
         ("message", "201 bytes of text; at most 200 are allowed in one message, so split it"),
         (
             "message",
             "message: unknown name 'color'; allowed: record, thread, seq, id, role, name, parts, metadata, created_at, said_at, revision",
         ),
-        ("message", "seq: must be a whole number, not 'nine'"),
+        ("message", "seq: must be a whole number below 2^53, not 'nine'"),
         ("message", "its thread 'nowhere' was not begun by a line before it"),
+        ("message", "seq: must be a whole number below 2^53, not a number"),
         ("dream", "unknown record 'dream'"),
     ]
 
