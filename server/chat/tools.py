@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
@@ -135,7 +134,7 @@ async def tools_of_hosts(stack: contextlib.AsyncExitStack, file: Path) -> list[T
     found = []
     for name, entry in read_servers(file).items():
         try:
-            client = await stack.enter_async_context(connect(entry))
+            client = await _connect(stack, entry)
             listed = (await client.list_tools()).tools
         except Exception as error:
             raise ValueError(f"{file}: server {name!r}: {error or type(error).__name__}") from error
@@ -157,12 +156,12 @@ def read_servers(file: Path) -> dict[str, Json]:
     return servers
 
 
-def connect(entry: Json) -> Client:
+async def _connect(stack: contextlib.AsyncExitStack, entry: Json) -> Client:
+    """A server that is launched gets the variables that its entry names, and none of the keys of this process."""
     if "url" in entry:
-        http = httpx2.AsyncClient(headers=entry.get("headers"), timeout=60)
-        return Client(streamable_http_client(entry["url"], http_client=http))
-    environment = {**os.environ, **entry.get("env", {})}
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=entry.get("headers"), timeout=60))
+        return await stack.enter_async_context(Client(streamable_http_client(entry["url"], http_client=http)))
     command = StdioServerParameters(
-        command=entry["command"], args=entry.get("args", []), env=environment, cwd=entry.get("cwd")
+        command=entry["command"], args=entry.get("args", []), env=entry.get("env"), cwd=entry.get("cwd")
     )
-    return Client(command)
+    return await stack.enter_async_context(Client(command))

@@ -35,8 +35,9 @@ def hosts_file(tmp_path: Path, letters: Path) -> Path:
 
 
 async def test_two_calls_run_at_a_time_and_those_that_write_wait_for_a_person_whoever_runs_the_run_then(
-    open_agent: OpenAgent, provider: FakeOpenAI, hosts_file: Path, letters: Path
+    open_agent: OpenAgent, provider: FakeOpenAI, hosts_file: Path, letters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-process")
     async with contextlib.AsyncExitStack() as stack:
         tools = await tools_of_hosts(stack, hosts_file)
         assert {tool.name: tool.asks for tool in tools} == {"post_look": False, "post_send": True, "post_meet": False}

@@ -15,8 +15,8 @@ counts: list[int] = []
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 async def look(place: str) -> str:
-    """Look into a place."""
-    return f"nothing in the {place}"
+    """Look into a place. Tells what it finds of the keys of whoever launched this server."""
+    return f"{os.environ.get('OPENAI_API_KEY', 'nothing')} in the {place}"
 
 
 @server.tool()
