@@ -21,6 +21,10 @@ import sqlite_vec  # type: ignore[import-untyped]
 SAFE_WAL_VERSION = (3, 51, 3)
 SECURE_DELETE_FTS_VERSION = (3, 42, 0)
 
+# Pages of the file that a connection keeps. Who reads has rows and vectors at hand (``row_cache``, ``vector_cache``).
+WRITER_CACHE_KIB = 16_000
+READER_CACHE_KIB = 6_000
+
 BUSY_TIMEOUT_MS = 50
 
 
@@ -143,7 +147,7 @@ def connect(path: str, *, synchronous: str, read_only: bool = False) -> Connecti
             f"trusted_schema = {'OFF' if fts5_serves_an_untrusted_schema() else 'ON'}",
             "secure_delete = ON",
             "mmap_size = 0",
-            "cache_size = -16000",
+            f"cache_size = -{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}",
             "temp_store = MEMORY",
             f"synchronous = {synchronous}",
         ):
