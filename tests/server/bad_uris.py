@@ -206,7 +206,7 @@ _SHAPES = (
     ),
     *(
         "memory://sqlite_master",
-        "memory://entries",
+        "memory://entry",
         "memory://messages",
         "memory://plan",
         "memory://events",
