@@ -44,7 +44,11 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     Raises InvalidInput, LimitExceeded, Conflict.
     """
     incoming = parse_messages(raw, engine.limits)
-    body = [[each.id, each.role, each.name, each.parts, each.metadata, each.created_at] for each in incoming]
+    body = [
+        [each.id, each.role, each.name, each.parts, each.metadata, each.created_at]
+        + ([each.mark.turn, each.mark.set] if each.mark else [])
+        for each in incoming
+    ]
     now, new_uid = engine.now(), engine.new_id()
     answered = await _read_answered(engine, scope, thread_id, incoming)
     drafts, masked = await make_drafts(engine, incoming, now, answered)
@@ -120,6 +124,7 @@ def _make_drafts(
                 name, shown, metadata, message.created_at if message.created_at is not None else now, of_others
             ),
             answered=of_others,
+            mark=message.mark,
         )
         for message, (name, parts, metadata, _), shown, of_others in zip(incoming, entered, seen, calls, strict=True)
     ]

@@ -105,6 +105,19 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
     return await _answer(engine, asked, page, total, {"thread_id": thread_id})
 
 
+async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, asked: PageRequest) -> Json:
+    """Read a turn as it was marked: the page that ends with it, and beside it the ids of its ``historyIds``, ``inputIds``
+    and ``responseIds`` (seed 002's names), as far as they are in the page. Raises NotFound."""
+    end = await engine.database.read(pages.find_turn, scope, thread_id, turn)
+    if end is None:
+        raise NotFound(f"conversation {thread_id!r} has no messages of a turn {turn!r}")
+    page = await get_messages(engine, scope, thread_id, replace(asked, before=end + 1))
+    sets: dict[str, list[str]] = {"history": [], "input": [], "response": []}
+    for entry in page["messages"]:
+        sets[entry["set"] if entry.get("turn") == turn else "history"].append(entry["id"])
+    return {**page, "turn": turn, **{f"{name}Ids": found for name, found in sets.items()}}
+
+
 async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) -> Json:
     """Read one page of what was said in a time in all threads, from the oldest on; each message has its ``thread_id``.
     Otherwise as ``get_messages``. Raises InvalidInput."""
@@ -323,4 +336,6 @@ def show_message(message: Message, detail: PageDetail) -> Json:
     }
     if message.metadata:
         entry["metadata"] = message.metadata
+    if message.mark:
+        entry |= {"turn": message.mark.turn, "set": message.mark.set}
     return {**entry, "tokens": message.tokens}

@@ -120,6 +120,7 @@ def _message_line(name: str, message: Message) -> Json:
         "created_at": message.created_at,
         "said_at": message.said_at,
         **({"revision": message.revision} if message.revision != 1 else {}),
+        **({"turn": message.mark.turn, "set": message.mark.set} if message.mark else {}),
     }
 
 

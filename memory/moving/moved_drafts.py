@@ -16,9 +16,23 @@ from layerlore.storage.core.records import Json
 from layerlore.storage.messages.answered_calls import REACH
 from layerlore.storage.moving.moved_messages import MovedMessage
 
-_NAMES = (RECORD, "thread", "seq", "id", "role", "name", "parts", "metadata", "created_at", "said_at", "revision")
+_NAMES = (
+    RECORD,
+    "thread",
+    "seq",
+    "id",
+    "role",
+    "name",
+    "parts",
+    "metadata",
+    "created_at",
+    "said_at",
+    "revision",
+    "turn",
+    "set",
+)
 _NUMBERS = ("seq", "created_at", "said_at", "revision")
-_SAID = ("id", "role", "name", "parts", "metadata", "said_at")
+_SAID = ("id", "role", "name", "parts", "metadata", "said_at", "turn", "set")
 
 
 @dataclass(frozen=True, slots=True)

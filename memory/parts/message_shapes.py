@@ -56,7 +56,7 @@ from layerlore.memory.rules.validation import (
     parse_time,
 )
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
-from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role
+from layerlore.storage.core.records import CUSTOM, ROLES, Json, Role, TurnMark
 
 _ROLE_OF: dict[str, Role] = {
     **{role: role for role in ROLES},
@@ -140,6 +140,8 @@ _MARKED_READERS: dict[str, tuple[tuple[tuple[str, ...], Reader], ...]] = {
 """Types that others share with us, and the keys that only their blocks have."""
 
 
+_MARKS = ("turn", "set")
+_SETS = ("history", "input", "response")
 _OF_CUSTOM = frozenset({"createdAt", "hidden_characters", "seq", "tokens"})
 
 
@@ -153,6 +155,7 @@ class IncomingMessage:
     parts: list[Json]
     metadata: Json
     created_at: int | None
+    mark: TurnMark | None = None
 
 
 def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
@@ -161,7 +164,7 @@ def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
     An item of OpenAI's Responses API is a message, too, and so are LangChain's with their `type`, and Gemini's contents.
     Else a message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
     have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic
-    shapes. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
+    shapes. `turn` and `set` (history, input, response) mark what it was in a turn. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
     that is null. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
     are tool results; `model` becomes `assistant`.
 
@@ -190,6 +193,8 @@ def _entries(raw: Any) -> list[Any]:
             raise InvalidInput(
                 f"messages: a string must hold JSON, a list of messages or one message; it cannot be read: {error}"
             ) from None
+    if isinstance(raw, dict) and isinstance(raw.get("messages"), list):
+        raw = _mark_list(raw)
     if isinstance(raw, dict):
         return [raw]
     if not isinstance(raw, list):
@@ -199,12 +204,31 @@ def _entries(raw: Any) -> list[Any]:
     return raw
 
 
+def _mark_list(raw: Json) -> list[Any]:
+    """The messages of a turn as seed 002 writes it down, {"messages", "historyIds", "inputIds", "responseIds"}, with the name
+    of the ``turn`` beside them; each marked with its set."""
+    known = ("messages", "turn", "historyIds", "inputIds", "responseIds")
+    check_keys(raw, "messages", known, ("thread_id", "total", "next"))
+    sets: dict[str, str] = {}
+    for of in _SETS:
+        for id_ in read_list(raw.get(f"{of}Ids"), f"messages.{of}Ids"):
+            if isinstance(id_, str):
+                sets[id_] = of
+    marked: list[Any] = []
+    for entry in raw["messages"]:
+        which = sets.get(str(entry.get("id"))) if isinstance(entry, dict) else None
+        marked.append({**entry, "turn": raw.get("turn"), "set": which} if which else entry)
+    return marked
+
+
 def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
     if not isinstance(raw, dict):
         raise InvalidInput(
             f"{where}: must be an object such as {{'role': 'user', 'content': '...'}}, not {describe(raw)}"
         )
     raw = _read_gemini(find_langchain(raw) or raw)
+    marks = {name: raw[name] for name in _MARKS if raw.get(name) is not None}
+    raw = {name: value for name, value in raw.items() if name not in _MARKS} if marks else raw
     role, said = _read_said(raw, where, limits)
     parts = [part for part in said if says_something(part)]
     if not parts:
@@ -224,7 +248,20 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
         parts=parts,
         metadata=check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
         created_at=None if raw.get(timed) is None else parse_time(raw[timed], f"{where}.{timed}"),
+        mark=_read_mark(marks, where, limits),
     )
+
+
+def _read_mark(marks: Json, where: str, limits: Limits) -> TurnMark | None:
+    """Which set of which turn a message belongs to; what is history belongs to none."""
+    if not marks:
+        return None
+    of = marks.get("set")
+    if of not in _SETS:
+        raise InvalidInput(f"{where}.set: {describe(of)} with a turn; {describe_choices(of, _SETS)}")
+    if of == "history":
+        return None
+    return TurnMark(check_id(marks.get("turn"), f"{where}.turn", limits.id_chars), of)
 
 
 def _read_gemini(raw: Json) -> Json:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
@@ -84,6 +84,10 @@ class MessagePage(TypedDict):
     total: int
     next: NotRequired[Next]
     cut: NotRequired[str]
+    turn: NotRequired[str]
+    historyIds: NotRequired[list[str]]
+    inputIds: NotRequired[list[str]]
+    responseIds: NotRequired[list[str]]
 
 
 class DeletedMessages(TypedDict):
@@ -122,6 +126,7 @@ async def get_messages(
     max_tokens: int | None = None,
     part: str = "",
     detail: Literal["low", "normal", "high"] = "normal",
+    turn: Annotated[str, UNLISTED, Field(description="The page that ends with this turn, and its sets.")] = "",
 ) -> Json | AnswerWithMedia:
     """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
     With since or until and no thread_id: what was said then in all conversations. `next` continues. Images and files
@@ -155,6 +160,12 @@ async def get_messages(
         begins,
         ends,
     )
+    if turn:
+        if detail == "low" or call.given & {"offset", "before", "after", "since", "until", "part"} or roles:
+            raise InvalidInput(
+                "turn: takes thread_id, limit, max_tokens and detail=normal or high beside it, nothing else"
+            )
+        return await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, asked)
     if (since or until) and not thread_id:
         return await reader.get_messages_of_all(call.engine, call.scope, asked)
     return await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)

@@ -48,6 +48,18 @@ class Indexed:
     content_words: int = 0
 
 
+TurnSet = Literal["input", "response"]
+"""Whether a message went into its turn or came out of it (seed 002); all others are the turn's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMark:
+    """The turn that a message belongs to, by the caller's name for it."""
+
+    turn: str
+    set: TurnSet
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A message that is ready to be stored: parsed, masked, counted; only seq and ``created_at`` are still to come.
@@ -63,6 +75,7 @@ class Draft:
     encoding: str
     indexed: Indexed
     answered: tuple[Json, ...] = ()
+    mark: TurnMark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class Message:
     said_at: int
     revision: int
     answered: tuple[Json, ...] = ()
+    mark: TurnMark | None = None
 
     def with_tokens(self, tokens: int) -> "Message":
         """The message with another count; several times as quick as ``dataclasses.replace``, since a window has hundreds."""
@@ -100,6 +114,7 @@ class Message:
             self.said_at,
             self.revision,
             self.answered,
+            self.mark,
         )
 
 

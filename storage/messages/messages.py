@@ -9,7 +9,7 @@ from sqlalchemy import Executable, bindparam, func, insert, select, update
 from layerlore.storage.core.damaged_values import list_of, object_of, parts_of
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import CUSTOM, Draft, Message, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Message, Scope, SearchText, Thread, TurnMark
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import messages
@@ -38,6 +38,8 @@ COLUMNS = (
     messages.c.created_at,
     messages.c.said_at,
     messages.c.revision,
+    messages.c.turn,
+    messages.c.turn_set,
 )
 _visible = messages.c.deletion_uid.is_(None)
 
@@ -64,7 +66,7 @@ _INSERT = insert(messages).values(
         name: bindparam(name)
         for name in (
             *("tenant_id", "agent_id", "resource_id", "thread_uid", "seq", "id", "role", "name", "parts", "metadata"),
-            *("tokens", "encoding", "created_at", "said_at"),
+            *("tokens", "encoding", "created_at", "said_at", "turn", "turn_set"),
         )
     },
     revision=1,
@@ -83,6 +85,11 @@ _REPLACE = (
         said_at=func.coalesce(bindparam("new_said_at", type_=messages.c.said_at.type), messages.c.said_at),
         revision=messages.c.revision + 1,
     )
+)
+_MARK = (
+    update(messages)
+    .where(in_thread(messages), messages.c.seq == bindparam("at_seq"))
+    .values(turn=bindparam("new_turn"), turn_set=bindparam("new_set"))
 )
 _TOTALS = threads.totals_change(
     {
@@ -117,7 +124,7 @@ class Appended:
 def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
     """A message from a row of COLUMNS, less the parts whose other half was deleted, and (``light``) as models are shown it:
     without the bytes of its images and files, and of tools' results what they see."""
-    seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision = row
+    seq, id_, role, name, parts, hidden, metadata, tokens, encoding, created_at, said_at, revision, turn, turn_set = row
     shown = parts_of(parts, loads_light if light else loads)
     if hidden:
         shown = without(shown, list_of(hidden))
@@ -138,6 +145,7 @@ def message_of(thread_id: str, row: Row, *, light: bool = True) -> Message:
         created_at,
         said_at,
         revision,
+        mark=TurnMark(turn, turn_set) if turn is not None else None,
     )
 
 
@@ -174,7 +182,7 @@ async def append(
 
     A draft whose id the thread has is kept in place: unchanged, or replaced if ``replace_known``. One that was deleted
     is left out, also when it is erased: who sends a whole list again does not bring it back. Seqs are given without
-    gaps and never again; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
+    gaps and never again. A mark of a turn is set also on what is there already; ``created_at`` is ``max(said_at, last + 1)``, so that it strictly increases (the
     rule of n8n's AgentMessageList), and at most AHEAD_MS ahead of the clock. ``search_text`` indexes what is replaced.
 
     Raises Conflict for an id with other content.
@@ -203,7 +211,7 @@ async def append(
             continue
         last = max(min(draft.said_at if draft.said_at is not None else now, now + AHEAD_MS), last + 1)
         said_at = _said(draft, last, now)
-        rows.append({**of, **_values(draft), "seq": seq, "created_at": last, "said_at": said_at})
+        rows.append({**of, **_values(draft), **_marked(draft), "seq": seq, "created_at": last, "said_at": said_at})
         stored.append(Stored(draft.id, seq, "added"))
         if draft.role != CUSTOM:
             indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
@@ -289,6 +297,12 @@ def _said(draft: Draft, created_at: int, now: int) -> int:
     return draft.said_at if draft.said_at is not None else min(created_at, now)
 
 
+def _marked(draft: Draft) -> dict[str, str | None]:
+    if draft.mark is None:
+        return {"turn": None, "turn_set": None}
+    return {"turn": draft.mark.turn, "turn_set": draft.mark.set}
+
+
 def _values(draft: Draft) -> dict[str, Any]:
     return {
         "id": draft.id,
@@ -314,6 +328,9 @@ async def _meet_again(
     id_, seq, role, name, parts, hidden, metadata, said_at, tokens, deletion_uid = old
     if deletion_uid is not None:
         return Stored(id_, seq, "deleted"), 0
+    if draft.mark is not None:
+        of = of_thread(scope, thread.thread_uid)
+        await tx.run(_MARK, **of, at_seq=seq, new_turn=draft.mark.turn, new_set=draft.mark.set)
     values = _values(draft)
     # What was read can be sent again: then the parts whose other half is deleted are not among them.
     shown = to_json(without(parts_of(parts), list_of(hidden))) if hidden else parts

@@ -152,6 +152,18 @@ async def _count(tx: Tx, thread: Thread, of: dict[str, Any]) -> int:
     return thread.message_count + int(await tx.scalar(_COUNT, **{**of, "roles": [CUSTOM]}))
 
 
+_END_OF_TURN = select(func.max(messages.c.seq)).where(
+    in_thread(messages), _visible, messages.c.turn == bindparam("of_turn"), messages.c.turn.is_not(None)
+)
+
+
+async def find_turn(tx: Tx, scope: Scope, thread_id: str, turn: str) -> int | None:
+    """The seq of the last message of a turn; None where there is none. Raises NotFound."""
+    thread = await threads.find(tx, scope, thread_id)
+    found = await tx.scalar(_END_OF_TURN, **of_thread(scope, thread.thread_uid), of_turn=turn)
+    return None if found is None else int(found)
+
+
 async def fill_of_all(
     tx: Tx,
     scope: Scope,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from sqlalchemy import bindparam, insert, select
 
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Draft, Scope, SearchText, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import SCOPE, messages
@@ -21,7 +21,10 @@ from layerlore.storage.threads import threads
 Status = Literal["added", "unchanged", "replaced", "kept", "deleted"]
 
 _COLUMNS = ("id", "role", "name", "parts", "metadata", "tokens", "encoding", "created_at", "said_at", "revision")
-_INSERT = insert(messages).values(**{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS)})
+_MARKS = ("turn", "turn_set")
+_INSERT = insert(messages).values(
+    **{name: bindparam(name) for name in (*SCOPE, "thread_uid", "seq", *_COLUMNS, *_MARKS)}
+)
 _KNOWN = select(
     messages.c.id,
     messages.c.seq,
@@ -150,8 +153,12 @@ async def _insert(
                 "created_at": last,
                 "said_at": said_at,
                 "revision": each.revision,
+                "turn": draft.mark and draft.mark.turn,
+                "turn_set": draft.mark and draft.mark.set,
             }
         )
+        if draft.role == CUSTOM:
+            continue
         indexed.append(lexical.IndexEntry(thread.thread_uid, seq, draft.role, said_at, draft.indexed))
         tokens += draft.tokens
         raw += draft.tokens if seq > thread.observed_seq else 0
@@ -162,7 +169,7 @@ async def _insert(
         **of,
         new_next_seq=next_seq,
         new_last_created_at=last,
-        new_message_count=thread.message_count + len(rows),
+        new_message_count=thread.message_count + len(indexed),
         new_token_count=thread.token_count + tokens,
         new_raw_tokens=thread.raw_tokens + raw,
     )

@@ -178,7 +178,7 @@ async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: En
         ("message", "201 bytes of text; at most 200 are allowed in one message, so split it"),
         (
             "message",
-            "message: unknown name 'color'; allowed: record, thread, seq, id, role, name, parts, metadata, created_at, said_at, revision",
+            "message: unknown name 'color'; allowed: record, thread, seq, id, role, name, parts, metadata, created_at, said_at, revision, turn, set",
         ),
         ("message", "seq: must be a whole number below 2^53, not 'nine'"),
         ("message", "its thread 'nowhere' was not begun by a line before it"),

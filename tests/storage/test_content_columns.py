@@ -9,7 +9,7 @@ from layerlore.storage.removal.redaction import _BESIDE
 
 IDS = {
     *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),
-    *("run_id", "parent_run_id", "claim", "key", "key_id", "resource_mark"),
+    *("run_id", "parent_run_id", "claim", "key", "key_id", "resource_mark", "turn"),
 }
 NAMES = {
     "model",
@@ -27,7 +27,7 @@ NAMES = {
 """Of models, prompts, programs and credentials."""
 OURS = {
     *("role", "kind", "type", "status", "marker", "trust", "origin", "label", "category", "change", "outcome"),
-    *("title_by", "source", "rights", "day", "content_hash", "body_hmac", "digest", "id_hash"),
+    *("title_by", "turn_set", "source", "rights", "day", "content_hash", "body_hmac", "digest", "id_hash"),
 }
 """Words of which we have a list, and what is counted out of content by one-way functions."""
 NO_TEXT = {

@@ -180,6 +180,7 @@ def calls(known: Known) -> dict[str, Call]:
             search_text=search_text,
         ),
         "pages.page": lambda tx, who: pages.page(tx, who, "main", roles=ROLES, limit=9),
+        "pages.find_turn": lambda tx, who: pages.find_turn(tx, who, "main", "t1"),
         "pages.fill": lambda tx, who: pages.fill(tx, who, "main", pages.Light, roles=ROLES, limit=9),
         **derivation_calls(known.thread_uid, known.deletion_uid),
         **document_calls(known.thread_uid),

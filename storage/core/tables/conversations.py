@@ -73,12 +73,16 @@ messages = Table(
     Column("said_at", BigInteger, nullable=False),
     Column("revision", Integer, nullable=False),
     Column("deletion_uid", Text),
+    # The turn that it belongs to, as the caller named it, and whether it went into that or came out of it.
+    Column("turn", Text),
+    Column("turn_set", Text),
     PrimaryKeyConstraint(*THREAD, "seq"),
     ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
     Index("messages_by_id", *THREAD, "id", unique=True),
     Index("messages_by_time", *SCOPE, "said_at", "thread_uid", "seq"),
     partial_index("messages_from_user", *THREAD, "seq", where=_from_user),
     partial_index("messages_hidden", *THREAD, "seq", where=_hidden),
+    partial_index("messages_of_turns", *THREAD, "turn", "seq", where=text("turn IS NOT NULL")),
 )
 
 # The ids of messages that were erased, and of calls whose other half was, as hashes: a list that is sent again with one of
