@@ -20,7 +20,8 @@ def chat(
     model: Annotated[
         str,
         typer.Option(
-            help="The model by its litellm name. Default: that of [llm]. scripted: no model.", show_default=False
+            help="The model by its litellm name. Default: llm.model of the settings. scripted: no model.",
+            show_default=False,
         ),
     ] = "",
     api_base: Annotated[str, typer.Option(help="URL of a server with OpenAI's interface.", show_default=False)] = "",
