@@ -11,7 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.moving.line_forms import RECORD, LineForms, check_header, is_number
+from layerlore.memory.moving.line_forms import RECORD, LineForms, check_header
+from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.line_sources import read_entry_sources, read_runs
 from layerlore.memory.moving.moved_drafts import DraftMaker, NumberedLine, ReadyMessages
 from layerlore.memory.moving.reports import ImportReport

@@ -6,10 +6,12 @@ A line is a JSON object that says in ``record`` what it is. Times are millisecon
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeGuard, get_args
+from typing import Any, get_args
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.remember_requests import KINDS
+from layerlore.memory.moving.line_numbers import MOST_SMALL, is_number
+from layerlore.memory.moving.work_lines import check_plan, check_run
 from layerlore.memory.removal.content_forms import StoredContent
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import (
@@ -26,7 +28,7 @@ from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
 from layerlore.storage.derived.entries import Origin
-from layerlore.storage.moving.moved_tables import MovedColumn, MovedTable, describe_columns
+from layerlore.storage.moving.moved_tables import PLAN, RUN, MovedColumn, MovedTable, describe_columns
 from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, DESCRIBED
 
 FORMAT = "layerlore"
@@ -68,7 +70,12 @@ class LineForms:
         """The row of a line, by column as it is stored, and how many secrets were masked. Raises InvalidInput."""
         names = [name for name in of.columns if name != "thread_uid"]
         check_names(line, where, names, (RECORD, "thread", "sources"))
-        return self._read(of.table.name, names, of.json, line, where)
+        row = self._read(of.table.name, names, of.json, line, where)
+        if of is RUN:
+            check_run(line, where, self._engine.limits)
+        elif of is PLAN:
+            check_plan(line.get("plan"), f"{where}.plan")
+        return row
 
     def read_thread(self, line: Json, where: str) -> tuple[dict[str, Any], int]:
         """What describes a thread. Raises InvalidInput."""
@@ -120,11 +127,6 @@ class LineForms:
         return found, masked
 
 
-def is_number(value: Any) -> TypeGuard[int]:
-    """Whether a value is a whole number that any program reads exactly, and with which the databases can count on."""
-    return type(value) is int and abs(value) < 2**53
-
-
 def check_names(line: Json, where: str, known: Collection[str], also: Collection[str] = ()) -> None:
     """Raises InvalidInput for a name that lines of this type have not."""
     for name in line:
@@ -143,8 +145,9 @@ def _check(table: str, column: MovedColumn, value: Any, where: str, is_json: boo
             check_json(value, where, depth=65)
         return _exact(value, where)
     if column.is_number:
-        if not is_number(value):
-            raise InvalidInput(f"{where}: must be a whole number below 2^53, not {describe(value)}")
+        if not is_number(value, MOST_SMALL if column.is_small else 2**53):
+            most = 31 if column.is_small else 53
+            raise InvalidInput(f"{where}: must be a whole number below 2^{most}, not {describe(value)}")
         return value
     text = check_text(value, where)
     allowed = _ALLOWED.get((table, column.name))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from layerlore.memory.moving.line_forms import is_number
+from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.thread_places import ThreadPlaces
 from layerlore.storage.core.records import Json
 from layerlore.storage.moving.moved_entries import MovedSource

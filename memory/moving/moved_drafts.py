@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.addition import make_drafts
-from layerlore.memory.moving.line_forms import RECORD, check_names, is_number
+from layerlore.memory.moving.line_forms import RECORD, check_names
+from layerlore.memory.moving.line_numbers import is_number
 from layerlore.memory.moving.reports import Skipped
 from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
 from layerlore.memory.rules.limits import Limits
@@ -105,8 +106,9 @@ def _raw(each: NumberedLine) -> Json:
     check_names(line, "message", _NAMES)
     for name in _NUMBERS:
         value = line.get(name, 1 if name == "revision" else None)
-        if not is_number(value) or (value < 1 and name in ("seq", "revision")):
-            raise InvalidInput(f"{name}: must be a whole number below 2^53, not {describe(value)}")
+        most = 31 if name == "revision" else 53
+        if not is_number(value, 2**most) or (value < 1 and name in ("seq", "revision")):
+            raise InvalidInput(f"{name}: must be a whole number below 2^{most}, not {describe(value)}")
     if not line.get("id"):
         raise InvalidInput("id: is missing")
     return {name: line[name] for name in _SAID if name in line}

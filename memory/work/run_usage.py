@@ -6,7 +6,7 @@ the run as their parent keep lines of their own, and count as that agent's.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 
 from layerlore.memory.usage.sums import add_lines, present_spent
 from layerlore.storage.audit.usage import Spent, UsageLine
@@ -21,6 +21,9 @@ MOST_BELOW = 500
 # Agents and models that are told apart in one run; what others spend is one line.
 _MOST_LINES = 100
 _OTHERS = "others"
+
+LINE_COUNTS = len(fields(Spent))
+"""How many numbers a line is kept with, behind the agent and the model."""
 
 AgentLine = tuple[str, UsageLine]
 """A line, and the sub-agent who spent it (empty: the run's own agent)."""

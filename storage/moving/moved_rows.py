@@ -11,9 +11,9 @@ from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread
 from layerlore.storage.core.statements import insert_or_ignore
-from layerlore.storage.core.tables import SCOPE, document_sources, plans, resources
+from layerlore.storage.core.tables import SCOPE, document_sources, plans, resources, threads
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.moving.moved_tables import NOTES, PLAN, RESOURCE_EVENT, RUN, MovedTable
+from layerlore.storage.moving.moved_tables import EVENT, NOTES, PLAN, RESOURCE_EVENT, RUN, STEP, MovedTable
 from layerlore.storage.moving.moved_threads import Mode
 
 Stored = Mapping[str, Any]
@@ -99,7 +99,18 @@ async def put_rows(
             replaced, kept = replaced + done, kept + 1 - done
         else:
             kept += 1
+    if added and of in _COUNT_UP:
+        upto = max(row["seq"] for row in rows) + 1
+        await tx.run(_COUNT_UP[of], **owner, upto=upto)
     return RowsPut(added, unchanged, replaced, kept)
+
+
+_NUMBERED = {EVENT: threads.c.next_event_seq, STEP: threads.c.next_step_seq}
+# What is added next stands behind them, even if the import comes to no end.
+_COUNT_UP = {
+    of: update(threads).where(in_thread(threads), column < bindparam("upto")).values({column: bindparam("upto")})
+    for of, column in _NUMBERED.items()
+}
 
 
 @cache

@@ -35,17 +35,26 @@ _JSON_FORMS = {"json", "parts", "body", "window"}
 
 @dataclass(frozen=True, slots=True)
 class MovedColumn:
-    """What a column holds: a number or a text, and whether it may be null."""
+    """What a column holds: a number (``is_small``: of 32 bits) or a text, and whether it may be null."""
 
     name: str
     is_number: bool
+    is_small: bool
     nullable: bool
 
 
 def describe_columns(table: str, names: Iterable[str]) -> list[MovedColumn]:
     """The columns of these names of a table."""
     found = [metadata.tables[table].c[name] for name in names]
-    return [MovedColumn(each.name, isinstance(each.type, BigInteger | Integer), bool(each.nullable)) for each in found]
+    return [
+        MovedColumn(
+            each.name,
+            is_number=isinstance(each.type, BigInteger | Integer),
+            is_small=isinstance(each.type, Integer) and not isinstance(each.type, BigInteger),
+            nullable=bool(each.nullable),
+        )
+        for each in found
+    ]
 
 
 @dataclass(frozen=True, slots=True)

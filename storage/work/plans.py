@@ -147,4 +147,6 @@ def _revision(row: Row | None) -> Revision | None:
 def plan_of(stored: str) -> Json:
     """A plan as it is stored; one whose goal says so if it is damaged."""
     plan = value_of(stored)
-    return plan if isinstance(plan, dict) and plan != DAMAGED else {"goal": NOTE, "phase": "", "steps": []}
+    if isinstance(plan, dict) and plan != DAMAGED:
+        return plan
+    return {"goal": NOTE, "current_phase": "", "iteration": 1, "steps": [], "last_id": 0}

@@ -9,9 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.messages import addition
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.rules.limits import Limits
+from layerlore.memory.work import steps
+from layerlore.memory.work.run_lists import RunListing, list_runs
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.records import Json, Origin, Scope
@@ -19,7 +22,7 @@ from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.moving.moved_threads import Mode
 
-from .moving_memory import NOW, Clock, Life, bring, export_lines, in_order, make_engine
+from .moving_memory import NOW, SENT, Clock, Life, bring, export_lines, in_order, make_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -185,6 +188,48 @@ async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: En
         ("message", "seq: must be a whole number below 2^53, not a number"),
         ("dream", "unknown record 'dream'"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("record", "wrong"),
+    [
+        ("run", {"pending": [1]}),
+        ("run", {"pending": {"c1": "approve"}}),
+        ("run", {"resumed": [{"data": 1}]}),
+        ("run", {"answered": [{}]}),
+        ("run", {"usage": [["agent", "model", 1]]}),
+        ("run", {"metadata": [1]}),
+        ("run", {"status": "running"}),
+        ("plan", {"plan": {"goal": "brew"}}),
+        ("plan", {"plan": "brew"}),
+        ("observation", {"level": 2**40}),
+        ("message", {"revision": 2**40}),
+    ],
+)
+async def test_what_no_tool_could_have_stored_is_left_out_and_said(
+    both: list[Engine], record: str, wrong: Json
+) -> None:
+    _, lines = await live(both[0], [(act, "main", 3) for act in ("say", "run", "plan", "note")])
+    for engine in both:
+        scope = Scope("local", "agent", engine.new_id())
+        report = await bring(engine, scope, changed(lines, record, **wrong))
+        assert record in {each.kind for each in report.skipped}
+        assert record not in {line["record"] for line in await export_lines(engine, scope)}
+        assert "runs" in await list_runs(engine, scope, RunListing(), limit=9, cursor="")
+
+
+async def test_a_thread_whose_import_came_to_no_end_takes_what_is_added(both: list[Engine]) -> None:
+    _, lines = await live(both[0], [("say", "main", 2), ("steps", "main", 2)])
+    at = lines.index(line_of(lines, "thread_state"))
+    said: Json = {"role": "user", "content": "and mint tea"}
+    thought: Json = {"type": "text", "operation_id": "op", "content": "mint"}
+    for engine in both:
+        scope = Scope("local", "agent", engine.new_id())
+        await bring(engine, scope, lines, upto=at)
+        await addition.add_messages(engine, scope, "main", [said], replace=False, sent=SENT)
+        await steps.record_steps(engine, scope, "main", [thought], sent=SENT)
+        assert (await bring(engine, scope, lines)).skipped == []
+        assert "and mint tea" in texts(await export_lines(engine, scope))
 
 
 async def test_what_was_deleted_here_stays_deleted(engine: Engine) -> None:
