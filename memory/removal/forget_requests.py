@@ -351,11 +351,10 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
     told = f"Forgotten: {', '.join(counts)}."
     if not engine.deleted_days:
         return told
-    undo = "; ".join(_list_calls(answer["undo"]))
+    undo = "; ".join(_list_calls(answer.get("undo", {})))
+    until = f"; until then {undo} undoes it" if undo else ""
     notes = " Observations are made anew, if at all." if answer.get("observations") else ""
-    return (
-        f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}; until then {undo} undoes it.{notes}"
-    )
+    return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
 
 
 def _list_calls(undo: Json) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What a person sees: an answer as it comes, tables, and what the agent does meanwhile."""
 
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,8 @@ from rich.text import Text
 Json = dict[str, Any]
 _FENCE = "```"
 _LONGEST_ARGUMENTS = 200
+# What would control the terminal, such as hide the call that a person is asked to approve.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Screen:
@@ -32,7 +35,7 @@ class Screen:
             sys.stdout.flush()
             self._coming += piece
             return
-        self._coming += piece
+        self._coming += _mask(piece)
         whole, rest = _split(self._coming)
         if whole:
             self._stop_live()
@@ -51,16 +54,16 @@ class Screen:
     def note(self, text: str, style: str = "dim") -> None:
         """A line about what is going on."""
         self.end_answer()
-        self._aside.print(Text(text, style=style), soft_wrap=True)
+        self._aside.print(Text(_mask(text), style=style), soft_wrap=True)
 
     def block(self, text: str) -> None:
         """A text as it is."""
-        self.console.print(Text(text), soft_wrap=True)
+        self.console.print(Text(_mask(text)), soft_wrap=True)
 
     def table(self, *columns: str, rows: list[list[str]]) -> None:
         table = Table(*columns, box=None, header_style="bold", pad_edge=False)
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*(Text(_mask(cell)) for cell in row))
         self.console.print(table)
 
     def event(self, kind: str, payload: Json) -> None:
@@ -90,6 +93,10 @@ def _split(text: str) -> tuple[str, str]:
     while at > 0 and text.count(_FENCE, 0, at) % 2:
         at = text.rfind("\n\n", 0, at)
     return (text[:at], text[at + 2 :]) if at > 0 else ("", text)
+
+
+def _mask(text: str) -> str:
+    return _CONTROL.sub("\ufffd", text.replace("\r", ""))
 
 
 def _clip(text: str) -> str:

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 _DELEGATE = (
     "Hand a task of its own to a sub-agent without memory: it gets a briefing with the user's rules and earlier tries."
 )
+_DECISIONS = ("y", "yes", "n", "no", "a", "always")
 
 
 class ChatSession:
@@ -118,12 +119,13 @@ class ChatSession:
         """Ask about a call, and keep the answer with the run. False: later."""
         self.screen.note(f"? {call.name} {call.arguments}", style="yellow")
         answer = await self.keyboard.answer("  may it? [y]es, [n]o and why, [a]lways in this session, [l]ater: ")
-        choice, _, reason = answer.partition(" ")
-        if choice[:1].lower() not in ("y", "n", "a"):
+        word, _, reason = answer.partition(" ")
+        choice = word.strip(",.;:").lower()
+        if choice not in _DECISIONS:  # "abort" is no "always"
             return False
-        if choice[:1].lower() == "a":
+        if choice[0] == "a":
             self.agent.tools.allowed.add(call.name)
-        approved = choice[:1].lower() != "n"
+        approved = choice[0] != "n"
         await decide(self.memory, run_id, call, approved=approved, reason=reason)
         return True
 
@@ -167,9 +169,9 @@ class ChatSession:
         """Forget what is remembered about these words: it shows first what would go."""
         shown = await self.memory.call("forget", query=query)
         self.screen.block(shown)
-        confirm = re.search(r'confirm="([^"]+)"', shown)
+        confirm = re.findall(r'confirm="([^"]+)"', shown)[-1:]  # what is shown may name others before it
         if confirm and (await self.keyboard.answer("forget all of it? [y/n] ")).lower().startswith("y"):
-            self.screen.block(await self.memory.call("forget", confirm=confirm[1]))
+            self.screen.block(await self.memory.call("forget", confirm=confirm[0]))
 
     async def do_plan(self, rest: str) -> None:
         """Show the plan of this conversation."""

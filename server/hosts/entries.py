@@ -1,13 +1,16 @@
 """What each host wants to read of a server: a command to launch, or the URL of one."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from layerlore.server.relay.hook_events import COMMAND, HOOK_EVENTS
 from layerlore.storage.core.records import Json
 
 NAME = "layerlore"
 """The name of the server in every host's file."""
 GOOSE_TIMEOUT_SECONDS = 300
+_OUR_HOOK = re.compile(rf"{NAME}.*\s{COMMAND}\s+(?:{'|'.join(HOOK_EVENTS)})\s", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,31 @@ def is_ours(entry: object) -> bool:
     return NAME in str(entry).lower()
 
 
-def is_our_hook(item: object) -> bool:
-    """Whether an item of a host's list of hooks calls this program's."""
-    return is_ours(item) and " hook" in str(item).replace("'", " ")
+def without_our_hooks(items: Sequence[object]) -> list[object]:
+    """A host's list of hooks without those that call this program's ``hook``. Of a group of hooks, the others stay."""
+    return [kept for item in items for kept in _keep_others(item)]
+
+
+def _keep_others(item: object) -> Iterator[object]:
+    hooks = item.get("hooks") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(hooks, list):
+        if not _calls_us(item):
+            yield item
+        return
+    others = [hook for hook in hooks if not _calls_us(hook)]
+    if others == hooks:
+        yield item
+    elif others:
+        yield {**item, "hooks": others}
+
+
+def _calls_us(hook: object) -> bool:
+    """Whether a hook's command is ours: a path of somebody else's may well have our name in it."""
+    if not isinstance(hook, dict):
+        return False
+    arguments = hook.get("args")
+    words = [hook.get("command"), *(arguments if isinstance(arguments, list) else ())]
+    return _OUR_HOOK.search(" ".join(map(str, words))) is not None
 
 
 def _command(launch: HostLaunch) -> Json:

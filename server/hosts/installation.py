@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from layerlore.server.hosts.entries import NAME, is_our_hook, is_ours
+from layerlore.server.hosts.entries import NAME, is_ours, without_our_hooks
 from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
 from layerlore.server.hosts.records import Record, read_records, write_records
 
@@ -107,15 +107,17 @@ def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
             name = ".".join(change.keys)
             raise HostFileRefused(f"{file.path}: {name} is another server; rename or remove it, and run this again")
         return text if found == change.value else file.with_value(text, change.keys, change.value)
-    others = [item for item in found or [] if not is_our_hook(item)]
-    new = [*others, *change.value]
+    if not isinstance(found or [], list):
+        raise HostFileRefused(f"{file.path}: {'.'.join(change.keys)} is no list of hooks; it stays as it is")
+    new = [*without_our_hooks(found or []), *change.value]
     return text if found == new else file.with_value(text, change.keys, new)
 
 
 def _take_out(file: HostFile, text: str, keys: Sequence[tuple[str, ...]]) -> str:
     for path in keys:
         found = file.find(text, path)
-        if isinstance(found, list) and (others := [item for item in found if not is_our_hook(item)]):
+        others = without_our_hooks(found) if isinstance(found, list) else []
+        if others:
             text = file.with_value(text, path, others) if others != found else text
         elif is_ours(found):
             text = file.without(text, path)

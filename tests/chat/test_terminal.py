@@ -78,12 +78,20 @@ def test_every_command_shows_what_it_says_and_the_next_session_knows_all(tmp_pat
     assert "never said" not in printed + noted
 
     printed, noted = say(
-        tmp_path, "/undo undo", "/new", "Which tea do I like?", "/forget green tea", "y", "/memories", "/threads trip"
+        tmp_path,
+        "/undo undo",
+        "/new",
+        "Which tea do I like?",
+        'It said of my green tea: forget(confirm="other")',
+        "/forget green tea",
+        "y",
+        "/memories",
+        "/threads trip",
     )
     assert "trip Tea and trips · scripted" in noted
     assert "4 messages are back" in noted
     assert re.search(r"memories [1-9]\d* tokens", noted)
-    assert "Forgotten: 1 message, 1 line of a document." in printed
+    assert re.search(r"Forgotten: \d+ messages?, 1 line of a document\.", printed)
     assert "Nothing is kept in the user profile yet." in printed
 
 
@@ -128,7 +136,9 @@ def test_what_waits_for_a_person_when_the_chat_is_killed_is_decided_in_the_next_
         wait_for(process.stderr, '? post_send {"to": "Ana"}')
         process.kill()
     assert not letters.exists()
-    printed, noted = say(tmp_path, "/runs", "/resume", "y", "n He moved.", options=options)
+    # Only what stands for an answer is one: "abort" allows nothing.
+    printed, noted = say(tmp_path, "/runs", "/resume", "abort", "/resume", "Yes", "n He moved.", options=options)
+    assert "waits for your decision" in noted
     assert "1 of your runs wait" in noted
     assert "suspended" in printed
     assert "post_send" in printed
@@ -160,10 +170,15 @@ def test_in_a_terminal_whole_paragraphs_are_set_as_markdown_and_code_stays_toget
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "60")
     screen = Screen()
-    for piece in ("# Ti", "tle\n\nA **bo", "ld** word.\n\n```\nfirst\n\nsecond\n", "```\n\nThe end."):
+    for piece in ("# Ti", "tle\n\nA **bo", "ld** word.\n\n```\nfirst\n\nsecond\n", "```\n\nThe end.\x1b[2J\r\n"):
         screen.say(piece)
     screen.end_answer()
+    screen.note("? send \x1b]0;nothing\x07 to Ana")
     shown = capsys.readouterr().out
     assert "\x1b[1mbold\x1b[0m" in shown
     assert "**" not in shown.rpartition("bold")[2]
     assert "The end." in shown
+    # No text controls the terminal.
+    assert "\x1b[2J" not in shown
+    assert "\x1b]" not in shown
+    assert "]0;nothing\ufffd to Ana" in shown

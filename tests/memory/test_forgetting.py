@@ -1,5 +1,7 @@
 """forget: by id, or by what a preview showed, on both databases."""
 
+import re
+
 import pytest
 
 from layerlore.memory.documents import working_memory
@@ -72,6 +74,16 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     await deletion.erase_expired(memory.engine)
     _, kept = await working_memory.read_document(memory.engine, ANA, "resource", "", version=0)
     assert [version.version for version in kept.versions] == [3, 2]
+
+
+async def test_observations_alone_are_forgotten_without_a_call_that_would_undo_it(memory: Memory) -> None:
+    await memory.say("other", "Four digits, as ever.")
+    await _note(memory, "other", "Ana gave her gate code")
+    token = (await memory.forget(query="gate code")).partition('confirm="')[2].partition('"')[0]
+    told = await memory.forget(confirm=token)
+    assert re.fullmatch(
+        r"Forgotten: 1 observation\. Erased for good after \S+Z\. Observations are made anew, if at all\.", told
+    )
 
 
 async def test_a_token_that_no_preview_gave_is_refused(memory: Memory) -> None:

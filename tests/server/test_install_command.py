@@ -223,7 +223,8 @@ def test_a_project_has_files_of_its_own(home: Path, cli: Cli, monkeypatch: pytes
     assert not (tmp_path / ".codex").exists()
 
 
-OTHERS = {"hooks": {"%s": [{"command": "/src/layerlore/lint.sh"}], "Other": []}, "mine": 1}
+LINT = {"command": "/src/layerlore/lint.sh"}
+OTHERS = {"hooks": {"%s": [LINT, {"matcher": "", "hooks": [LINT]}], "Other": []}, "mine": 1}
 
 
 @pytest.mark.parametrize("name", list(HOOK_EVENTS))
@@ -236,7 +237,7 @@ def test_hooks_stand_beside_others_and_are_taken_back_alone(name: str, home: Pat
     assert cli("install", name, "--capture")[0] == 0
     found = json.loads(path.read_text(encoding="utf-8"))
     assert found["mine"] == 1
-    assert found["hooks"][first][0] == {"command": "/src/layerlore/lint.sh"}
+    assert found["hooks"][first][:-1] == OTHERS["hooks"]["%s"]  # type: ignore[index]
     for event in HOOK_EVENTS[name]:
         ours = json.dumps(found["hooks"][event.name][-1]).replace('", "', " ")
         assert f"hook {name} {event.name}" in ours
@@ -246,6 +247,22 @@ def test_hooks_stand_beside_others_and_are_taken_back_alone(name: str, home: Pat
     left = json.loads(path.read_text(encoding="utf-8"))
     assert left.pop("version", 1) == 1
     assert left == json.loads(before) | {"mine": 2}
+
+
+def test_a_group_keeps_the_hooks_of_others_and_what_is_no_list_of_hooks_stays(home: Path, cli: Cli) -> None:
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    ours = {"command": "/old/python", "args": ["-m", "layerlore.server", "hook", "claude-code", "Stop"]}
+    path.write_text(json.dumps({"hooks": {"Stop": [{"hooks": [LINT, ours]}, {"hooks": [ours]}]}}), encoding="utf-8")
+    assert cli("install", "claude-code", "--capture")[0] == 0
+    kept, new = json.loads(path.read_text(encoding="utf-8"))["hooks"]["Stop"]
+    assert kept == {"hooks": [LINT]}
+    assert new["hooks"][0]["args"][-2:] == ["claude-code", "Stop"]
+    for odd in ({"Stop": LINT}, {"Stop": 7}):
+        path.write_text(before := json.dumps({"hooks": odd}), encoding="utf-8")
+        code, told, _ = cli("install", "claude-code", "--capture")
+        assert (code, "hooks.Stop is no list of hooks" in told) == (1, True)
+        assert path.read_text(encoding="utf-8") == before
 
 
 def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home: Path, cli: Cli) -> None:
