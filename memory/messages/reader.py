@@ -20,7 +20,7 @@ from layerlore.memory.parts.parts import media_bytes, plain_text, result_parts
 from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
-from layerlore.memory.rules.validation import describe_choices
+from layerlore.memory.rules.validation import check_id, describe_choices
 from layerlore.memory.text.quotation import count_hidden
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
@@ -107,7 +107,8 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
 
 async def get_turn(engine: Engine, scope: Scope, thread_id: str, turn: str, asked: PageRequest) -> Json:
     """Read a turn as it was marked: the page that ends with it, and beside it the ids of its ``historyIds``, ``inputIds``
-    and ``responseIds`` (seed 002's names), as far as they are in the page. Raises NotFound."""
+    and ``responseIds`` (seed 002's names), as far as they are in the page. Raises InvalidInput, NotFound."""
+    check_id(turn, "turn", engine.limits.id_chars)
     end = await engine.database.read(pages.find_turn, scope, thread_id, turn)
     if end is None:
         raise NotFound(f"conversation {thread_id!r} has no messages of a turn {turn!r}")

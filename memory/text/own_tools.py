@@ -58,7 +58,7 @@ ARGUMENTS = frozenset(
     evidence expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds
     lease_seconds limit max_tokens messages metadata min_score mode neighbours offset operation_id order_by output
     parent_run_id part pending_tool_calls plan queries query reason replace resource restore_version result revision
-    roles run_id scope since source state status steps task task_key thread_id title tool_call_id ttl_seconds types
+    roles run_id scope since source state status steps task task_key thread_id title tool_call_id ttl_seconds turn types
     undo until version which window with_state workflow_id
     """.split()  # noqa: SIM905
 )

@@ -16,7 +16,7 @@ THREAD = Thread("uid", "main", None)
 
 def row(seq: int, text: str, revision: int = 1, tokens: int = 3, hidden: str | None = None) -> tuple[Any, ...]:
     parts = to_json([{"type": "text", "text": text}])
-    return (seq, f"m{seq}", "user", None, parts, hidden, "{}", tokens, COUNTER.name, 0, 0, revision)
+    return (seq, f"m{seq}", "user", None, parts, hidden, "{}", tokens, COUNTER.name, 0, 0, revision, None, None)
 
 
 def test_a_row_that_is_the_same_is_made_into_a_message_and_weighed_once() -> None:

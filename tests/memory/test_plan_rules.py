@@ -170,7 +170,7 @@ WRONG: list[tuple[Json, str]] = [
     ({"iteration": 10**4000}, "not a number"),
     ({"iteration": 1e300}, "not a number"),
     ({"steps": {"id": "s1"}}, "plan.steps: must be a list of steps, not an object"),
-    ({"steps": ["Boil"]}, "plan.steps[0]: must be an object with a description, not 'Boil'"),
+    ({"steps": ["Boil"]}, "plan.steps[0]: step 's1' has this description and is pending"),
     ({"steps": [{"id": "s1", "status": "done"}]}, "plan.steps[0].status: unknown status 'done'; allowed: pending, "),
     ({"steps": [{"id": "s1", "status": "in-progress"}]}, "did you mean 'in_progress'?"),
     ({"steps": [{"id": "s1", "phase": "bild"}]}, "plan.steps[0].phase: unknown phase 'bild'"),

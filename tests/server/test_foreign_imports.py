@@ -2,13 +2,14 @@
 
 import functools
 import json
-import sqlite3  # noqa: TID251 - as another program writes
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from layerlore.storage.drivers.sqlite import driver
 
 from .transcripts import claude, claude_call, claude_result, codex, spoken
 
@@ -250,27 +251,28 @@ def test_basic_memorys_notes_become_entries_and_their_prose_a_conversation(kept:
     assert thread_of(kept, "basic-memory-coffee/brewing")["created_at"] == 1714521600000
 
 
+CLAUDE_MEM = """CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT,
+    project TEXT, user_prompt TEXT, started_at_epoch INTEGER, custom_title TEXT);
+CREATE TABLE user_prompts (id INTEGER PRIMARY KEY, content_session_id TEXT, prompt_number INTEGER,
+    prompt_text TEXT, created_at_epoch INTEGER);
+CREATE TABLE observations (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT,
+    title TEXT, subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT,
+    files_modified TEXT, created_at_epoch INTEGER);
+CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, memory_session_id TEXT, request TEXT,
+    investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, created_at_epoch INTEGER);
+INSERT INTO sdk_sessions VALUES (1, 's1', 'm1', 'shop', 'fix the cart', 1759999000000, NULL);
+INSERT INTO user_prompts VALUES (1, 's1', 1, 'fix the cart', 1759999000000);
+INSERT INTO observations VALUES (1, 'm1', 'shop', NULL, 'bugfix', 'Cart', 'sums', '["tax was added twice"]',
+    'The sum was wrong.', '[]', '["cart.py"]', '[]', 1759999001000);
+INSERT INTO session_summaries VALUES (1, 'm1', 'fix', NULL, 'taxes', 'done', NULL, NULL, 1759999002000)
+"""
+
+
 def test_claude_mems_sessions_become_conversations(kept: Cli, tmp_path: Path) -> None:
     file = tmp_path / "claude-mem.db"
-    with sqlite3.connect(file) as made:
-        made.executescript(
-            """
-            CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY, content_session_id TEXT, memory_session_id TEXT,
-                project TEXT, user_prompt TEXT, started_at_epoch INTEGER, custom_title TEXT);
-            CREATE TABLE user_prompts (id INTEGER PRIMARY KEY, content_session_id TEXT, prompt_number INTEGER,
-                prompt_text TEXT, created_at_epoch INTEGER);
-            CREATE TABLE observations (id INTEGER PRIMARY KEY, memory_session_id TEXT, project TEXT, text TEXT, type TEXT,
-                title TEXT, subtitle TEXT, facts TEXT, narrative TEXT, concepts TEXT, files_read TEXT,
-                files_modified TEXT, created_at_epoch INTEGER);
-            CREATE TABLE session_summaries (id INTEGER PRIMARY KEY, memory_session_id TEXT, request TEXT,
-                investigated TEXT, learned TEXT, completed TEXT, next_steps TEXT, notes TEXT, created_at_epoch INTEGER);
-            INSERT INTO sdk_sessions VALUES (1, 's1', 'm1', 'shop', 'fix the cart', 1759999000000, NULL);
-            INSERT INTO user_prompts VALUES (1, 's1', 1, 'fix the cart', 1759999000000);
-            INSERT INTO observations VALUES (1, 'm1', 'shop', NULL, 'bugfix', 'Cart', 'sums', '["tax was added twice"]',
-                'The sum was wrong.', '[]', '["cart.py"]', '[]', 1759999001000);
-            INSERT INTO session_summaries VALUES (1, 'm1', 'fix', NULL, 'taxes', 'done', NULL, NULL, 1759999002000);
-            """
-        )
+    made = driver.connect(str(file), synchronous="OFF")
+    for statement in CLAUDE_MEM.split(";\n"):
+        made.execute(statement)
     made.close()
     assert bring(kept, file)["from"] == "claude-mem"
     assert told(kept, "claude-mem-s1") == [

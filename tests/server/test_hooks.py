@@ -141,6 +141,8 @@ async def test_lines_are_kept_once_also_of_a_transcript_that_is_rewritten(shared
         shared.hook("claude-code", "Stop", "once")
     shared.write("once", second[40:])
     shared.hook("claude-code", "Stop", "once")
+    # A hook waits for nobody for long: what was written is read before it is written anew.
+    assert await shared.said("once") == [("user", f"Line {n}.") for n in (1, 2)]
     shared.write("once", third, second, first, mode="w")
     shared.hook("claude-code", "SessionEnd", "once")
     assert await shared.said("once") == [("user", f"Line {n}.") for n in (1, 2, 3)]

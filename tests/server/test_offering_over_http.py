@@ -24,7 +24,7 @@ from .gated_server import ANA, Told, connected, served, settings_in
 pytestmark = pytest.mark.anyio
 
 HOST = "http://127.0.0.1:8765"
-FIXED = ["memory://profile", "memory://threads", "memory://status"]
+FIXED = ["memory://profile", "memory://entries", "memory://threads", "memory://status"]
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 

@@ -117,7 +117,7 @@ def needs_read(method: str) -> Iterator[None]:
 @pytest.mark.parametrize("mode", MODES)
 async def test_resources_prompts_and_completion_are_for_those_who_may_read(tmp_path: Path, mode: str) -> None:
     uris = [f"memory://{alone}" for alone in ("profile", "entries", "threads", "status", "recall?query=tea")]
-    uris += (unknown := ["memory://runs/r", "memory://entries/e"])
+    uris += (unknown := ["memory://runs/r", "memory://runs/r/state", "memory://entries/e"])
     kinds = ("", "/messages", "/observations", "/session-memory", "/plan", "/runs", "/events")
     uris += [f"memory://threads/main{kind}" for kind in kinds]
     assert len(uris) == 4 + len(TEMPLATED)
