@@ -158,11 +158,15 @@ def _output(item: Json, where: str, limits: Limits) -> Json:
 def _outcome(raw: Any, where: str, limits: Limits) -> Any:
     if isinstance(raw, dict) and raw.get("type") == "computer_screenshot":
         return join_result(read_input_image_block({**raw, "type": "input_image"}, where, limits))
-    if isinstance(raw, list) and all(isinstance(each, dict) and each.get("type") in RESPONSES_READERS for each in raw):
+    if isinstance(raw, list) and all(isinstance(each, dict) and _is_known(each.get("type")) for each in raw):
         blocks = [RESPONSES_READERS[each["type"]](each, f"{where}[{index}]", limits) for index, each in enumerate(raw)]
         return join_result([part for block in blocks for part in block])
     check_json(raw, where, depth=limits.json_depth)
     return raw
+
+
+def _is_known(kind: Any) -> bool:
+    return isinstance(kind, str) and kind in RESPONSES_READERS
 
 
 def read_written_text_block(block: Json, where: str, _limits: Limits) -> list[Json]:

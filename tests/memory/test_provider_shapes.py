@@ -4,7 +4,7 @@ import base64
 import copy
 import json
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.message_shapes import parse_messages
@@ -165,6 +165,7 @@ def test_the_same_conversation_in_every_shape_says_the_same(turns):
     assert read_flat([as_langchain(turn) for turn in turns]) == said
 
 
+SHOWN = {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]}
 WELL_FORMED = [
     {"role": "assistant", "content": "x", "audio": {"id": "a1", "data": "AAAA", "transcript": "Hello"}},
     {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "n", "input": "i"}}]},
@@ -182,6 +183,7 @@ WELL_FORMED = [
     {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
     {"type": "mcp_call", "id": "m", "server_label": "s", "name": "n", "arguments": "{}", "output": "o", "error": None},
     {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "q"}},
+    SHOWN,
     {"type": "custom", "id": "u", "data": {"k": [1]}},
     {"role": "tool", "parts": [{"type": "tool_result", "tool_call_id": "c", "result": {"k": 1}, "model_output": "k"}]},
     {"role": "model", "parts": [{"executableCode": {"language": "PYTHON", "code": "1"}}]},
@@ -231,6 +233,7 @@ def places(value: object) -> list[tuple]:
 
 @settings(deadline=None, max_examples=400)
 @given(st.sampled_from(WELL_FORMED).flatmap(lambda m: st.tuples(st.just(m), st.sampled_from(places(m)))), MISFITS)
+@example((SHOWN, ("output", 0, "type")), [])
 def test_a_value_that_does_not_fit_its_place_is_refused_or_read_but_never_a_defect(message_and_place, misfit):
     message, place = message_and_place
     assert parse_messages(message, LIMITS)
