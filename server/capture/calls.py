@@ -36,7 +36,7 @@ class HookCall:
 
 
 def read_call(name: str, handed: Json) -> HookCall:
-    """The event of a file that was handed over. Raises InvalidInput."""
+    """The event of a file that was handed over, with what cannot be stored as text replaced. Raises InvalidInput."""
     host, given = str(handed.get("host")), as_object(handed.get("given"))
     if host == "claude-code" and "sessionId" in given and "session_id" not in given:
         host = "vscode"  # which calls the hooks of Claude Code's settings, too
@@ -50,11 +50,11 @@ def read_call(name: str, handed: Json) -> HookCall:
         name,
         host,
         event,
-        session=_first(given, _SESSION),
+        session=_mend(_first(given, _SESSION)),
         transcript=_first(given, _TRANSCRIPT),
         folder=folder or str(handed.get("folder") or ""),
-        prompt=_first(given, _PROMPT) or _first(more, _PROMPT),
-        reply=_first(given, _REPLY) or _first(more, _REPLY),
+        prompt=_mend(_first(given, _PROMPT) or _first(more, _PROMPT)),
+        reply=_mend(_first(given, _REPLY) or _first(more, _REPLY)),
         source=_first(given, ("source", "trigger")),
         by_subagent=bool(given.get("agent_id")),
         flags=_texts(handed.get("flags")),
@@ -64,6 +64,11 @@ def read_call(name: str, handed: Json) -> HookCall:
 
 def _first(given: Json, names: tuple[str, ...]) -> str:
     return next((value for name in names if isinstance(value := given.get(name), str) and value), "")
+
+
+def _mend(text: str) -> str:
+    """A host may cut a text in the middle of a character."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _texts(given: Any) -> dict[str, str]:

@@ -17,7 +17,7 @@ _UNFIT = ".unfit"
 # A file that is still being written is not as old as this, in seconds.
 _ABANDONED_SECONDS = 3600.0
 # To the end of the text where nothing closes it: what was meant to be private stays so.
-_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.IGNORECASE | re.DOTALL)
+_PRIVATE = re.compile(r"<private\s*>.*?(?:</private\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def strip_private(text: str) -> str:
@@ -27,8 +27,14 @@ def strip_private(text: str) -> str:
 
 def hand_over(folder: str, event: dict[str, object]) -> str:
     """Write an event down for the server of this folder of hooks. Returns the file's name. Raises OSError."""
-    spool = os.path.join(folder, SPOOL)
-    os.makedirs(spool, mode=0o700, exist_ok=True)
+    spool, hooks = os.path.join(folder, SPOOL), os.path.dirname(folder)
+    for each in (
+        os.path.dirname(hooks),
+        hooks,
+        folder,
+        spool,
+    ):  # of folders that are made at once, only the last is closed
+        os.makedirs(each, mode=0o700, exist_ok=True)
     name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_ENDING}"
     part = os.path.join(spool, name + _PART)
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:

@@ -1,6 +1,7 @@
 """What the server stores of what hooks handed over: what was deleted, lost or set aside, and what sub-agents said."""
 
 import contextlib
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -206,3 +207,19 @@ async def test_events_wait_for_a_database_and_are_set_aside_after_a_defect(
         assert await store.said() == ["Line 1."]
         (known,) = Sessions(store.hooks).list_all()
         assert (known.messages, known.last_seq) == (1, 1)
+
+
+async def test_a_prompt_that_was_cut_in_a_character_is_answered_and_its_session_goes_on(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "My gate code is 4711."))
+        await store.hook()
+        assert "4711" in await store.shown("UserPromptSubmit", "other \ud83d", prompt="What is my gate code? \ud83d")
+        await store.service.drain()
+        assert list_set_aside(store.hooks) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_all_folders_that_an_event_is_the_first_to_need_are_for_their_owner_alone(tmp_path: Path) -> None:
+    hooks = tmp_path / "data" / "hooks" / "memory"
+    hand_over(str(hooks), {})
+    assert [each.stat().st_mode & 0o777 for each in (hooks / "spool", hooks, *hooks.parents[:2])] == [0o700] * 4

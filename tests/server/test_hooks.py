@@ -152,7 +152,7 @@ async def test_what_is_private_or_ignored_stays_out(shared: HookedMachine) -> No
     (shared.project / ".layerloreignore").write_text("secrets/\n*.key\n")
     shared.write(
         "private",
-        claude(1, "user", "The code is <private>4711\nand 0815</private>in my head."),
+        claude(1, "user", "The code is <Private >4711\nand 0815</private >in my head."),
         claude(2, "user", "<private>nothing else"),
         claude_call(3, "t1", "Read", file_path=str(shared.project / "secrets" / "list.txt")),
         claude_result(4, "t1", "the list"),
