@@ -48,6 +48,8 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
         file.write(text)
     except HostFileRefused as refused:
         return Told(host, file.path, "refused", str(refused))
+    except OSError as error:
+        return _refuse(host, file, error)
     new = Record(
         host,
         [list(change.keys) for change in changes if change.way != "default"],
@@ -94,8 +96,15 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
             told = Told(host, file.path, "not there" if rest == text else "removed")
     except HostFileRefused as refused:
         return Told(host, file.path, "refused", str(refused))
+    except OSError as error:
+        return _refuse(host, file, error)
     write_records(data_dir, records)
     return told
+
+
+def _refuse(host: str, file: HostFile, error: OSError) -> Told:
+    """What became of a file that the system does not let us change: the other hosts are told all the same."""
+    return Told(host, file.path, "refused", f"{file.path} cannot be written: {error.strerror or error}")
 
 
 def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:

@@ -175,6 +175,24 @@ def test_a_file_that_cannot_be_changed_safely_stays_and_the_other_hosts_are_told
     assert [each.name for each in kept.parent.iterdir()] == [kept.name]
 
 
+def test_a_file_that_cannot_be_written_stays_whole_and_the_other_hosts_are_told(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail = [OSError(28, "No space left on device")]
+
+    def sync(_: int) -> None:
+        if fail:
+            raise fail.pop()
+
+    monkeypatch.setattr("layerlore.server.hosts.host_file.os.fsync", sync)
+    code, told, _ = cli("install", "claude-code", "cursor")
+    assert code == 1
+    assert "Claude Code: refused: " in told
+    assert "cannot be written: No space left on device" in told
+    assert "Cursor: added: " in told
+    assert [each.name for each in home.iterdir()] == [".cursor"]
+
+
 def test_only_hosts_that_are_here_are_told_by_all_and_a_list_says_which_they_are(home: Path, cli: Cli) -> None:
     (home / ".claude").mkdir()
     (home / ".codex").mkdir()
