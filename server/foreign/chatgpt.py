@@ -47,7 +47,7 @@ def _branch(item: Json) -> list[Json]:
     """The nodes from the root to the one that was shown last."""
     nodes = item["mapping"]
     at = item.get("current_node")
-    if at not in nodes:
+    if not isinstance(at, str) or at not in nodes:
         leaves = [key for key, node in nodes.items() if not as_list(as_object(node).get("children"))]
         at = max(leaves, key=lambda key: _time_of(nodes[key]), default=None)
     found: list[Json] = []

@@ -32,17 +32,17 @@ def read(item: Json) -> ForeignConversation:
 def _branch(item: Json) -> list[Json]:
     """The messages from the first to the one that the conversation ends with. Exports of older days have no branches."""
     messages = [each for each in item["chat_messages"] if isinstance(each, dict)]
-    by_id = {each.get("uuid"): each for each in messages}
-    parents = {each.get("parent_message_uuid") for each in messages}
+    by_id = {id_: each for each in messages if (id_ := as_text(each.get("uuid")))}
+    parents = {as_text(each.get("parent_message_uuid")) for each in messages}
     if not parents & by_id.keys():
         return messages
-    leaves = [each for each in messages if each.get("uuid") not in parents]
-    named = by_id.get(item.get("current_leaf_message_uuid"))
+    leaves = [each for each in messages if as_text(each.get("uuid")) not in parents]
+    named = by_id.get(as_text(item.get("current_leaf_message_uuid")))
     at = named or max(leaves, key=lambda each: read_ms(each.get("created_at")) or 0, default=None)
     found: list[Json] = []
     while at is not None and len(found) < len(messages):
         found.append(at)
-        at = by_id.get(at.get("parent_message_uuid"))
+        at = by_id.get(as_text(at.get("parent_message_uuid")))
     return found[::-1]
 
 

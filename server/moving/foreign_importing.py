@@ -191,10 +191,11 @@ class ForeignImport:
         """The entries of a note: as many as its length needs."""
         visible = strip_blocks(make_visible(note.text, self._engine.derived_text))
         text, masked = self._engine.masked(normalize(visible))
+        longest = self._engine.entries.max_entry_length
         about, more = self._engine.masked(" ".join(note.about.split())[:200])
         self.report.masked += masked + more
-        beginning = f"{about}: " if about else ""
-        most = self._engine.entries.max_entry_length - len(beginning)
+        beginning = f"{about[: longest // 2]}: " if about else ""
+        most = longest - len(beginning)
         while text:
             end = len(text) if len(text) <= most else text.rfind(" ", most // 2, most) + 1 or most
             yield beginning + text[:end].strip()

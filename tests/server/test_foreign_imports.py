@@ -297,3 +297,29 @@ def test_a_text_too_long_for_one_message_becomes_several_and_what_is_unknown_is_
     odd.write_text('{"tea": 1}', "utf-8")
     code, _, err = kept("import", str(odd))
     assert (code, "is in no format that is known; --from names one: layerlore, chatgpt, " in err) == (1, True)
+
+
+def test_a_long_name_before_short_entries_is_cut_and_the_note_ends(
+    kept: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAYERLORE_ENTRIES__MAX_ENTRY_LENGTH", "40")
+    graph = tmp_path / "memory.jsonl"
+    entity = {"type": "entity", "name": "Ana " * 30, "entityType": "person", "observations": ["likes pears and plums"]}
+    graph.write_text(json.dumps(entity) + "\n", "utf-8")
+    assert bring(kept, graph)["counts"]["entry"] == {"added": 2}
+    found = entries(kept)
+    assert all(len(each) <= 40 for each in found)
+    assert sorted(each.partition(": ")[2] for each in found) == ["likes pears and", "plums"]
+
+
+@pytest.mark.parametrize("odd", [["m1"], {"m1": 1}, 7])
+def test_ids_that_are_no_text_keep_no_conversation_out(kept: Cli, tmp_path: Path, odd: Any) -> None:
+    plums = {**chatgpt()[1], "current_node": odd}
+    said = {"sender": "human", "text": "Grapes?", "content": [{"type": "text", "text": "Grapes?"}]}
+    messages = [{**said, "uuid": "m1"}, {**said, "uuid": odd}, {**said, "uuid": "m2", "parent_message_uuid": odd}]
+    grapes = {"uuid": "u1", "name": "Grapes", "current_leaf_message_uuid": odd, "chat_messages": messages}
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([plums, grapes]), "utf-8")
+    assert bring(kept, file)["counts"]["thread"] == {"added": 2}
+    assert told(kept, "chatgpt-c2") == [("user", "Plums?")]
+    assert ("user", "Grapes?") in told(kept, "claude-u1")
