@@ -83,7 +83,9 @@ def test_a_statement_is_named_by_who_runs_it() -> None:
 def test_ledger_prints_the_parts_of_each_call_beside_the_no_op_call(runs: Runs) -> None:
     printed, figures = runs["ledger"].result()
     assert [(each["call"], each["messages"]) for each in figures] == [
-        (call, size) for size in (20, 60) for call in ("get", "get_context", "recall", "add")
+        (call, size)
+        for size in (20, 60)
+        for call in ("get", "get_context", "get_context_after_commit", "recall", "add")
     ]
     for each in figures:
         assert each["whole_ms"] > 0 < each["noop_ms"]
