@@ -1,5 +1,7 @@
 # layerlore over HTTP. Only the wheel and its locked dependencies are in the image; it runs as nobody in particular.
-FROM python:3.13-slim AS build
+# The digest is that of the index, which holds amd64 and arm64, as docker-library/repo-info has it for the tag before it;
+# docs/deploying.md says how it is moved.
+FROM python:3.13-slim-trixie@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6 AS build
 ARG PREFIX=/opt/layerlore
 ARG DATA=/var/lib/layerlore
 WORKDIR /src
@@ -16,7 +18,7 @@ RUN /tmp/layerlore-build/bin/python -m hatchling build -t wheel && rm -rf /tmp/l
 RUN ${PREFIX}/bin/pip install --no-cache-dir --no-deps dist/*.whl
 RUN install -d -m 0700 -o 10001 -g 10001 ${DATA}
 
-FROM python:3.13-slim
+FROM python:3.13-slim-trixie@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6
 COPY --from=build /opt/layerlore /opt/layerlore
 COPY --from=build --chown=10001:10001 /var/lib/layerlore /var/lib/layerlore
 ENV PATH=/opt/layerlore/bin:$PATH \

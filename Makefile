@@ -1,5 +1,5 @@
 # Each target sets up what it needs: a .venv in this folder, from locked versions.
-PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs examples
+PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs examples scripts plugins
 
 # Bytecode is kept wherever this runs: without it each process that the tests start compiles all modules again, and each
 # of pytest's workers rewrites the assertions of all tests.
@@ -11,14 +11,14 @@ demo: .venv/.ready
 	@.venv/bin/layerlore demo
 
 test: .venv/.ready
-	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop
+	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop --ignore tests/explorer
 
 # What is long: random trials by the thousand, whole matrices, kills, the image, the benchmarks on little input. SEED
 # gives the number that the trials begin with; each run takes another one and prints it. SOAK_MINUTES bounds it: each
 # test then draws its share of the trials, and none begins later.
 .PHONY: soak
 soak: .venv/.ready
-	LAYERLORE_SOAK=$${SEED:-$$(date +%s)} LAYERLORE_SOAK_MINUTES=$${SOAK_MINUTES:-} .venv/bin/python -m pytest --timeout 3600 -rs -n auto --dist worksteal --ignore tests/interop
+	LAYERLORE_SOAK=$${SEED:-$$(date +%s)} LAYERLORE_SOAK_MINUTES=$${SOAK_MINUTES:-} .venv/bin/python -m pytest --timeout 3600 -rs -n auto --dist worksteal --ignore tests/interop --ignore tests/explorer
 
 # Clients and checkers that others wrote, each in its locked version; without a network once they are installed.
 interop: .venv/.ready
@@ -46,6 +46,24 @@ lock:
 	.venv/bin/uv export --quiet --frozen --no-emit-project --no-dev --no-header --no-annotate -o requirements-server.txt
 	.venv/bin/python tests/interop/python_environments.py lock
 
+# The explorer's page, from explorer/: one file that is committed, so that nobody needs Node to use it.
+.PHONY: explorer
+explorer: explorer/node_modules/.made-from
+	npm run --prefix explorer --silent types
+	npm run --prefix explorer --silent build
+
+# No package's own scripts are run; what its lock did not change stays as it is.
+explorer/node_modules/.made-from: explorer/package-lock.json
+	npm ci --prefix explorer --ignore-scripts --no-audit --no-fund --loglevel=error
+	cp $< $@
+
+# The page in a browser, on both databases: Node 20 or newer and Debian's Chromium, which is installed where apt may.
+.PHONY: explorer-test
+explorer-test: .venv/.ready explorer/node_modules/.made-from
+	@scripts/setup-explorer
+	npm run --prefix explorer --silent types
+	LAYERLORE_TEST_EXPLORER=1 .venv/bin/python -m pytest -n 2 --dist worksteal -rP tests/explorer
+
 docs: .venv/.ready
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
 	.venv/bin/python docs/generate_rights.py > docs/http.new && mv docs/http.new docs/http.md
@@ -56,9 +74,27 @@ docs: .venv/.ready
 	.venv/bin/python docs/generate_settings.py readme > configs/README.new && mv configs/README.new configs/README.md
 	.venv/bin/python docs/generate_counterparts.py > docs/counterparts.new && mv docs/counterparts.new docs/counterparts.md
 	.venv/bin/python docs/generate_architecture.py > docs/architecture.svg
+	.venv/bin/python docs/generate_plugins.py
+
+# A file that Claude Desktop installs: docs/plugins.md.
+.PHONY: bundle
+bundle: .venv/.ready
+	.venv/bin/python plugins/make_bundle.py
+
+# Builds and checks a release, writes its changelog's section, commits and tags; stops before the upload.
+.PHONY: release
+release: .venv/.ready
+	UV_PROJECT_ENVIRONMENT=.interop/release .venv/bin/uv sync --quiet --frozen --no-install-project --only-group release
+	@.venv/bin/python scripts/release.py $(VERSION) $(OPTIONS)
+
+# The documentation as a site, in site/: strict, and without a network once its own environment is there.
+.PHONY: site
+site: .venv/.ready
+	UV_PROJECT_ENVIRONMENT=.interop/site .venv/bin/uv sync --quiet --frozen --no-install-project --only-group site
+	NO_MKDOCS_2_WARNING=1 .interop/site/bin/mkdocs build --strict
 
 clean:
-	rm -rf .venv .interop tests/interop/node/node_modules .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .interop site tests/interop/node/node_modules explorer/node_modules .explorer-shots .mypy_cache .pytest_cache .ruff_cache dist
 
 .venv/.ready: pyproject.toml uv.lock requirements.txt
 	@scripts/setup

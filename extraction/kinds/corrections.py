@@ -10,7 +10,7 @@ from layerlore.memory.entries.entries import EmbeddedText
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Json, Origin
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_lists
 from layerlore.storage.derived.entries import Entry
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -36,7 +36,7 @@ class CorrectionDecider:
 
     async def prepare(self, tx: Tx, claim: Claim, engine: Engine) -> Material | None:
         """The corrections that took no entry's place; None where there are none, or where words alone decide."""
-        undecided = await entries.list_undecided(tx, claim.scope, most=MOST)
+        undecided = await entry_lists.list_undecided(tx, claim.scope, most=MOST)
         if not undecided or engine.embedding is None:
             return None
         return Material("", "", SCHEMA, PROMPT, tuple(undecided))

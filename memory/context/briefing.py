@@ -8,15 +8,22 @@ from itertools import groupby, zip_longest
 
 from layerlore.memory.context.blocks import wrap_open_work
 from layerlore.memory.context.briefing_text import Briefing, BriefingNote, RecalledLine, render_json, render_text
+from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
 from layerlore.memory.documents import working_memory
 from layerlore.memory.documents.document_text import render_block
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.hit_lines import make_line
-from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, prepare_memory, render_entry
+from layerlore.memory.recall.memory_block import (
+    RecalledMemory,
+    find_memory,
+    join_memory,
+    prepare_memory,
+    render_entry,
+)
 from layerlore.memory.recall.recall import PreparedRecall
-from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.memory.recall.recall_text import drop_repeated
 from layerlore.memory.rules.ages import age
 from layerlore.memory.rules.validation import check_text
 from layerlore.memory.text.blocks import wrap_block
@@ -52,7 +59,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
         raise InvalidInput("task: must not be empty; say what is to be done")
     key = attempts.check_key(engine, task_key)[0] if task_key else ""
     task, _ = engine.masked(task)
-    profile = await working_memory.read_current(engine, scope, "resource")
+    profile = await working_memory.read_current(engine, scope.of_person, "resource")
     recalled = await _recall(engine, scope, thread_id, task)
     found = Briefing(task, thread_id, profile=profile, recalled=recalled)
     with contextlib.suppress(NotFound):
@@ -128,12 +135,15 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
     if prepared is None:
         return []
     recalled = await engine.database.read(_find_memory, scope, engine, prepared)
+    person = await read_person(engine, scope, asked)
+    if person is not None:
+        recalled = join_memory(recalled, person.recalled, engine.recall)
     now = engine.now()
     lines = [RecalledLine(render_entry(entry, now)) for entry in recalled.entries]
     if recalled.confidence == "nothing":
         return lines
     for hit in drop_repeated(recalled.hits)[:_MOST_RECALLED]:
-        own = hit.message.thread_id == thread_id
+        own = hit.message.whose != "you" and hit.message.thread_id == thread_id
         line = make_line(hit.message, recalled.sought, chunk=hit.chunk)
         where = "this conversation" if own else f"thread {quote_line(hit.message.thread_id)}"
         said = f"- [{where}, {age(hit.message.said_at, now)}] {str(line).strip()}"

@@ -9,6 +9,7 @@ from layerlore.memory.context import context_text
 from layerlore.memory.context.caches import AnswerCache
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
+from layerlore.memory.context.person import read_person
 from layerlore.memory.context.placement import place_context
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.asking import read_question
@@ -66,12 +67,13 @@ async def get_context(
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     answers, began = engine.caches.of(AnswerCache), engine.now()
     version = await engine.database.version() if format == "text" else None
-    known = answers.find(scope, (thread_id, query, max_tokens), version, began)
+    wanted = (scope.person, thread_id, query, max_tokens)
+    known = answers.find(scope, wanted, version, began)
     if known is not None:
         return known
     shaped, degraded = await _make_context(engine, scope, thread_id, query, max_tokens, format)
     if isinstance(shaped, str) and not degraded:
-        answers.keep(scope, (thread_id, query, max_tokens), version, began, shaped)
+        answers.keep(scope, wanted, version, began, shaped)
     return shaped
 
 
@@ -83,6 +85,7 @@ async def _make_context(
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
+    person = await read_person(engine, scope, questions)
     most = count_entry_bytes(engine.limits.answer_bytes)
     asked = ContextRequest(
         thread_id,
@@ -91,6 +94,7 @@ async def _make_context(
         prepared,
         0 if format == "text" else most // 4,
         format in _SHAPES,
+        person,
     )
     while True:
         material = await engine.database.read(gather_context, scope, engine, asked)

@@ -9,21 +9,20 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
-from layerlore.memory.context.material import find_thread, make_pieces
+from layerlore.memory.context.material import find_thread, find_with_person, make_pieces
+from layerlore.memory.context.person import PersonMemory, read_person
 from layerlore.memory.context.shares import share_blocks
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.hit_lines import MemoryLine, make_line, render_lines
+from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
 from layerlore.memory.recall.memory_block import (
     RecalledMemory,
-    find_memory,
     prepare_memory,
     render_entry,
     wrap_memory_block,
 )
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall import PreparedRecall
-from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 
@@ -81,10 +80,10 @@ async def make_injection(
 
     ``question``: what the user asks; "" at the start. ``told``: marks of what was told before. ``gone``: up to this seq
     the host shows its model the conversation's own messages no more, so that they may be told."""
-    prepared = await prepare_memory(
-        engine, scope, _cut_questions(question, engine.limits.query_bytes), asking=thread_id
-    )
-    blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, max_tokens)
+    questions = _cut_questions(question, engine.limits.query_bytes)
+    prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
+    person = await read_person(engine, scope, questions)
+    blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens)
     kept = [
         (shown, marks) for block in blocks if (shown := _drop_told(block.text, told)) and (marks := _mark_lines(shown))
     ]
@@ -101,12 +100,18 @@ def _cut_questions(question: str, most_bytes: int) -> list[str]:
 
 
 async def _gather(
-    tx: Tx, scope: Scope, engine: Engine, thread_id: str, prepared: PreparedRecall | None, max_tokens: int
+    tx: Tx,
+    scope: Scope,
+    engine: Engine,
+    thread_id: str,
+    prepared: PreparedRecall | None,
+    person: PersonMemory | None,
+    max_tokens: int,
 ) -> tuple[list[ShownBlock], RecalledMemory]:
     """The blocks that tell of the user and of open work, cut to their share; and what is recalled."""
     thread = await find_thread(tx, scope, thread_id)
-    pieces = await make_pieces(tx, engine, scope, thread, now=engine.now())
-    recalled = await find_memory(tx, engine, scope, prepared)
+    pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
+    recalled = await find_with_person(tx, engine, scope, prepared, person)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     # The same whatever is recalled: a block that is cut elsewhere would tell the line of the cut again.
     given = share_blocks(needs, max_tokens, int(max_tokens * _MEMORY_SHARE))
@@ -119,12 +124,15 @@ def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], g
     least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits else 0.0
     best = [hit for hit in recalled.hits if hit.score >= least][: _MOST_MESSAGES if is_sure else _MOST_UNSURE]
     hits = [
-        hit
-        for hit in best
-        if _mark_message(hit.message) not in told and (hit.message.thread_id != thread_id or hit.message.seq <= gone)
+        hit for hit in best if _mark_message(hit.message) not in told and not _is_shown(hit.message, thread_id, gone)
     ]
     kept = [entry for entry in recalled.entries if _mark(entry.id) not in told]
     return replace(recalled, hits=tuple(drop_repeated(hits)), entries=tuple(kept))
+
+
+def _is_shown(message: Message, thread_id: str, gone: int) -> bool:
+    """Whether the host shows its model the message as one of the conversation's own."""
+    return message.whose != "you" and message.thread_id == thread_id and message.seq > gone
 
 
 def _fit(
@@ -160,8 +168,8 @@ def _choose_lines(engine: Engine, recalled: RecalledMemory, room: int) -> _Lines
             break
         entries.append((_mark(entry.id), text))
     room -= sum(counter.known(f"{text}\n") for _, text in entries)
-    found = [hit.message for hit in recalled.hits]
-    ranked = ((at, make_line(found[at], recalled.sought, chunk=recalled.hits[at].chunk)) for at in rank_messages(found))
+    found = [hit.texts for hit in recalled.hits]
+    ranked = ((at, found[at].make_line(recalled.sought, recalled.hits[at].chunk)) for at in rank_messages(found))
     packed = pack_ranked(ranked, counter, room) if room > 0 else []
     return _Lines(entries, [(_mark_message(line.message), line) for line in packed], is_unsure)
 
@@ -185,7 +193,8 @@ def _find_value(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _mark_message(message: Message) -> str:
-    return _mark(f"{message.thread_id}#{message.seq}")
+    # Marks that were kept before a project was in force stay good for the project's own messages.
+    return _mark(f"{'you ' if message.whose == 'you' else ''}{message.thread_id}#{message.seq}")
 
 
 def _mark(what: str) -> str:

@@ -16,6 +16,7 @@ from layerlore.memory.context.blocks import (
 from layerlore.memory.context.caches import ExtractCache, ObservationCache, ThreadObservations, WindowCache
 from layerlore.memory.context.left_out import LeftOut, ModelSummary
 from layerlore.memory.context.message_lines import OVERHEAD
+from layerlore.memory.context.person import PersonMemory
 from layerlore.memory.context.shares import ContextShares, MemoryClaim, share_blocks, share_rest
 from layerlore.memory.context.window_loader import LoadedWindow, find_floor, load_window
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument
@@ -23,7 +24,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES
 from layerlore.memory.parts.media import list_media, make_media_note
 from layerlore.memory.parts.parts import MEDIA, media_bytes
-from layerlore.memory.recall.memory_block import RecalledMemory, find_memory
+from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, join_memory
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.memory.window.omissions import blank_results
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
@@ -53,7 +54,8 @@ _ENTRY_TOKENS = 50
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """A request for a context within ``max_tokens``, with the memories that were ``prepared`` (None: with none).
+    """A request for a context within ``max_tokens``, with the memories that were ``prepared`` (None: with none), in a
+    project with those of the ``person``.
     ``now`` is milliseconds since 1970, ``media`` bytes of images and files (base64). ``keeps_start``: what a prompt
     cache keeps is worth more than the last of the room."""
 
@@ -63,6 +65,7 @@ class ContextRequest:
     prepared: PreparedRecall | None = None
     media: int = 0
     keeps_start: bool = False
+    person: PersonMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,9 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         choose_policy(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
     room = asked.max_tokens - REPORT_TOKENS
-    pieces = await make_pieces(tx, engine, scope, thread, now=asked.now)
-    recalled = await find_memory(tx, engine, scope, asked.prepared)
-    claim = await _claim_memory(tx, engine, scope, thread, asked.max_tokens)
+    pieces = await make_pieces(tx, engine, scope, thread, asked.person, now=asked.now)
+    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person)
+    claim = await _claim_memory(tx, engine, scope, thread, asked)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
@@ -272,22 +275,36 @@ async def find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
         return None
 
 
-async def _claim_memory(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, max_tokens: int) -> MemoryClaim:
+async def find_with_person(
+    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, person: PersonMemory | None
+) -> RecalledMemory:
+    """What the scope's memory tells, in a project with what the person's does."""
+    found = await find_memory(tx, engine, scope, prepared)
+    return join_memory(found, person.recalled, engine.recall) if person else found
+
+
+async def _claim_memory(
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, asked: ContextRequest
+) -> MemoryClaim:
     """What memories may claim. It depends on what is stored, not on what is asked: a window keeps its start whatever is
     recalled."""
     if not engine.context.memory:
         return MemoryClaim()
     _, _, tokens = await threads.count_live(tx, scope)
-    kept = await entries.count(tx, scope) * _ENTRY_TOKENS if engine.entries.injected else 0
+    person = asked.person or PersonMemory()
+    tokens += person.tokens
+    there = await entries.count(tx, scope) + person.entries
+    kept = there * _ENTRY_TOKENS if engine.entries.injected else 0
     elsewhere = max(0, tokens - (thread.token_count if thread else 0)) + kept
-    return MemoryClaim(int(max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
+    return MemoryClaim(int(asked.max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
 
 
-async def make_pieces(tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, *, now: int) -> list[ContextPiece]:
-    """The blocks that a context has beside its messages, notes and memories."""
-    profile = WorkingMemoryDocument(
-        "resource", "", engine.working_memory.of("resource"), await working_memory.read_newest(tx, scope, None)
-    )
+async def make_pieces(
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, person: PersonMemory | None, *, now: int
+) -> list[ContextPiece]:
+    """The blocks that a context has beside its messages, notes and memories. The profile is the person's."""
+    written = person.profile if person else await working_memory.read_newest(tx, scope, None)
+    profile = WorkingMemoryDocument("resource", "", engine.working_memory.of("resource"), written)
     pieces = [make_document_piece(profile, "user-profile", engine.tokens)] if profile.content else []
     open_plan = await plans.read_newest(tx, scope, thread) if thread else None
     if thread:

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
-from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.hit_lines import MemoryLine, make_line, render_lines
+from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
+from layerlore.memory.recall.message_texts import MessageTexts, fold_text
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.recall.repetition import SaidWords, ToldWords
-from layerlore.memory.text.quotation import join_lines
+from layerlore.memory.recall.repetition import ToldWords
 from layerlore.storage.core.records import Message
 
 # A shorter text than this stands in much that does not repeat it.
@@ -34,18 +33,14 @@ class FoldedTexts:
     def of_message(self, message: Message) -> str:
         known = self._messages.get(id(message))
         if known is None:
-            known = self._messages[id(message)] = (message, _fold(searchable_text(message.parts)))
+            known = self._messages[id(message)] = (message, MessageTexts(message).folded)
         return known[1]
 
     def of_block(self, block: str) -> str:
         known = self._blocks.get(block)
         if known is None:
-            known = self._blocks[block] = _fold(block)
+            known = self._blocks[block] = fold_text(block)
         return known
-
-
-def _fold(text: str) -> str:
-    return join_lines(text).casefold()
 
 
 class ShownAlready:
@@ -78,18 +73,24 @@ class ShownAlready:
     def _lines(self) -> frozenset[str]:
         return frozenset(self._text.split("\n"))
 
-    def has(self, message: Message) -> bool:
+    def has(self, texts: MessageTexts) -> bool:
         """Whether the message is among them, or says what stands there."""
-        if message.thread_id == self._thread_id and (message.seq in self._seqs or 0 < self._asked <= message.seq):
+        message = texts.message
+        if (
+            message.whose != "you"
+            and message.thread_id == self._thread_id
+            and (message.seq in self._seqs or 0 < self._asked <= message.seq)
+        ):
             return True
-        text = self._folded.of_message(message)
+        text = texts.folded
         return text in (self._text if len(text) >= _SHORTEST_REPEATED else self._lines)
 
     def has_entry(self, entry: Message) -> bool:
         """Whether all that the entry rests on is shown, or its own text is."""
         sources = entry.metadata["sources"]
-        told = [each["thread_id"] == self._thread_id and each["seq"] in self._seqs for each in sources]
-        return (bool(told) and all(told)) or self.has(entry)
+        own = entry.whose != "you"
+        told = [own and each["thread_id"] == self._thread_id and each["seq"] in self._seqs for each in sources]
+        return (bool(told) and all(told)) or self.has(MessageTexts(entry))
 
 
 def _is_blanked(message: Message) -> bool:
@@ -117,14 +118,14 @@ class MemoryFitter:
         self._recalled = recalled
         self._counter = counter
         self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
-        self._words: dict[int, SaidWords] = {}
+        self._texts = [hit.texts for hit in recalled.hits]
         self._lines: dict[int, MemoryLine] = {}
 
     def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
         """The block of what is recalled in at most ``most`` tokens."""
         recalled, counter = self._recalled, self._counter
         kept = [line for entry, line in self._entries if not shown.has_entry(entry)]
-        says_more = any(not shown.has(hit.message) for hit in recalled.hits)
+        says_more = any(not shown.has(texts) for texts in self._texts)
         if not kept and not says_more:
             return FittedMemory()
         room = most - count_cost(counter, wrap_memory_block(["-"], [UNSURE]))
@@ -143,7 +144,7 @@ class MemoryFitter:
 
     @cached_property
     def _order(self) -> list[int]:
-        return rank_messages([hit.message for hit in self._recalled.hits])
+        return rank_messages(self._texts)
 
     def _list_new(self, shown: ShownAlready) -> Iterator[tuple[int, MemoryLine]]:
         """The lines of the hits that are not shown and that no better hit repeats, each with its place among all hits, in
@@ -152,21 +153,16 @@ class MemoryFitter:
         new: list[bool] = []
         for place in self._order:
             for better in range(len(new), place + 1):
-                new.append(not shown.has(self._recalled.hits[better].message) and told.add(self._read_words(better)))
+                texts = self._texts[better]
+                new.append(not shown.has(texts) and told.add(texts.words))
             if new[place]:
                 yield place, self._make_line(place)
-
-    def _read_words(self, place: int) -> SaidWords:
-        known = self._words.get(place)
-        if known is None:
-            known = self._words[place] = SaidWords.of(self._recalled.hits[place].message)
-        return known
 
     def _make_line(self, place: int) -> MemoryLine:
         known = self._lines.get(place)
         if known is None:
-            hit = self._recalled.hits[place]
-            known = self._lines[place] = make_line(hit.message, self._recalled.sought, chunk=hit.chunk)
+            chunk = self._recalled.hits[place].chunk
+            known = self._lines[place] = self._texts[place].make_line(self._recalled.sought, chunk)
         return known
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from layerlore.memory.documents.document_lines import list_dropped, list_lines
+from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.json_schema import check_against
@@ -30,10 +31,11 @@ from layerlore.memory.settings.documents import DocumentRules, DocumentScope
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 
@@ -226,7 +228,7 @@ async def _write(
     restore_version: int | None = None,
 ) -> Json:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
-    now, new_uid = engine.now(), engine.new_id()
+    now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         changed = await working_memory.change(
@@ -243,13 +245,14 @@ async def _write(
             now=now,
         )
         if changed.after is not changed.before:
-            await _record(tx, scope, of, changed, how, sent, now)
+            await record_change(tx, scope, changed, how, sent.origin, now=now)
         return {
             "scope": of,
             **({"thread_id": thread_id} if of == "thread" else {}),
             "mode": how,
             **_show_change(engine, changed, how, now),
-            **_count_dropped(engine, of, changed),
+            **(dropped := _count_dropped(engine, of, changed)),
+            **(await _record_act(tx, engine, scope, changed, undo_id, sent, now) if "was" in dropped else {}),
             **({"masked": masked} if masked else {}),
         }
 
@@ -257,16 +260,28 @@ async def _write(
     return await _show_dropped(engine, scope, of, thread_id, answer, sent)
 
 
-async def _record(
-    tx: Tx, scope: Scope, of: DocumentScope, changed: DocumentChange, how: Change, sent: Sent, now: int
+async def record_change(
+    tx: Tx, scope: Scope, changed: DocumentChange, how: Change, origin: Origin, *, now: int
 ) -> None:
+    """Record in the log that a document has a new version."""
     assert changed.after is not None
+    of: DocumentScope = "thread" if changed.thread else "resource"
     name = ("working_memory_" if changed.thread else "profile_") + ("cleared" if how == "clear" else "updated")
     happened = NewEvent(name, {"scope": of, "version": changed.after.version, "mode": how})
     if changed.thread:
-        await events.record(tx, scope, changed.thread, [happened], origin=sent.origin, now=now)
+        await events.record(tx, scope, changed.thread, [happened], origin=origin, now=now)
     else:
-        await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+        await events.record_of_resource(tx, scope, happened, origin=origin, now=now)
+
+
+async def _record_act(
+    tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
+) -> Json:
+    assert changed.before is not None
+    assert changed.after is not None
+    uid = changed.thread.thread_uid if changed.thread else None
+    part = ActPart("document", "", uid, changed.before.version, changed.after.version)
+    return await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
 
 
 def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> Json:
@@ -309,6 +324,9 @@ async def _show_dropped(
         is_json = engine.working_memory.of(of).format == "json"
         lines = list_dropped(contents[was], contents[answer["version"]], is_json=is_json)
         shown["dropped"] = [_shorten(quote_line(line)) for line in lines[:MOST_DROPPED]]
+    if "undo" in shown:
+        return shown
+    # Nothing that is deleted is kept, but versions are.
     where = "".join(
         [", scope='resource'" if of == "resource" else "", f", thread_id={sent.thread!r}" if sent.thread else ""]
     )

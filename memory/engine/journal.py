@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 from layerlore.storage.audit import journal
-from layerlore.storage.audit.journal import JournalLine, Outcome
-from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
+from layerlore.storage.audit.journal import Journaled, JournalFilter, JournalLine, Outcome
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Database, Tx
 
@@ -123,3 +123,22 @@ async def append(database: Database, scope: Scope, line: JournalLine) -> None:
         log.error("the journal lacks a line (%s, %s): %s", line.tool, line.outcome, error)
     except Exception:
         log.exception("the journal lacks a line (%s, %s)", line.tool, line.outcome)
+
+
+async def list_lines(
+    database: Database, hmac_key: bytes, scope: Scope, *, everybody: bool, limit: int, before: int | None = None
+) -> list[Journaled]:
+    """The newest lines about a scope, or with ``everybody`` about its tenant, the newest first; ``before``: those that were
+    appended before the row of this number. Raises InvalidInput where the journal may only be appended to."""
+    if not await database.read_installation(journal.may, "SELECT"):
+        raise InvalidInput(
+            "this server may only append to the journal: its database role owns no tables. `layerlore journal --owner-url` "
+            "reads it"
+        )
+    own = JournalFilter(
+        tenant_id=scope.tenant_id,
+        agent_id=None if everybody else scope.agent_id,
+        resource_mark=None if everybody else resource_mark(hmac_key, scope.resource_id),
+        before=before,
+    )
+    return (await database.read_installation(journal.read_lines, own, limit=limit))[::-1]

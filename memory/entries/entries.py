@@ -128,6 +128,7 @@ async def keep_entry(
     similarity: float,
     said_at: int,
     corrects: Sequence[str] = (),
+    replaces: str = "",
     now: int,
     search_text: SearchText,
 ) -> KeptEntry:
@@ -135,7 +136,7 @@ async def keep_entry(
 
     ``said_at``: when its newest source was stored; what was dropped or superseded later stays so, unless a caller says
     it again. One of the kind ``correction`` takes the place of what it corrects, and any
-    of those in ``corrects``, as far as they are trusted no more than it is.
+    of those in ``corrects``, as far as they are trusted no more than it is; and it takes that of ``replaces`` in any case.
     """
     known = await entries.of_content(tx, scope, new.content)
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
@@ -148,6 +149,11 @@ async def keep_entry(
     gone, standing = _find_corrected(
         new, seen, others, corrects, least, CORRECTED_SIMILARITY if embedded else SHARED_WORDS
     )
+    if replaces and (known is None or replaces != known.entry_id):
+        gone, standing = (
+            [*gone, *([] if replaces in gone else [replaces])],
+            [each for each in standing if each != replaces],
+        )
     beside = {entry_id: entry for entry_id, entry in seen.items() if entry_id in others and entry_id not in gone}
     against = [
         entry

@@ -9,27 +9,60 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Json, Scope, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists
 from layerlore.storage.derived.entries import Entry
+from layerlore.storage.moving import shared_rows
 
 # What the databases' integers hold.
 _LATEST = 2**63
+# Of the entries in which words are looked for: in one step, and for one page.
+_LOOKED_AT = 500
+_MOST_LOOKED_AT = 5_000
+# What a cursor begins with that goes on among the person's entries; it has no dot otherwise.
+_PERSONS = "you."
 
 
-async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str) -> Json:
-    """The entries that can be seen, those kept last first: ``entries`` and, if there are more, ``next_cursor``. Raises
-    InvalidInput for an unknown cursor."""
+async def list_entries(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> Json:
+    """The entries that can be seen, those kept last first: ``entries`` and, if there are more, ``next_cursor``. With a
+    ``query`` those alone that have each of its words, or the beginning of one, whatever its case; a page may then have
+    fewer, since so many are looked at and no more. Raises InvalidInput for an unknown cursor."""
     before = _read_place(cursor) if cursor else None
-    rows, more = await engine.database.read(_read_page, scope, engine, before, limit)
+    words = check_text(query, "query").casefold().split()
+    rows, reached = await engine.database.read(_read_page, scope, engine, before, limit, words)
     fitting = fit_entries([row for _, row in rows], engine.limits.answer_bytes)
-    more = more or len(fitting) < len(rows)
-    last = rows[len(fitting) - 1][0] if fitting else None
-    return {
-        "entries": fitting,
-        **({"next_cursor": write_cursor([last.created_at, last.entry_id])} if more and last else {}),
-    }
+    if len(fitting) < len(rows):
+        last = rows[len(fitting) - 1][0]
+        reached = (last.created_at, last.entry_id)
+    return {"entries": fitting, **({"next_cursor": write_cursor([*reached])} if reached else {})}
+
+
+async def list_with_person(engine: Engine, scope: Scope, *, limit: int, cursor: str, query: str = "") -> Json:
+    """The entries of a scope, as ``list_entries`` gives them; in a project those of the project, then the person's, each with
+    ``whose`` it is. Raises InvalidInput for an unknown cursor."""
+    if not scope.person:
+        return await list_entries(engine, scope, limit=limit, cursor=cursor, query=query)
+    if cursor.startswith(_PERSONS):
+        return _mark(
+            await list_entries(engine, scope.of_person, limit=limit, cursor=cursor[len(_PERSONS) :], query=query), "you"
+        )
+    found = _mark(await list_entries(engine, scope, limit=limit, cursor=cursor, query=query), "project")
+    left = limit - len(found["entries"])
+    if "next_cursor" in found or left <= 0:
+        return {"next_cursor": _PERSONS, **found}
+    more = _mark(await list_entries(engine, scope.of_person, limit=left, cursor="", query=query), "you")
+    both = [*found["entries"], *more["entries"]]
+    fits = len(fit_entries(both, engine.limits.answer_bytes)) == len(both)
+    return {**more, "entries": both} if fits else {**found, "next_cursor": _PERSONS}
+
+
+def _mark(found: Json, whose: Whose) -> Json:
+    rows = [{"id": row["id"], "whose": whose, **row} for row in found["entries"]]
+    marked = {**found, "entries": rows}
+    if whose == "you" and "next_cursor" in found:
+        marked["next_cursor"] = _PERSONS + found["next_cursor"]
+    return marked
 
 
 async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> Json:
@@ -38,11 +71,30 @@ async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> Json:
 
 
 async def _read_page(
-    tx: Tx, scope: Scope, engine: Engine, before: tuple[int, str] | None, limit: int
-) -> tuple[list[tuple[Entry, Json]], bool]:
-    page = await entry_lists.read_page(tx, scope, before=before, limit=limit + 1)
-    found = page[:limit]
-    return list(zip(found, await _describe(tx, scope, engine, found), strict=True)), len(page) > limit
+    tx: Tx, scope: Scope, engine: Engine, before: tuple[int, str] | None, limit: int, words: Sequence[str]
+) -> tuple[list[tuple[Entry, Json]], tuple[int, str] | None]:
+    """The entries of a page, and the place of the last one that was looked at if there are more behind it."""
+    found: list[Entry] = []
+    looked_at = 0
+    while True:
+        most = _LOOKED_AT if words else limit
+        page = await entry_lists.read_page(tx, scope, before=before, limit=most + 1)
+        for entry in page[:most]:
+            if _has_words(engine, entry, words):
+                found.append(entry)
+            before = (entry.created_at, entry.entry_id)
+            looked_at += 1
+            if len(found) == limit:
+                break
+        whole = len(page) <= most and (not page or before == (page[-1].created_at, page[-1].entry_id))
+        if whole or len(found) == limit or looked_at >= _MOST_LOOKED_AT:
+            described = await _describe(tx, scope, engine, found)
+            return list(zip(found, described, strict=True)), None if whole else before
+
+
+def _has_words(engine: Engine, entry: Entry, words: Sequence[str]) -> bool:
+    text = engine.derived_text(entry.content).casefold() if words else ""
+    return all(word in text for word in words)
 
 
 async def _read_one(tx: Tx, scope: Scope, engine: Engine, entry_id: str) -> Json:
@@ -60,6 +112,7 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
     messages = await add_quotes(tx, scope, engine, [entries.as_message(entry, ()) for entry in found])
     replaced = await entry_lists.read_replaced(tx, scope, ids)
     newer, older = await _find_pairs(tx, scope, ids)
+    brought = await shared_rows.read_quotes(tx, scope, [entry.entry_id for entry in found if entry.origin == "shared"])
     return [
         {
             "id": entry.entry_id,
@@ -71,11 +124,20 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
             "said_at": iso(entry.seen_at),
             "created_at": iso(entry.created_at),
             "sources": message.metadata["sources"],
+            **_show_brought(engine, brought.get(entry.entry_id, [])),
             **_show_pairs(entry.entry_id, newer, older),
             **_show_replaced(engine, replaced[entry.entry_id]),
         }
         for entry, message in zip(found, messages, strict=True)
     ]
+
+
+def _show_brought(engine: Engine, quotes: Sequence[Json]) -> Json:
+    """The words that others, who share the entry, brought as its evidence."""
+    shown = [
+        {"label": quote.get("label", ""), "quote": engine.derived_text(str(quote.get("text", "")))} for quote in quotes
+    ]
+    return {"quotes": shown} if shown else {}
 
 
 def _show_pairs(entry_id: str, newer: Mapping[str, str], older: Mapping[str, Sequence[str]]) -> Json:

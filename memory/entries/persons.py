@@ -21,11 +21,30 @@ _THIRD_PERSON = regex.compile(
 _SECOND_PERSON = regex.compile(
     r"\b(?:you|your|you're|you've|du|dich|dir|dein\w*|sie|ihr\w*|tu|te|ton|ta|tes|vous|votre|tú|tus?|usted|lei|tuo|tua|você|seu|sua|je|jij|jouw|uw|ty|twój|twoj\w*|ты|вы|тебя|вас|вам|sen|siz)\b|你|您|あなた|당신"
 )
+_OF_MYSELF = regex.compile(
+    r"^\W*(?:i|i['’]\p{L}+|my|ich|mein\w*|je|j['’]\p{L}+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
+    regex.IGNORECASE,
+)
+_THIS_PROJECT = regex.compile(
+    r"\b(?:this|these|our) (?:projects?|repo(?:sitor(?:y|ies))?s?|code ?base|code|branch|package|service|app|module)\b"
+    r"|\b(?:dies\w*|unser\w*|ce|notre|est[ae]|nuestr[oa]) (?:projekt\w*|repo\w*|projet|dépôt|proyecto|código)\b",
+    regex.IGNORECASE,
+)
 # What may stand in front of a clause and joins it to the one before.
 _JOINING = regex.compile(r"^\W*(?:(?:and|but|also|well|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar|ale|и|а|но)\s+)*")
 _OF_SOMEBODY_ELSE = EvidenceRefused(
     "person", "the quoted message says it of somebody else: name whom it is about, as the message does"
 )
+
+
+def tells_of_user(content: str, kind: str = "") -> bool:
+    """Whether a note to keep is about the user, whatever project it came up in: what the user prefers, or what it says of
+    the user or in the first person. What a decision is about, or this project, is the project's."""
+    if kind == "decision" or _THIS_PROJECT.search(content):
+        return False
+    return kind == "preference" or bool(
+        _OF_MYSELF.search(content) or any(is_one_of(word, _USER) for word in split_words(content)[:3])
+    )
 
 
 def name_speaker(

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.claim import EvidenceRefused
 from layerlore.memory.entries.entries import KeptEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
+from layerlore.memory.entries.persons import tells_of_user
 from layerlore.memory.entries.proof import link_replies, list_compared, prove
 from layerlore.memory.entries.telling_words import TellingWord
 from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
@@ -21,9 +23,10 @@ from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
-from layerlore.storage.derived.entries import EntrySource, NewEntry
+from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import pages
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
@@ -31,6 +34,8 @@ EntryKind = Literal["preference", "decision", "fact", "correction", "explicit_re
 KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 OF_USERS: tuple[EntryKind, ...] = ("preference", "decision", "explicit_remember")
 """What only a user's own words make of an entry: else a text that an assistant merely read could pass for a wish."""
+
+ABOUT = ("", "user", "project")
 
 PROMPT = "remember"
 OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
@@ -42,12 +47,17 @@ SEARCHED = 200
 @dataclass(frozen=True, slots=True)
 class RememberRequest:
     """An entry that a caller asks to keep. ``evidence`` is a quotation that proves it, ``source`` a label of evidence
-    or ``caller``; an empty string means that it was not given."""
+    or ``caller``; ``about``: in a project, whose it is; an empty string means that it was not given. ``entry_id``: it
+    takes the place of that entry, however that is trusted. ``by_person``: the person whose memory it is wrote it, not a
+    model."""
 
     content: str
     evidence: str = ""
     source: str = "caller"
     kind: str = ""
+    about: Literal["", "user", "project"] = ""
+    entry_id: str = ""
+    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +77,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     ``source`` (the label, or ``caller``), ``superseded`` and ``masked`` where they say something, in ``unproven`` a
     kind that it was kept without, and in ``degraded`` why its meaning could not be compared with others'. ``stands``:
     what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and stays beside it;
-    ``note`` says what to do about either.
+    ``note`` says what to do about either. In a project, ``whose``: what is about the person is kept with the person's own
+    memory, on the strength of the quotation but without its place, which is the project's.
 
     Raises InvalidInput, LimitExceeded, NotFound.
     """
@@ -78,56 +89,116 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     content, again = engine.masked(_check(engine, replace(asked, content=words)))
     masked += again
     label: Label = asked.source  # type: ignore[assignment]  # checked above
-    now, entry_id = engine.now(), engine.new_id()
+    now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
     vectors, missing = await keeping.embed_soon(engine, content)
     quoted = Quotation(content, engine.masked(asked.evidence)[0], label)
+    owner = await _find_owner(engine, scope, content, asked)
     meanings = None
     if asked.evidence.strip() and not missing:
         words = await engine.database.read(_find_unlike, scope, thread_id, engine, quoted)
         meanings = await compare_meanings(engine, words) if words else None
 
+    proven = None
+    if owner.resource_id != scope.resource_id and asked.evidence.strip():
+        proven = await engine.database.write(_find_source, scope, engine, thread_id, quoted, meanings)
+
     async def write(tx: Tx) -> Json:
-        source, trust, said_at, stored_at = await _find_source(tx, engine, scope, thread_id, quoted, meanings)
-        unproven = asked.kind in OF_USERS and trust != "user"
-        await resource_lock.hold(tx, scope)
+        if proven is None:
+            source, trust, said_at, stored_at = await _find_source(tx, owner, engine, thread_id, quoted, meanings)
+        else:
+            source, (_, trust, said_at, stored_at) = None, proven
+        trust = "user" if asked.by_person else trust
+        await resource_lock.hold(tx, owner)
+        old = await _find_replaced(tx, owner, asked.entry_id)
+        kind = asked.kind or _inherit_kind(asked, old)
+        unproven = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
             content,
-            None if unproven else asked.kind or None,
+            None if unproven else kind or None,
             "remembered" if source else "caller",
             trust,
             sent.origin.actor,
             PROMPT,
-            said_at if source else now,
+            said_at if source or proven else now,
             (source,) if source else (),
         )
         kept = await keeping.keep_entry(
             tx,
-            scope,
+            owner,
             new,
             vectors,
             similarity=engine.entries.dedupe_similarity,
             said_at=stored_at,
+            replaces=asked.entry_id,
             now=now,
             search_text=engine.search_text_of,
         )
         if kept.outcome != "similar":
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
-            await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
+            await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         # What it corrects may be found by its meaning alone.
         found = kept.outcome == "similar" or kept.superseded or kept.standing
         if asked.kind == "correction" and missing and not found:
-            await jobs.request(tx, scope, "", "corrections", now, due_at=now, now=now, revive=True)
-        return _describe_kept(asked, kept, unproven=unproven, masked=masked)
+            await jobs.request(tx, owner, "", "corrections", now, due_at=now, now=now, revive=True)
+        return {
+            **_describe_kept(asked, kept, unproven=unproven, masked=masked),
+            **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
+        }
 
     arguments = [asked.content, asked.evidence, asked.source, asked.kind]
-    answer = await engine.write(scope, sent, arguments, now, write)
+    arguments += [each for each in (asked.about, asked.entry_id) if each]
+    answer = await engine.write(owner, sent, arguments, now, write)
+    if scope.person:
+        answer = {**answer, "whose": "project" if owner == scope else "you"}
     if missing:
         later = "; what it corrects is looked for again once that is over" if asked.kind == "correction" else ""
         answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}{later}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
-    return await _add_content(engine, scope, answer) if answer["status"] == "similar" else answer
+    return await _add_content(engine, owner, answer) if answer["status"] == "similar" else answer
+
+
+def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
+    """Whether an entry belongs to the person's memory. Only in a project is it asked. Raises InvalidInput."""
+    if asked.about not in ABOUT:
+        raise InvalidInput(f"about: {describe_choices(asked.about, ABOUT[1:])}")
+    if not scope.person:
+        return False
+    return asked.about == "user" or (not asked.about and tells_of_user(content, asked.kind))
+
+
+async def _find_owner(engine: Engine, scope: Scope, content: str, asked: RememberRequest) -> Scope:
+    """Whose memory keeps the entry: in a project the person's, if it is about the person; and that which has the entry
+    whose place it takes. Raises InvalidInput."""
+    of_person = _is_of_person(scope, content, asked)
+    if asked.entry_id and scope.person:
+        of_person = not await engine.database.read(entries.read_seen, scope, [asked.entry_id])
+    return scope.of_person if of_person else scope
+
+
+def _inherit_kind(asked: RememberRequest, old: Entry | None) -> str:
+    """The kind of the entry whose place a person's own words take."""
+    return (old.kind if old is not None and asked.by_person else None) or ""
+
+
+async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
+    """The entry whose place is to be taken; None: no one's. Raises NotFound."""
+    if not entry_id:
+        return None
+    check_text(entry_id, "entry_id")
+    found = (await entries.read_seen(tx, scope, [entry_id])).get(entry_id)
+    if found is None:
+        raise NotFound(f"there is no entry {entry_id!r}; nothing was kept. recall_memory names the ids of entries")
+    return found
+
+
+def _list_parts(kept: KeptEntry) -> list[ActPart]:
+    """What can be undone of keeping an entry: that it took the place of others. One that was there before stays."""
+    if not kept.superseded:
+        return []
+    new = ActPart("kept" if kept.outcome == "kept" else "refreshed", kept.entry_id)
+    return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded)]
 
 
 async def _add_content(engine: Engine, scope: Scope, answer: Json) -> Json:
@@ -200,7 +271,7 @@ async def _find_unlike(tx: Tx, scope: Scope, thread_id: str, engine: Engine, quo
 
 
 async def _find_source(
-    tx: Tx, engine: Engine, scope: Scope, thread_id: str, quoted: Quotation, meanings: WordMeanings | None
+    tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation, meanings: WordMeanings | None
 ) -> tuple[EntrySource | None, Trust, int, int]:
     """Where the evidence stands; whose word it is, and when it was said and stored. None without evidence."""
     if not quoted.evidence.strip():

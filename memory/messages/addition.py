@@ -173,7 +173,9 @@ async def request_turn_work(
     seq, soon_at = thread.next_seq - 1, now + DEBOUNCE_MS
     is_small = not await _says_something(tx, scope, appended, drafts)
     turn_at = now + GATHERED_MS if is_small else soon_at
-    each_turn = [kind for kind in _EACH_TURN if kind != "entries" or engine.entries.enabled]
+    # A profile is a person's: what a project's conversations say makes none.
+    unwanted = {"" if engine.entries.enabled else "entries", "profile" if scope.person else ""}
+    each_turn = [kind for kind in _EACH_TURN if kind not in unwanted]
     at_once = [*_list_title_work(engine, thread), *_list_window_work(engine, thread)]
     await jobs.request_many(
         tx,

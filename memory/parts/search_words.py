@@ -137,6 +137,12 @@ def format_date(said_at: int) -> str:
     return _date(said_at // DAY_MS)
 
 
+@lru_cache(maxsize=1024)
+def _head_words(day: int, name: str) -> str:
+    """The words of the day and of the speaker, which many messages have in common."""
+    return " ".join(split_words(f"{_date(day)} {name}"))
+
+
 def make_index_texts(
     name: str | None, parts: list[Json], metadata: Json, said_at: int, answered: Iterable[Json] = ()
 ) -> Indexed:
@@ -144,7 +150,7 @@ def make_index_texts(
     Echoes are left out (``memory.parts.echoes``, also for ``answered``). A thread's own mark of its sessions is the
     metadata's ``session``, if that is a text."""
     text = searchable_text(strip_parts(parts, answered))
-    first = " ".join(split_words(f"{format_date(said_at)} {name or ''}"))
+    first = _head_words(said_at // DAY_MS, name or "")
     own = [split_words(chunk) for chunk in split_chunks(text)]
     mark = metadata.get("session")
     acts = measure_speech_acts(text)

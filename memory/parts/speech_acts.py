@@ -1,7 +1,7 @@
 """What a text does rather than what it is about: how far it only asks, and how far it says nothing."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -116,19 +116,9 @@ def measure_speech_acts(text: str) -> SpeechActs:
     if len(text) > _LONGEST_NO_ANSWER and _QUESTION_MARKS.isdisjoint(low) and low.isascii():
         return SpeechActs(0.0, 0.0)
     words = frozenset(low.translate(_NO_LETTERS).split())
-    languages: list[str] = []
-    if not low.isascii() and _OTHER_SCRIPT.search(low):
-        low = _GREEK_MARK.sub("?", low)
-        languages = [language for language, letters in _SCRIPTS.items() if letters.search(low)]
-        if "ja" in languages and "zh" in languages:
-            languages.remove("zh")
-    doubting: list[str] = []
-    if len(text) <= _LONGEST_NO_ANSWER:
-        doubting = [language for language, signs in _SIGNS.items() if not signs.isdisjoint(words)]
-        doubting.extend(language for language in languages if language not in _SIGNS)
-    if not words.isdisjoint(_TURKISH_SIGNS) or not _TURKISH_LETTERS.isdisjoint(low):
-        languages.append("tr")
-    for sentence in _list_sentences(low):
+    languages = _find_languages(low, words)
+    doubting = _find_doubting(languages, words) if len(text) <= _LONGEST_NO_ANSWER else []
+    for sentence in _list_sentences(low if low.isascii() else _GREEK_MARK.sub("?", low)):
         size = len(sentence)
         asking = _count_asking(sentence, languages)
         asked += asking
@@ -142,6 +132,24 @@ def measure_speech_acts(text: str) -> SpeechActs:
                 told += size - asking - unknown - neutral
     asks = asked / (asked + told + nothing + aside) if asked else 0.0
     return SpeechActs(asks, (nothing + asked) / (nothing + asked + told) if nothing else 0.0)
+
+
+def _find_languages(low: str, words: frozenset[str]) -> list[str]:
+    """The languages whose letters or signs a folded text has, but for those that are tried for every text."""
+    found: list[str] = []
+    if not low.isascii() and _OTHER_SCRIPT.search(low):
+        found = [language for language, letters in _SCRIPTS.items() if letters.search(low)]
+    if "ja" in found and "zh" in found:
+        found.remove("zh")
+    if not words.isdisjoint(_TURKISH_SIGNS) or not _TURKISH_LETTERS.isdisjoint(low):
+        found.append("tr")
+    return found
+
+
+def _find_doubting(languages: Sequence[str], words: frozenset[str]) -> list[str]:
+    """The languages in which the text may say that nothing is known: by their signs, and those that have none."""
+    signed = [language for language, signs in _SIGNS.items() if not signs.isdisjoint(words)]
+    return [*signed, *(language for language in languages if language not in _SIGNS)]
 
 
 def _list_sentences(low: str) -> Iterator[str]:
@@ -182,12 +190,7 @@ def find_clauses(text: str) -> Iterator[tuple[int, int]]:
 def find_question(sentence: str) -> int:
     """Where in a sentence its question begins, which lasts to its end; -1 where it asks nothing."""
     low = fold_sentence(sentence)
-    languages = [language for language, letters in _SCRIPTS.items() if letters.search(low)]
-    if "ja" in languages and "zh" in languages:
-        languages.remove("zh")
-    words = frozenset(low.translate(_NO_LETTERS).split())
-    if not words.isdisjoint(_TURKISH_SIGNS) or not _TURKISH_LETTERS.isdisjoint(low):
-        languages.append("tr")
+    languages = _find_languages(low, frozenset(low.translate(_NO_LETTERS).split()))
     asking = _count_asking(_GREEK_MARK.sub("?", low), languages)
     return len(sentence) - asking if asking else -1
 

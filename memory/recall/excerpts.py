@@ -110,6 +110,7 @@ def _begin(pieces: Sequence[Piece], most: int) -> set[int]:
 
 
 def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most: int, chunk: str) -> set[int]:
+    sizes = [piece.end - piece.start for piece in pieces]
     at = text.find(chunk) if chunk else -1
     inside = [at >= 0 and piece.start >= at and piece.end <= at + len(chunk) + 1 for piece in pieces]
     has = _find_sought([set(split_words(text[piece.start : piece.end])) for piece in pieces], sought)
@@ -118,25 +119,22 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
     picked: set[int] = set()
     covered: set[str] = set()
     left = most
+
+    def measure_gain(number: int) -> float:
+        new = sum(sought[word] * (_SHOWN_AGAIN if word in covered else 1.0) for word in has[number])
+        return (new + base * inside[number]) / (1 + sizes[number] / _LONGEST_PIECE)
+
     while True:
-        gains = {
-            number: (
-                sum(sought[word] * (_SHOWN_AGAIN if word in covered else 1.0) for word in has[number])
-                + base * inside[number]
-            )
-            / (1 + (pieces[number].end - pieces[number].start) / _LONGEST_PIECE)
-            for number in telling
-            if number not in picked and pieces[number].end - pieces[number].start <= left
-        }
+        fitting = [number for number in telling if number not in picked and sizes[number] <= left]
+        gains = {number: measure_gain(number) for number in fitting}
         best = max(gains, key=lambda number: (gains[number], -number), default=None)
         if best is None or not gains[best]:
             return picked
         for number in (best, _needed(text, pieces, best)):
-            size = 0 if number is None else pieces[number].end - pieces[number].start
-            if number is not None and number not in picked and size <= left:
+            if number is not None and number not in picked and sizes[number] <= left:
                 picked.add(number)
                 covered |= has[number]
-                left -= size
+                left -= sizes[number]
 
 
 def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[set[str]]:

@@ -7,11 +7,13 @@ thread and day.
     [same thread, 2026-11-24]
     #9 user Ana: And to sesame, as it seems.
 
-A line that begins with two spaces is no hit: it stands beside one, which needs it to be understood.
+A line that begins with two spaces is no hit: it stands beside one, which needs it to be understood. Where a project is in
+force, each line begins with whose it is: ``[project] #1 user: ...``, ``[you] #2 user: ...``.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from layerlore.memory.messages.reader import Detail
@@ -40,33 +42,54 @@ _LABELS = {"user_accepted_assistant_proposal": " (accepted)", "verified_assistan
 _MOST_SOURCES = 2
 
 
-@dataclass(frozen=True, slots=True)
+Place = tuple[str, str, int]
+"""Where a message stands: whose memory, its thread, its seq."""
+
+
+def find_place(message: Message) -> Place:
+    """Where a message stands among those of all memories that are shown together."""
+    return message.whose, message.thread_id, message.seq
+
+
+def mark_whose(message: Message) -> str:
+    """What the line of a message or an entry begins with where a project is in force: ``[project] `` or ``[you] ``."""
+    return f"[{message.whose}] " if message.whose else ""
+
+
+@dataclass(frozen=True)
 class MemoryLine:
     """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
-    line below. An entry has the shape of a message here."""
+    line below; ``is_whole``: that is all of its text. An entry has the shape of a message here."""
 
     message: Message
     text: str
     beside: bool = False
     note: str = ""
+    is_whole: bool = False
 
     @property
     def is_entry(self) -> bool:
         return self.message.thread_id.startswith(PLACE)
 
     @property
-    def place(self) -> tuple[str, int]:
-        return self.message.thread_id, self.message.seq
+    def place(self) -> Place:
+        return find_place(self.message)
 
-    @property
-    def group(self) -> tuple[str, str]:
-        """The thread and the day: lines of one group share a head."""
-        return self.message.thread_id, day(self.message.said_at)
+    @cached_property
+    def group(self) -> tuple[str, str, str]:
+        """Whose memory it is, the thread and the day: lines of one group share a head."""
+        return self.message.whose, self.message.thread_id, day(self.message.said_at)
 
     def __str__(self) -> str:
-        who = f"{'  ' if self.beside else ''}#{self.message.seq} {describe_speaker(self.message)}:"
+        return self._shown
+
+    @cached_property
+    def _shown(self) -> str:
+        who = f"#{self.message.seq} {describe_speaker(self.message)}:"
         note = f"\n   {self.note}" if self.note else ""
-        return f"{f'[{describe_entry(self.message)}]' if self.is_entry else who} {self.text}{note}"
+        if self.is_entry:
+            return f"{mark_whose(self.message)}[{describe_entry(self.message)}] {self.text}{note}"
+        return f"{'  ' if self.beside else ''}{mark_whose(self.message)}{who} {self.text}{note}"
 
 
 def make_line(
@@ -82,8 +105,10 @@ def make_line(
 
     ``sought``: the words looked for and their weights; ``chunk``: the number of the chunk that was found; ``beside``:
     on which side of a hit it stands, if it is none."""
-    text = show_text(message, sought, chunk, beside=beside, detail=detail)
-    return MemoryLine(message, text, beside is not None, note)
+    text = _render_text(message, detail)
+    if _fits(text, beside, detail):
+        return MemoryLine(message, join_lines(text), beside is not None, note, is_whole=True)
+    return MemoryLine(message, _cut_text(message, text, sought, chunk, beside), beside is not None, note)
 
 
 def show_text(
@@ -96,9 +121,21 @@ def show_text(
 ) -> str:
     """What is shown of a message's text, see ``make_line``. Echoes are shown with ``detail="high"`` alone. Of a long text
     before a hit it is the end, of one behind it the beginning."""
-    text = plain_text(message.parts if detail == "high" else strip_parts(message.parts), quote_text)
-    if detail == "high" or len(text) <= (BESIDE_CHARS if beside else WHOLE_CHARS):
-        return join_lines(text)
+    text = _render_text(message, detail)
+    return join_lines(text) if _fits(text, beside, detail) else _cut_text(message, text, sought, chunk, beside)
+
+
+def _render_text(message: Message, detail: Detail) -> str:
+    return plain_text(message.parts if detail == "high" else strip_parts(message.parts), quote_text)
+
+
+def _fits(text: str, beside: Beside | None, detail: Detail) -> bool:
+    return detail == "high" or len(text) <= (BESIDE_CHARS if beside else WHOLE_CHARS)
+
+
+def _cut_text(
+    message: Message, text: str, sought: Mapping[str, float], chunk: int | None, beside: Beside | None
+) -> str:
     if beside:
         return cut_end(text, BESIDE_CHARS) if beside == "before" else pick_sentences(text, {}, BESIDE_CHARS)
     chunks = [] if chunk is None else make_embedding_texts(message.parts)
@@ -111,20 +148,20 @@ def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
     all."""
     if line.is_entry or (before is not None and before.group == line.group):
         return ""
-    thread, on = line.group
-    same = before is not None and before.group[0] == thread
+    thread, on = line.group[1:]
+    same = before is not None and before.group[:2] == line.group[:2]
     return f"[{'same thread' if same else f'thread {quote_line(thread)}'}, {on}]"
 
 
 def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
     """The lines and their heads as text. Of a thread all lines stand together, of a day in their order; the thread and
     the day whose line comes first in ``lines`` come first."""
-    first: dict[str, int] = {}
-    first_of_group: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, ...], int] = {}
+    first_of_group: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(lines):
-        first.setdefault(line.group[0], number)
+        first.setdefault(line.group[:2], number)
         first_of_group.setdefault(line.group, number)
-    ordered = sorted(lines, key=lambda line: (first[line.group[0]], first_of_group[line.group], line.message.seq))
+    ordered = sorted(lines, key=lambda line: (first[line.group[:2]], first_of_group[line.group], line.message.seq))
     shown: list[str] = []
     for number, line in enumerate(ordered):
         head = make_head(line, ordered[number - 1] if number else None)
@@ -145,7 +182,10 @@ def describe_entry(entry: Message) -> str:
 def describe_sources(source: Json) -> str:
     """Whose word an entry with this ``trust`` and these ``sources`` is, and where the first of them stand."""
     if not source["sources"]:
-        return "kept as an assistant's own word"
+        if source.get("origin") == "shared":
+            return "shared by others"
+        # Said in a project, and kept with the person's memory: without its place.
+        return "user's words" if source.get("trust") == "user" else "kept as an assistant's own word"
     places = ", ".join(_describe_source(each) for each in source["sources"][:_MOST_SOURCES])
     more = len(source["sources"]) - _MOST_SOURCES
     return f"{source['trust']}'s words in {places}" + (f" and {more} more" if more > 0 else "")

@@ -9,14 +9,9 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
-from layerlore.memory.recall.recall import (
-    Confidence,
-    Hit,
-    PreparedRecall,
-    RecallRequest,
-    find_hits,
-    prepare_recall,
-)
+from layerlore.memory.recall.hit_lines import mark_whose
+from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
+from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.text.blocks import wrap_block
@@ -77,6 +72,23 @@ async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRe
     return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
 
 
+def join_memory(project: RecalledMemory, person: RecalledMemory, rules: RecallRules) -> RecalledMemory:
+    """What a project's memory and a person's tell together, the project's first; each entry and hit says whose it is."""
+    found = join_results(_as_result(project), _as_result(person), _MOST_HITS, rules)
+    return RecalledMemory(
+        (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you")),
+        tuple(found.hits),
+        found.weights,
+        found.confidence,
+        found.degraded,
+    )
+
+
+def _as_result(memory: RecalledMemory) -> RecallResult:
+    confidence = memory.confidence if memory.hits else "nothing"
+    return RecallResult([*memory.hits], degraded=memory.degraded, weights=memory.sought, confidence=confidence)
+
+
 async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> list[Message]:
     """The entries to tell, newest first; none where the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
@@ -107,10 +119,10 @@ def render_entry(entry: Message, now: int) -> str:
         on = f"{day(entry.said_at)}; a newer entry says otherwise"
     elif "older" in entry.metadata:
         on = f"{day(entry.said_at)}; newer than what says otherwise"
-    return f"- {_whose(entry)}{quote_line(str(entry.parts[0]['text']))} ({on})"
+    return f"- {mark_whose(entry)}{_say_trust(entry)}{quote_line(str(entry.parts[0]['text']))} ({on})"
 
 
-def _whose(entry: Message) -> str:
+def _say_trust(entry: Message) -> str:
     """Say whose word an entry is, where it is not a user's."""
     trust = entry.metadata["trust"]
     return "" if trust == "user" else f"[{trust}] "

@@ -5,16 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from layerlore.memory.messages.reader import Detail
-from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.recall.hit_lines import (
-    EXCERPT_CHARS,
-    WHOLE_CHARS,
-    Beside,
-    MemoryLine,
-    make_head,
-    make_line,
-)
+from layerlore.memory.recall.hit_lines import Beside, MemoryLine, Place, make_head, make_line
+from layerlore.memory.recall.message_texts import MessageTexts
 from layerlore.storage.core.records import Message
 
 # How likely a hit is evidence falls with its rank: about as 1 / rank, in all sets that were measured.
@@ -23,8 +16,6 @@ _RANK_POWER = 1.15
 _COST_POWER = 0.5
 # What a line costs beside its text, with its share of a head, in tokens.
 _HEAD_TOKENS = 8
-# As many characters have at least about one token: an estimate is rather too small.
-_CHARS_PER_TOKEN = 5
 # With less left, nothing more is looked for.
 _FEWEST_TOKENS = 12
 
@@ -39,6 +30,12 @@ class FoundMessage:
     before: Sequence[Message] = ()
     after: Sequence[Message] = ()
     note: str = ""
+    kept: MessageTexts | None = None
+
+    @property
+    def texts(self) -> MessageTexts:
+        """What is made of the message alone."""
+        return self.kept or MessageTexts(self.message)
 
     @property
     def beside(self) -> list[tuple[Beside, Message]]:
@@ -60,7 +57,7 @@ def pack_lines(
     ``found``: best first; ``sought``: the words looked for and their weights. What is too long for the rest is passed
     over for what fits."""
     # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
-    costs = [_estimate_tokens(each.message, detail) for each in found]
+    costs = [_estimate_tokens(each, detail) for each in found]
     packing = _Packing(counter, max_tokens)
     for at in _rank_by_worth(costs):
         if packing.left < _FEWEST_TOKENS:
@@ -68,7 +65,7 @@ def pack_lines(
         if costs[at] > packing.left + _HEAD_TOKENS:
             continue
         each = found[at]
-        line = make_line(each.message, sought, chunk=each.chunk, detail=detail, note=each.note)
+        line = _make_line(each, sought, detail)
         if packing.add(line, at):
             for side, message in each.beside:
                 packing.add(make_line(message, {}, beside=side, detail=detail), at)
@@ -89,9 +86,9 @@ def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, 
     return packing.lines
 
 
-def rank_messages(found: Sequence[Message]) -> list[int]:
+def rank_messages(found: Sequence[MessageTexts]) -> list[int]:
     """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines."""
-    return _rank_by_worth([_estimate_tokens(message, "low") for message in found])
+    return _rank_by_worth([each.tokens_of_line for each in found])
 
 
 def _rank_by_worth(costs: Sequence[int]) -> list[int]:
@@ -100,9 +97,14 @@ def _rank_by_worth(costs: Sequence[int]) -> list[int]:
     return sorted(range(len(costs)), key=lambda at: (-worth[at], at))
 
 
-def _estimate_tokens(message: Message, detail: Detail) -> int:
-    chars = len(plain_text(message.parts))
-    return (chars if detail == "high" or chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
+def _estimate_tokens(found: FoundMessage, detail: Detail) -> int:
+    return found.texts.tokens if detail == "high" else found.texts.tokens_of_line
+
+
+def _make_line(found: FoundMessage, sought: Mapping[str, float], detail: Detail) -> MemoryLine:
+    if detail == "low" and not found.note:
+        return found.texts.make_line(sought, found.chunk)
+    return make_line(found.message, sought, chunk=found.chunk, detail=detail, note=found.note)
 
 
 def _estimate_worth(at: int, cost: int) -> float:
@@ -116,8 +118,8 @@ class _Packing:
     def __init__(self, counter: TokenCounter, max_tokens: int) -> None:
         self.left = max_tokens
         self._counter = counter
-        self._lines: dict[tuple[str, int], tuple[int, MemoryLine]] = {}
-        self._groups: set[tuple[str, str]] = set()
+        self._lines: dict[Place, tuple[int, MemoryLine]] = {}
+        self._groups: set[tuple[str, ...]] = set()
 
     @property
     def lines(self) -> list[MemoryLine]:

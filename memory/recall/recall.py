@@ -9,8 +9,8 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
-from typing import Literal
 
 import numpy as np
 
@@ -28,8 +28,17 @@ from layerlore.memory.recall.candidates import (
     gather_candidates,
     match_words,
 )
+from layerlore.memory.recall.message_texts import MessageCache
 from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
 from layerlore.memory.recall.recent_rows import embed_recent, find_unembedded
+from layerlore.memory.recall.results import (
+    Confidence,
+    Hit,
+    RecallResult,
+    ScoreParts,
+    find_confidence,
+    join_results,
+)
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
@@ -40,9 +49,6 @@ from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.indexed_rows import messages_of
-
-Signal = Literal["lexical", "semantic"]
-Confidence = Literal["sure", "unsure", "nothing"]
 
 MOST_QUERIES = 5
 # Seed 000: the neighbours of a hit.
@@ -132,12 +138,6 @@ def _choose_calibration(
     return space.calibration, rules.floor, rules.sure if rules.floor else 0.0
 
 
-def find_confidence(verdicts: Sequence[Verdict]) -> Confidence:
-    """The best of all queries."""
-    found = {verdict.confidence for verdict in verdicts}
-    return "sure" if "sure" in found else "unsure" if "unsure" in found else "nothing"
-
-
 def pick_winners(
     gathered: GatheredCandidates,
     verdicts: Sequence[Verdict],
@@ -151,7 +151,7 @@ def pick_winners(
     A score is the query's relevance times how likely the row is to hold the answer, beside the best. Ties go to what
     was said last.
     """
-    pool, confidence = gathered.pool, find_confidence(verdicts)
+    pool, confidence = gathered.pool, find_confidence([each.confidence for each in verdicts])
     best: dict[int, Winner] = {}
     seen: set[int] = set()
     for number, verdict in enumerate(verdicts):
@@ -208,57 +208,9 @@ class RecallRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreParts:
-    """The parts of a hit's score, which is the relevance of the query with this number times how likely the hit is
-    beside the best one, e to the power of the difference of their ranking scores. A ranking score is ``recency`` times
-    the sum of what each signal ``added``; ``cosine`` is None where the message has no vector yet, or none serve."""
-
-    query: int
-    relevance: float
-    ranking: float
-    added: Mapping[str, float]
-    cosine: float | None
-    recency: float
-    words: tuple[str, ...]
-    context_words: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One ranked result, its score from 0 to 1, what made it, its neighbours, and the number of the chunk that was
-    found. An entry has the shape of a message here (``entries.as_message``) and no neighbours."""
-
-    message: Message
-    score: float
-    parts: ScoreParts
-    before: list[Message] = field(default_factory=list)
-    after: list[Message] = field(default_factory=list)
-    chunk: int = 0
-
-    @property
-    def is_entry(self) -> bool:
-        return self.message.thread_id.startswith(PLACE)
-
-
-@dataclass(frozen=True, slots=True)
-class RecallResult:
-    """The hits, best first; the words that were looked for, and their weights; the signals that served, and which did
-    not, and why; how many of the hits that were asked for were held back, since they say too little about the query;
-    and how far the hits are about it: if not surely, they are few, and with ``nothing`` there are none."""
-
-    hits: list[Hit]
-    words: tuple[str, ...] = ()
-    signals: tuple[Signal, ...] = ("lexical",)
-    degraded: tuple[str, ...] = ()
-    held_back: int = 0
-    weights: Mapping[str, float] = field(default_factory=dict)
-    confidence: Confidence = "sure"
-
-
-@dataclass(frozen=True, slots=True)
 class PreparedRecall:
     """A recall whose queries are embedded and whose words are matched: one transaction finds the rest. ``degraded``
-    says why vectors are missing."""
+    says why vectors are missing; ``cache`` has the messages that were found before."""
 
     asked: RecallRequest
     queries: Sequence[RecallQuery]
@@ -268,6 +220,7 @@ class PreparedRecall:
     rules: RecallRules
     now: int
     degraded: tuple[str, ...]
+    cache: MessageCache = field(default_factory=MessageCache)
 
 
 async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallResult:
@@ -280,7 +233,14 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
         if not asked.kinds:
             raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); message is allowed")
     prepared = await prepare_recall(engine, scope, asked, engine.recall)
-    return await engine.database.read(_find_shown, scope, engine, prepared)
+    found = await engine.database.read(_find_shown, scope, engine, prepared)
+    # A thread is the project's; the query's vector is at hand by now.
+    if not scope.person or asked.thread_id is not None:
+        return found
+    beside = await prepare_recall(engine, scope.of_person, replace(asked, asking=""), engine.recall)
+    return join_results(
+        found, await engine.database.read(_find_shown, scope.of_person, engine, beside), asked.limit, engine.recall
+    )
 
 
 async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
@@ -333,7 +293,8 @@ async def prepare_recall(
         and not await embed_recent(engine, engine.embedding, scope, unembedded)
     ):
         reasons = (*reasons, NOT_ALL_EMBEDDED)
-    return PreparedRecall(asked, queries, sought, matches, space, rules, engine.now(), reasons)
+    cache = engine.caches.of(MessageCache)
+    return PreparedRecall(asked, queries, sought, matches, space, rules, engine.now(), reasons, cache)
 
 
 async def _read_before(
@@ -398,7 +359,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         for number in range(len(prepared.queries))
     ]
     winners, wanted = pick_winners(gathered, verdicts, asked.limit, rules, asked.min_score)
-    hits = await _read_hits(tx, scope, asked, gathered, verdicts, winners)
+    hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
     return RecallResult(
         hits,
         words=prepared.words,
@@ -406,21 +367,22 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         degraded=tuple(dict.fromkeys((*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ())))),
         held_back=wanted - len(winners),
         weights=prepared.matches.weights,
-        confidence=find_confidence(verdicts) if hits else "nothing",
+        confidence=find_confidence([each.confidence for each in verdicts]) if hits else "nothing",
     )
 
 
 async def _read_hits(
     tx: Tx,
     scope: Scope,
-    asked: RecallRequest,
+    prepared: PreparedRecall,
     gathered: GatheredCandidates,
     verdicts: Sequence[Verdict],
     winners: Sequence[Winner],
 ) -> list[Hit]:
     """The winners' messages and the neighbours that they need, or with all if asked; all read at once."""
     rows = [gathered.rows[winner.row] for winner in winners]
-    reaches = [_choose_reach(row, rank, asked) for rank, row in enumerate(rows)]
+    alone = not (prepared.asked.neighbours or prepared.asked.explained)
+    reaches = [(0, 0) if alone else _choose_reach(row, rank, prepared.asked) for rank, row in enumerate(rows)]
     read = await messages_of(
         tx,
         scope,
@@ -429,13 +391,18 @@ async def _read_hits(
             for row, (before, after) in zip(rows, reaches, strict=True)
             for step in range(-before, after + 1)
         ],
+        prepared.cache.maker(scope),
     )
     hits = []
-    parts = _make_parts(gathered, verdicts, winners)
-    for winner, made, row, reach in zip(winners, parts, rows, reaches, strict=True):
+    for winner, row, reach in zip(winners, rows, reaches, strict=True):
         if (row.thread_uid, row.seq) in read:
-            around = await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach)
-            hits.append(Hit(read[row.thread_uid, row.seq], winner.score, made, *around, row.chunk))
+            around = (
+                await _find_neighbours(tx, scope, (row.thread_uid, row.seq), read, reach) if any(reach) else ([], [])
+            )
+            explain = partial(_make_parts, gathered, verdicts, winner)
+            message = read[row.thread_uid, row.seq]
+            texts = prepared.cache.texts_of(scope, message)
+            hits.append(Hit(message, winner.score, explain, *around, row.chunk, texts))
     return hits
 
 
@@ -466,34 +433,18 @@ async def _find_neighbours(
     return await windows.neighbours(tx, scope, uid, thread_id, seq, before=most_before, after=most_after)
 
 
-def _make_parts(
-    gathered: GatheredCandidates, verdicts: Sequence[Verdict], winners: Sequence[Winner]
-) -> list[ScoreParts]:
-    """The parts of each winner's score, in their order."""
-    made: dict[int, ScoreParts] = {}
-    for number, verdict in enumerate(verdicts):
-        of_query = [winner for winner in winners if winner.query == number]
-        rows = np.array([winner.row for winner in of_query], np.int64)
-        question, ranked = gathered.questions[number], verdict.ranked
-        cosines = np.full(len(rows), np.nan) if question.cosines is None else question.cosines[rows]
-        columns = zip(
-            of_query,
-            np.array([values[rows] for values in ranked.added.values()]).T.tolist(),
-            cosines.tolist(),
-            ranked.recency[rows].tolist(),
-            question.has[:, rows].T.tolist(),
-            ranked.context_has[:, rows].T.tolist(),
-            strict=True,
-        )
-        for winner, added, cosine, recency, has, context_has in columns:
-            made[winner.row] = ScoreParts(
-                query=number,
-                relevance=verdict.relevance,
-                ranking=winner.ranking,
-                added=dict(zip(ranked.added, added, strict=True)),
-                cosine=None if math.isnan(cosine) else cosine,
-                recency=recency,
-                words=tuple(compress(question.words, has)),
-                context_words=tuple(compress(question.words, context_has)),
-            )
-    return [made[winner.row] for winner in winners]
+def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winner: Winner) -> ScoreParts:
+    """The parts of a winner's score."""
+    row, verdict = winner.row, verdicts[winner.query]
+    question, ranked = gathered.questions[winner.query], verdict.ranked
+    cosine = math.nan if question.cosines is None else float(question.cosines[row])
+    return ScoreParts(
+        query=winner.query,
+        relevance=verdict.relevance,
+        ranking=winner.ranking,
+        added={name: float(values[row]) for name, values in ranked.added.items()},
+        cosine=None if math.isnan(cosine) else cosine,
+        recency=float(ranked.recency[row]),
+        words=tuple(compress(question.words, question.has[:, row])),
+        context_words=tuple(compress(question.words, ranked.context_has[:, row])),
+    )

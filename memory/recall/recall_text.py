@@ -5,10 +5,10 @@ from dataclasses import replace
 
 from layerlore.memory.messages.reader import Detail, cut_to_fit
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.recall.hit_lines import Beside, make_line, render_lines, show_text
+from layerlore.memory.recall.hit_lines import Beside, find_place, make_line, render_lines, show_text
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
-from layerlore.memory.recall.recall import Hit, RecallResult, ScoreParts
-from layerlore.memory.recall.repetition import drop_repeated
+from layerlore.memory.recall.repetition import ToldWords
+from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
 from layerlore.memory.text.blocks import PREAMBLE, mark_degraded
 from layerlore.memory.text.trust import find_outside_trust
@@ -26,15 +26,19 @@ NOTHING_YET = (
 """Stands for NOTHING where vectors are still to come."""
 
 
+def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits without those in which a better one's speaker says the same, see ``ToldWords``."""
+    told = ToldWords()
+    return [hit for hit in hits if told.add(hit.texts.words)]
+
+
 def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
     """Keep each neighbour once, with the best of its hits, and remove neighbours that are hits themselves."""
-    shown = {(hit.message.thread_id, hit.message.seq) for hit in hits}
+    shown = {find_place(hit.message) for hit in hits}
     found = []
     for hit in hits:
-        around = [
-            [each for each in side if (each.thread_id, each.seq) not in shown] for side in (hit.before, hit.after)
-        ]
-        shown |= {(each.thread_id, each.seq) for side in around for each in side}
+        around = [[each for each in side if find_place(each) not in shown] for side in (hit.before, hit.after)]
+        shown |= {find_place(each) for side in around for each in side}
         found.append(replace(hit, before=around[0], after=around[1]))
     return found
 
@@ -79,7 +83,7 @@ def render_text(
 
 def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
     note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}" if explain else ""
-    return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note)
+    return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
 
 
 def _opening(recalled: RecallResult) -> str:
@@ -101,7 +105,7 @@ def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, short
 
 
 def _explain(hit: Hit) -> str:
-    parts = hit.parts
+    parts = hit.explain()
     notes = {
         "lexical": ", ".join(parts.words),
         "context": ", ".join(parts.context_words),
@@ -182,20 +186,22 @@ def _hit_json(hit: Hit, sought: Mapping[str, float], now: int, detail: Detail, e
         ),
         "age": age(hit.message.said_at, now),
         "score": round(hit.score, 4),
-        **({"parts": _parts_json(hit.parts)} if explain else {}),
+        **({"parts": _parts_json(hit.explain())} if explain else {}),
         **_neighbours_json("before", hit.before, detail),
         **_neighbours_json("after", hit.after, detail),
     }
 
 
 def _message_hit_json(message: Message, text: str) -> Json:
-    return {"kind": "message", "thread_id": message.thread_id, **_message_json(message, text)}
+    whose = {"whose": message.whose} if message.whose else {}
+    return {"kind": "message", **whose, "thread_id": message.thread_id, **_message_json(message, text)}
 
 
 def _entry_hit_json(entry: Message, text: str) -> Json:
     rest = {name: value for name, value in entry.metadata.items() if name != "kind"}
     return {
         "kind": "entry",
+        **({"whose": entry.whose} if entry.whose else {}),
         "id": entry.id,
         **({"about": entry.metadata["kind"]} if "kind" in entry.metadata else {}),
         "text": text,

@@ -1,12 +1,11 @@
 """What was said again, nearly in the same words, which an answer need not say twice."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_stop_words, split_words
-from layerlore.memory.recall.recall import Hit
 from layerlore.storage.core.records import Message
 
 # The share of the words that two texts have in common at least, if they say the same.
@@ -51,12 +50,6 @@ class ToldWords:
             return False
         alike.append(said.words)
         return True
-
-
-def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits without those in which a better one's speaker says the same, see ``ToldWords``."""
-    told = ToldWords()
-    return [hit for hit in hits if told.add(SaidWords.of(hit.message))]
 
 
 def _list_words(text: str) -> frozenset[str]:

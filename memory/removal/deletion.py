@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from layerlore.memory.engine import journal
+from layerlore.memory.engine import acts, journal
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.journal import WriteOutcome
 from layerlore.memory.rules.ages import DAY_MS, iso
@@ -13,6 +13,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
 from layerlore.storage.derived import working_memory
 from layerlore.storage.removal import deletions, expiry, restoration
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.deletions import Deleted, Which
 from layerlore.storage.removal.expiry import Times
 from layerlore.storage.removal.restoration import Deletion
@@ -39,7 +40,7 @@ async def delete_messages(
         raise InvalidInput("ids belongs to which='ids', which needs at least one" if ids else "which='ids' needs ids")
     for index, id_ in enumerate(ids):
         check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    now, deletion_uid = engine.now(), engine.new_id()
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         deleted = await deletions.delete_messages(
@@ -60,7 +61,7 @@ async def delete_messages(
             "thread_id": thread_id,
             "deleted": len(deleted.messages),
             "ids": [message.id for message in deleted.messages[:_SHOWN_IDS]],
-            **_describe_undo(engine, deleted, now),
+            **await _describe_undo(tx, engine, scope, deleted, undo_id, sent, now),
             "totals": {"messages": deleted.thread.message_count, "tokens": deleted.thread.token_count},
         }
 
@@ -96,7 +97,7 @@ def _make_fall_back(what: str) -> NewEvent:
 
 async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: Sent) -> Json:
     """Hide a thread and everything that hangs on it; its name is free at once. Raises NotFound."""
-    now, deletion_uid = engine.now(), engine.new_id()
+    now, deletion_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         deleted = await deletions.delete_thread(
@@ -112,16 +113,23 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         return {
             "thread_id": thread_id,
             "deleted_messages": deleted.thread.message_count,
-            **_describe_undo(engine, deleted, now),
+            **await _describe_undo(tx, engine, scope, deleted, undo_id, sent, now),
         }
 
     return await engine.write(scope, sent, [], now, write)
 
 
-def _describe_undo(engine: Engine, deleted: Deleted, now: int) -> Json:
+async def _describe_undo(
+    tx: Tx, engine: Engine, scope: Scope, deleted: Deleted, undo_id: str, sent: Sent, now: int
+) -> Json:
     if deleted.deletion_uid is None:
         return {}
-    return {"deletion": deleted.deletion_uid, "restorable_until": iso(now + engine.deleted_days * DAY_MS)}
+    part = ActPart("deletion", deleted.deletion_uid, deleted.thread.thread_uid)
+    return {
+        "deletion": deleted.deletion_uid,
+        "restorable_until": iso(now + engine.deleted_days * DAY_MS),
+        **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now),
+    }
 
 
 async def list_deletions(engine: Engine, scope: Scope) -> list[Deletion]:
@@ -134,7 +142,7 @@ async def restore_deletion(engine: Engine, scope: Scope, deletion_uid: str, *, o
     now = engine.now()
 
     async def write(tx: Tx) -> tuple[Deletion, WriteOutcome]:
-        restored = await _restore(tx, engine, scope, deletion_uid, origin, now)
+        restored = await restore(tx, engine, scope, deletion_uid, origin, now)
         return restored, WriteOutcome("done", {"messages": restored.message_count})
 
     return await journal.write(engine.database, engine.hmac_key, scope, origin, now, write)
@@ -149,7 +157,7 @@ async def undo_deletion(engine: Engine, scope: Scope, thread_id: str, deletion_u
 
     async def write(tx: Tx) -> Json:
         wanted = deletion_uid or await _newest(tx, scope, thread_id)
-        restored = await _restore(tx, engine, scope, wanted, sent.origin, now)
+        restored = await restore(tx, engine, scope, wanted, sent.origin, now)
         thread = await threads.find(tx, scope, restored.thread_id)
         return {
             "thread_id": restored.thread_id,
@@ -171,7 +179,8 @@ async def _newest(tx: Tx, scope: Scope, thread_id: str) -> str:
     )
 
 
-async def _restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
+async def restore(tx: Tx, engine: Engine, scope: Scope, deletion_uid: str, origin: Origin, now: int) -> Deletion:
+    """Undo a delete in a transaction, with its events. Raises NotFound, Conflict."""
     restored = await restoration.restore(tx, scope, deletion_uid, now=now, search_text=engine.search_text_of)
     if restored.kind == "thread":
         back = NewEvent("thread_restored", {"thread_id": restored.thread_id})

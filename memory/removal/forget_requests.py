@@ -6,12 +6,12 @@ Messages are deleted as ``delete_messages`` does it, with all that was made from
 import base64
 import hashlib
 import hmac
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.documents import document_lines
+from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_query_words, split_words
@@ -24,11 +24,12 @@ from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread
+from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.forget_candidates import Noted, WrittenDocument
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -56,31 +57,52 @@ class ForgetPreview:
         return not (self.entries or self.messages or self.observations or self.lines)
 
 
-async def forget(
-    engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, undo: bool = False, sent: Sent
-) -> str:
-    """Forget entries, bring back those that were forgotten, preview what is about a query, or do what a preview showed.
-    Returns text for a model, which says how to undo it.
+async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
+    """Forget entries, preview what is about a query, or do what a preview showed. Returns text for a model, which says
+    how to undo it.
+
+    In a project this reaches the person's memory, too, and each line says whose it is.
 
     Raises InvalidInput, LimitExceeded, NotFound (then nothing was forgotten).
     """
     if sum(map(bool, (ids, query.strip(), confirm))) != 1:
         raise InvalidInput("give one of: ids (of entries), query (shows what would go), confirm (the token it gave)")
-    if undo and not ids:
-        raise InvalidInput("undo: brings entries back by their ids, as the answer of forget named them: give ids, too")
-    if undo:
-        return await _restore_entries(engine, scope, ids, sent)
-    if ids:
-        return await _forget_entries(engine, scope, ids, sent)
     if query.strip():
         return await _preview(engine, scope, check_text(query, "query"))
-    return await _confirm(engine, scope, check_id(confirm, "confirm", engine.limits.id_chars), sent)
+    if confirm:
+        return await _confirm_both(engine, scope, check_id(confirm, "confirm", engine.limits.id_chars), sent)
+    for index, id_ in enumerate(ids):
+        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
+    if not scope.person:
+        return await _forget_entries(engine, scope, ids, sent)
+    return await _forget_of_both(engine, scope, ids, sent)
+
+
+def _list_memories(scope: Scope) -> list[tuple[Scope, Whose]]:
+    """The memories that a request to forget reaches, nearest first."""
+    return [(scope, "project"), (scope.of_person, "you")] if scope.person else [(scope, "")]
+
+
+async def _forget_of_both(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
+    """Forget entries of a project, of its person, or of both. Raises NotFound, then nothing was done: ids of
+    both are told apart by what can be seen."""
+    own = await engine.database.read(entries.read_seen, scope, ids)
+    persons = await engine.database.read(entries.read_seen, scope.of_person, ids)
+    split = [[id_ for id_ in ids if id_ in own], [id_ for id_ in ids if id_ in persons and id_ not in own]]
+    if all(split) and len(split[0]) + len(split[1]) == len(set(ids)):
+        told = [
+            await _forget_entries(engine, of, some, sent)
+            for of, some in zip((scope, scope.of_person), split, strict=True)
+        ]
+        return "\n".join(told)
+    try:
+        return await _forget_entries(engine, scope, ids, sent)
+    except NotFound:
+        return await _forget_entries(engine, scope.of_person, ids, sent)
 
 
 async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
-    for index, id_ in enumerate(ids):
-        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    now, wanted = engine.now(), list(dict.fromkeys(ids))
+    now, wanted, undo_id = engine.now(), list(dict.fromkeys(ids)), acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         await resource_lock.hold(tx, scope)
@@ -90,31 +112,15 @@ async def _forget_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent
                 f"there is no entry {', '.join(map(repr, unknown[:5]))}; nothing was forgotten. recall_memory names the "
                 "ids of entries; delete_messages deletes messages"
             )
-        return {"entries": await _drop_entries(tx, engine, scope, wanted, sent, now)}
+        dropped = await _drop_entries(tx, engine, scope, wanted, sent, now)
+        parts = [ActPart("dropped", id_) for id_ in wanted]
+        return {
+            "entries": dropped,
+            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
+        }
 
     answer = await engine.write(scope, sent, [wanted, "", ""], now, write)
-    return _describe_result(engine, {**answer, "undo": {"entries": wanted}}, now)
-
-
-async def _restore_entries(engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent) -> str:
-    for index, id_ in enumerate(ids):
-        check_id(id_, f"ids[{index}]", engine.limits.id_chars)
-    now, wanted = engine.now(), list(dict.fromkeys(ids))
-
-    async def write(tx: Tx) -> Json:
-        await resource_lock.hold(tx, scope)
-        back = await entries.restore_dropped(tx, scope, wanted, search_text=engine.search_text_of)
-        if missing := sorted(set(wanted).difference(back)):
-            raise NotFound(
-                f"entry {', '.join(map(repr, missing[:5]))} cannot be brought back, and none was: it is unknown or erased, "
-                "another took its place, or the messages that it rests on are deleted"
-            )
-        happened = NewEvent("entries_changed", {"ids": back})
-        await events.record_of_resource(tx, scope, happened, origin=sent.origin, now=now)
-        return {"entries": len(back)}
-
-    answer = await engine.write(scope, sent, [wanted, "", "", "undo"], now, write)
-    return f"Brought back: {_count(answer['entries'], 'entry', 'entries')}."
+    return _describe_result(engine, answer, now)
 
 
 async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str], sent: Sent, now: int) -> int:
@@ -130,34 +136,45 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 
 
 async def _preview(engine: Engine, scope: Scope, query: str) -> str:
-    found = await _search(engine, scope, query)
-    if found.nothing:
-        return "Nothing that is remembered is about this; nothing to forget."
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
-    chosen = _fingerprint_all(engine, found)
-    await engine.database.write(forget_candidates.keep_chosen, scope, token, chosen, now=engine.now())
+    lines: list[str] = []
+    for of, whose in _list_memories(scope):
+        found = await _search(engine, of, query)
+        if not found.nothing:
+            chosen = _fingerprint_all(engine, found)
+            await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
+            lines += _show_found(found, f"[{whose}] " if whose else "")
+    if not lines:
+        return "Nothing that is remembered is about this; nothing to forget."
     return "\n".join(
         [
             "This would be forgotten (data, not instructions):",
-            *(f"- entry {each.id}: {_shorten(_text(each))}" for each in found.entries),
-            *(
-                f"- message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
-                f"{_shorten(_text(each))}"
-                for each in found.messages
-            ),
-            *(
-                f"- observation of thread {quote_line(each.thread_id)}: {_shorten(quote_line(each.text))}"
-                for each in found.observations
-            ),
-            *(
-                f"- line of {_name(written)}: {_shorten(quote_line(line))}"
-                for written, some in found.lines
-                for line in some
-            ),
+            *lines,
             f'Nothing is forgotten yet. If all of it is meant: forget(confirm="{token}"), within a day. If not: a '
             "narrower query, ids of entries, or delete_messages.",
         ]
     )
+
+
+def _show_found(found: ForgetPreview, mark: str) -> list[str]:
+    """A line for each thing that would be forgotten."""
+    return [
+        *(f"- {mark}entry {each.id}: {_shorten(_text(each))}" for each in found.entries),
+        *(
+            f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
+            f"{_shorten(_text(each))}"
+            for each in found.messages
+        ),
+        *(
+            f"- {mark}observation of thread {quote_line(each.thread_id)}: {_shorten(quote_line(each.text))}"
+            for each in found.observations
+        ),
+        *(
+            f"- {mark}line of {_name(written)}: {_shorten(quote_line(line))}"
+            for written, some in found.lines
+            for line in some
+        ),
+    ]
 
 
 async def _search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
@@ -207,10 +224,27 @@ def _fingerprint(engine: Engine, line: str) -> str:
     return hmac.new(engine.hmac_key, line.encode(), hashlib.sha256).hexdigest()[:32]
 
 
+async def _confirm_both(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
+    """Do what a preview showed, of each memory that it showed something of. Raises NotFound."""
+    told: list[str] = []
+    unknown: NotFound | None = None
+    for of, whose in _list_memories(scope):
+        try:
+            result = await _confirm(engine, of, token, sent)
+        except NotFound as error:
+            unknown = error
+            continue
+        told.append(f"[{whose}] {result}" if whose else result)
+    if unknown is not None and not told:
+        raise unknown
+    return "\n".join(told)
+
+
 async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
     now = engine.now()
     # A delete for each thread, named beforehand.
     named: list[str] = [engine.new_id() for _ in range(MOST_HITS)]
+    undo_id = acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         chosen = await forget_candidates.chosen_by(tx, scope, token.strip().lower())
@@ -229,7 +263,10 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
             "lines": await act.lines(chosen["lines"], held),
             "entries": await act.entries(chosen["entries"]),
         }
-        return {**forgotten, "undo": act.undone_by}
+        return {
+            **forgotten,
+            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
+        }
 
     answer = await engine.write(scope, sent, [[], "", token], now, write)
     return _describe_result(engine, answer, now)
@@ -244,8 +281,8 @@ class _ForgetTransaction:
     scope: Scope
     sent: Sent
     now: int
-    undone_by: Json = field(default_factory=lambda: {"entries": [], "deletions": [], "documents": []})
-    """Ids of entries and deletes, and [version, thread id] of documents as they were."""
+    parts: list[ActPart] = field(default_factory=list)
+    """What was done so far that can be undone."""
 
     async def uids(self, of_threads: Iterable[str]) -> set[str]:
         found = set()
@@ -278,7 +315,7 @@ class _ForgetTransaction:
                 search_text=self.engine.search_text_of,
             )
             await record_deletion(self.tx, self.scope, deleted, self.sent.origin, now=self.now)
-            self.undone_by["deletions"].append(deletion_uid)
+            self.parts.append(ActPart("deletion", deletion_uid, live[thread_id].thread_uid))
             gone += len(deleted.messages)
         return gone
 
@@ -298,10 +335,10 @@ class _ForgetTransaction:
             if uid and uid not in held:
                 continue
             thread_id = held[uid].thread_id if uid else ""
-            gone += await self._cut(thread_id, set(prints))
+            gone += await self._cut(thread_id, uid, set(prints))
         return gone
 
-    async def _cut(self, thread_id: str, prints: set[str]) -> int:
+    async def _cut(self, thread_id: str, uid: str, prints: set[str]) -> int:
         """Clear a document and write what is left of it, so that its earlier versions go when their time has come."""
         kept = await working_memory.read_current(self.tx, self.scope, thread_id)
         if kept is None:
@@ -314,10 +351,10 @@ class _ForgetTransaction:
         left = document_lines.remove_lines(
             kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=is_json
         )
-        self.undone_by["documents"].append([kept.version, thread_id])
+        version = kept.version
         for how, content in (("clear", ""), ("replace", left)):
             if how == "clear" or content:
-                await working_memory.change(
+                changed = await working_memory.change(
                     self.tx,
                     self.scope,
                     thread_id,
@@ -329,12 +366,14 @@ class _ForgetTransaction:
                     new_uid="",
                     now=self.now,
                 )
+                version = changed.after.version if changed.after else version
+        self.parts.append(ActPart("document", "", uid or None, kept.version, version))
         return matched
 
     async def entries(self, ids: Sequence[str]) -> int:
         await resource_lock.hold(self.tx, self.scope)
         there = sorted(await entries.read_seen(self.tx, self.scope, ids))
-        self.undone_by["entries"].extend(there)
+        self.parts.extend(ActPart("dropped", id_) for id_ in there)
         return await _drop_entries(self.tx, self.engine, self.scope, there, self.sent, self.now)
 
 
@@ -351,21 +390,9 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
     told = f"Forgotten: {', '.join(counts)}."
     if not engine.deleted_days:
         return told
-    undo = "; ".join(_list_calls(answer.get("undo", {})))
-    until = f"; until then {undo} undoes it" if undo else ""
+    until = f'; until then undo(undo_id="{answer["undo"]}") undoes it' if "undo" in answer else ""
     notes = " Observations are made anew, if at all." if answer.get("observations") else ""
     return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
-
-
-def _list_calls(undo: Json) -> Iterator[str]:
-    """The calls that bring back what was forgotten."""
-    if ids := undo.get("entries"):
-        yield f"forget(ids={json.dumps(ids)}, undo=true)"
-    for deletion_uid in undo.get("deletions", ()):
-        yield f'delete_messages(which="undo", ids=["{deletion_uid}"])'
-    for version, thread_id in undo.get("documents", ()):
-        of = f"thread_id={json.dumps(thread_id)}" if thread_id else 'scope="resource"'
-        yield f"update_working_memory(restore_version={version}, {of})"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -27,14 +27,23 @@ _FIRST = TimePlace(-(2**62))
 
 
 async def retain(engine: Engine) -> int:
-    """Take away what the rules of retention leave no place for, of all scopes. Returns how many messages went."""
+    """Take away what the rules of retention leave no place for, of all scopes. Returns how many messages went.
+
+    A scope in which that fails keeps none of the others from it. Raises ExceptionGroup in the end, with what failed.
+    """
     if not engine.retention.deletes:
         return 0
     gone, after = 0, expiry.FIRST
+    failed: list[Exception] = []
     while scopes := await engine.database.read_installation(places.scopes_after, after, _SCOPES):
         for after in scopes:
-            async for found in _list_batches(engine, after):
-                gone += await _take_away(engine, after, found)
+            try:
+                async for found in _list_batches(engine, after):
+                    gone += await _take_away(engine, after, found)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failed.append(error)
+    if failed:
+        raise ExceptionGroup(f"retention failed in {len(failed)} scopes; {gone} messages went from the others", failed)
     return gone
 
 

@@ -27,6 +27,7 @@ from layerlore.memory.shapes.provider_parts import (
     find_image_type,
     is_pdf,
     list_answer_texts,
+    put_in_front,
     tag_system,
 )
 from layerlore.storage.core.records import Json
@@ -42,18 +43,14 @@ def render_ai_sdk(laid: ContextLayout) -> Json:
     newest user message's own content if it is the last message, and else in a user message at the end.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    spoken = (join_spoken(step) for step in tale.predefined if step.role == "system")
-    system = "\n\n".join(text for text in (*spoken, *laid.stable) if text.strip())
-    steps = [step for step in tale.predefined if step.role != "system"]
-    messages = [message for step in (*steps, *tale.before, *tale.turn) for message in _messages(step)]
-    volatile = "\n\n".join(filter(None, laid.volatile))
-    if volatile and tale.ends_with_question and messages and messages[-1]["role"] == "user":
-        content = messages[-1]["content"]
-        messages[-1]["content"] = (
-            f"{volatile}\n\n{content}" if isinstance(content, str) else [text_part(volatile), *content]
-        )
-    elif volatile:
-        messages.append({"role": "user", "content": volatile})
+    system = "\n\n".join(text for text in (*tale.system_texts, *laid.stable) if text.strip())
+    before = [message for step in (*tale.examples, *tale.before) for message in _messages(step)]
+    turn = [message for step in tale.turn for message in _messages(step)]
+    messages = [*before, *turn]
+    if laid.volatile_text and tale.ends_with_question and turn:
+        turn[-1]["content"] = put_in_front(laid.volatile_text, turn[-1]["content"])
+    elif laid.volatile_text:
+        messages.append({"role": "user", "content": laid.volatile_text})
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": BEGAN_EARLIER})
     return {**({"system": system} if system else {}), "messages": messages}

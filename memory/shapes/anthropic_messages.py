@@ -48,21 +48,16 @@ def render_anthropic(laid: ContextLayout) -> Json:
     follow the newest user message, on the last one before the volatile blocks.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    spoken = (_text(join_spoken(step)) for step in tale.predefined if step.role == "system")
-    system = [block for block in (*spoken, *map(_text, laid.stable)) if _is_visible(block)]
-    examples = (step for step in tale.predefined if step.role != "system")
-    before = [said for step in (*examples, *tale.before) for said in _speak_exchange(step)]
+    system = [block for block in map(_text, (*tale.system_texts, *laid.stable)) if _is_visible(block)]
+    before = [said for step in (*tale.examples, *tale.before) for said in _speak_exchange(step)]
     turn = [said for step in tale.turn for said in _speak_exchange(step)]
-    recalled = _text("\n\n".join(filter(None, laid.volatile)))
+    recalled = _text(laid.volatile_text)
     volatile = [_SpokenBlock("user", recalled)] if _is_visible(recalled) else []
     _mark_last(system)
     _mark_last([said.block for said in before])
-    if tale.ends_with_question:
-        thread = [*before, *volatile, *turn]
-    else:
+    if not tale.ends_with_question:
         _mark_last([said.block for said in turn])
-        thread = [*before, *turn, *volatile]
-    messages = _merge(_drop_last_thoughts(thread))
+    messages = _merge(_drop_last_thoughts(tale.place_volatile(before, volatile, turn)))
     if messages and messages[0]["role"] != "user":
         messages.insert(0, {"role": "user", "content": [_text(BEGAN_EARLIER)]})
     return {**({"system": system} if system else {}), "messages": messages}

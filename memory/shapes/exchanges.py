@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from layerlore.memory.parts.parts import plain_text, says_something, text_part
 from layerlore.memory.shapes.layout import ContextLayout
@@ -12,6 +13,7 @@ from layerlore.memory.shapes.provider_parts import describe_media
 from layerlore.memory.text.quotation import escape_tags, neutralize_turns, neutralize_turns_json, quote_line, quote_text
 from layerlore.storage.core.records import Json, Message, Role
 
+_Said = TypeVar("_Said")
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -87,6 +89,20 @@ class ContextExchanges:
     def ends_with_question(self) -> bool:
         """Whether nothing follows the newest user message."""
         return len(self.turn) == 1 and self.turn[0].role == "user"
+
+    @property
+    def system_texts(self) -> Iterator[str]:
+        """What predefined messages of the role system say, for a provider that has a place of its own for it."""
+        return (join_spoken(step) for step in self.predefined if step.role == "system")
+
+    @property
+    def examples(self) -> Iterator[Exchange]:
+        """The other predefined messages."""
+        return (step for step in self.predefined if step.role != "system")
+
+    def place_volatile(self, before: Sequence[_Said], volatile: Sequence[_Said], turn: Sequence[_Said]) -> list[_Said]:
+        """All in order: the volatile part stands in front of a question that nothing follows, and else at the end."""
+        return [*before, *volatile, *turn] if self.ends_with_question else [*before, *turn, *volatile]
 
 
 def make_exchanges(laid: ContextLayout, ids: CallIds) -> ContextExchanges:

@@ -47,15 +47,11 @@ def render_gemini(laid: ContextLayout) -> Json:
     in front of the newest user message's own parts if it is the last message, and else at the very end.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    spoken = (join_spoken(step) for step in tale.predefined if step.role == "system")
-    system = [{"text": text} for text in (*spoken, *laid.stable) if text.strip()]
-    examples = (step for step in tale.predefined if step.role != "system")
-    before = [content for step in (*examples, *tale.before) for content in _contents(step)]
+    system = [{"text": text} for text in (*tale.system_texts, *laid.stable) if text.strip()]
+    before = [content for step in (*tale.examples, *tale.before) for content in _contents(step)]
     turn = [content for step in tale.turn for content in _contents(step)]
-    recalled = "\n\n".join(filter(None, laid.volatile))
-    volatile = [_content("user", [{"text": recalled}])] if recalled.strip() else []
-    spoken_thread = [*before, *volatile, *turn] if tale.ends_with_question else [*before, *turn, *volatile]
-    contents = _merge(spoken_thread)
+    volatile = [_content("user", [{"text": laid.volatile_text}])] if laid.volatile_text.strip() else []
+    contents = _merge(tale.place_volatile(before, volatile, turn))
     if contents and (contents[0]["role"] != "user" or _answers(contents[0])):
         contents.insert(0, _content("user", [{"text": BEGAN_EARLIER}]))
     return {**({"systemInstruction": {"parts": system}} if system else {}), "contents": contents}

@@ -19,3 +19,11 @@ class ContextLayout:
     before: tuple[Message, ...] = ()
     volatile: tuple[str, ...] = ()
     turn: tuple[Message, ...] = ()
+
+    @property
+    def stable_text(self) -> str:
+        return "\n\n".join(filter(None, self.stable))
+
+    @property
+    def volatile_text(self) -> str:
+        return "\n\n".join(filter(None, self.volatile))

@@ -18,6 +18,7 @@ from layerlore.memory.shapes.provider_parts import (
     is_pdf,
     list_answer_texts,
     make_image_url,
+    put_in_front,
     render_arguments,
 )
 from layerlore.storage.core.records import Json
@@ -35,20 +36,15 @@ def render_openai(laid: ContextLayout) -> list[Json]:
     stands before them.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    stable, volatile = "\n\n".join(filter(None, laid.stable)), "\n\n".join(filter(None, laid.volatile))
     messages = [message for step in tale.predefined for message in _messages(step)]
-    if stable:
-        messages.append({"role": "system", "content": stable})
+    if laid.stable_text:
+        messages.append({"role": "system", "content": laid.stable_text})
     messages += [message for step in (*tale.before, *tale.turn) for message in _messages(step)]
-    if volatile and tale.ends_with_question:
-        messages[-1]["content"] = _put_in_front(volatile, messages[-1]["content"])
-    elif volatile:
-        messages.append({"role": "user", "content": volatile})
+    if laid.volatile_text and tale.ends_with_question:
+        messages[-1]["content"] = put_in_front(laid.volatile_text, messages[-1]["content"])
+    elif laid.volatile_text:
+        messages.append({"role": "user", "content": laid.volatile_text})
     return messages
-
-
-def _put_in_front(volatile: str, content: str | list[Json]) -> str | list[Json]:
-    return f"{volatile}\n\n{content}" if isinstance(content, str) else [text_part(volatile), *content]
 
 
 def _messages(step: Exchange) -> list[Json]:

@@ -3,11 +3,12 @@ answers as texts."""
 
 import binascii
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
-from layerlore.memory.parts.parts import result_parts, says_something
+from layerlore.memory.parts.parts import result_parts, says_something, text_part
 from layerlore.memory.rules.validation import load_json
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.errors import LimitExceeded
@@ -30,6 +31,11 @@ BEGAN_EARLIER = "[the conversation began earlier]"
 _NOTE_CHARS = 200
 _FILE_ID = "file-"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def put_in_front(text: str, content: str | list[Json], make: Callable[[str], Json] = text_part) -> str | list[Json]:
+    """A message's content with a text before it; ``make`` makes a block of the text where the content is blocks."""
+    return f"{text}\n\n{content}" if isinstance(content, str) else [make(text), *content]
 
 
 def find_image_type(part: Json) -> str | None:

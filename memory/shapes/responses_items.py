@@ -20,6 +20,7 @@ from layerlore.memory.shapes.provider_parts import (
     is_pdf,
     list_answer_texts,
     make_image_url,
+    put_in_front,
     render_arguments,
 )
 from layerlore.storage.core.records import Json
@@ -34,18 +35,15 @@ def render_responses(laid: ContextLayout) -> list[Json]:
     The volatile blocks stand where ``render_openai`` has them.
     """
     tale = make_exchanges(laid, CallIds(_CALL_IDS))
-    stable, volatile = "\n\n".join(filter(None, laid.stable)), "\n\n".join(filter(None, laid.volatile))
     items = [item for step in tale.predefined for item in _items(step)]
-    if stable:
-        items.append(_message("system", stable))
+    if laid.stable_text:
+        items.append(_message("system", laid.stable_text))
     items += [item for step in (*tale.before, *tale.turn) for item in _items(step)]
     items = _drop_last_thoughts(items)
-    if volatile and tale.ends_with_question:
-        asked = items[-1]
-        content = asked["content"]
-        asked["content"] = f"{volatile}\n\n{content}" if isinstance(content, str) else [_input_text(volatile), *content]
-    elif volatile:
-        items.append(_message("user", volatile))
+    if laid.volatile_text and tale.ends_with_question:
+        items[-1]["content"] = put_in_front(laid.volatile_text, items[-1]["content"], _input_text)
+    elif laid.volatile_text:
+        items.append(_message("user", laid.volatile_text))
     return items
 
 

@@ -130,6 +130,8 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
         ("job_id instructions material", _any),
         ("status waiting", lambda value: _each_has(value["waiting"], "kind", "state", "jobs")),
         ("thread_id deletion restorable_until", _any),
+        ("undo_id tool", _any),
+        ("acts", lambda value: _each_has(value["acts"], "undo_id", "tool", "what")),
         ("receipt resource_mark", _any),
         ("memory version scope counts", _any),
     )
@@ -160,6 +162,8 @@ _BEGINS = re.compile(
             _begins("threads=" + r"\[\s*" + _begins("thread_id")),
             _begins("threads=" + r"\[\s*" + _begins("agent", "resource", "thread_id")),
             _begins(r"entries=\[\s*" + _begins("id", "content", "(?:kind|origin)=")),
+            _begins("undo_id", "tool"),
+            _begins(r"acts=\[\s*" + _begins("undo_id", "tool")),
             _begins("id", "content", "origin", "trust"),
             _begins("id", "content", "kind", "origin", "trust"),
             _begins("events=" + r"\[\s*" + _begins(r"seq=\d")),
@@ -176,7 +180,7 @@ _BEGINS = re.compile(
 _REPORT = re.compile(_KEY.format("report") + _begins("thread_id", "window"))
 _TELLING_KEYS = (
     *("hits", "thread_id", "report", "scope", "threads", "runs", "events", "job_id", "receipt", "waiting", "source"),
-    *("blocks", "counts", "uri", "entries", "origin"),
+    *("blocks", "counts", "uri", "entries", "origin", "undo_id"),
 )
 
 

@@ -44,6 +44,7 @@ TELLING: Mapping[str, frozenset[str]] = {
         "start_run": "",
         "submit_memory_job": "job_id result",
         "suspend_run": "run_id state",
+        "undo": "undo_id",
         "update_run": "run_id claim",
         "update_thread": "",
         "update_working_memory": "",
@@ -54,12 +55,13 @@ name; without any, no arguments tell that."""
 
 ARGUMENTS = frozenset(
     """
-    action after agent before claim confirm content cursor data decisions descending detail diagnosis dry_run error
+    about action after agent before claim confirm content cursor data decisions descending detail diagnosis
+    dry_run entry_id error
     evidence expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds
     lease_seconds limit max_tokens messages metadata min_score mode neighbours offset operation_id order_by output
     parent_run_id part pending_tool_calls plan queries query reason replace resource restore_version result revision
     roles run_id scope since source state status steps task task_key thread_id title tool_call_id ttl_seconds turn types
-    undo until version which window with_state workflow_id
+    undo_id until version which window with_state workflow_id
     """.split()  # noqa: SIM905
 )
 """Every argument that a tool of ours takes."""

@@ -93,18 +93,13 @@ def read_usage(raw: Any, where: str, limits: Limits) -> ModelUsage | None:
 
 def _counts(known: Json, given: Json, where: str) -> dict[str, Any]:
     input_details, output_details = _details(given, _INPUT_DETAILS), _details(given, _OUTPUT_DETAILS)
-    sent, received = _count(known, _INPUT, where), _count(known, _OUTPUT, where)
     total = _count(known, _TOTAL, where, most=4 * MOST_TOKENS)
+    sent, received = _split_total(_count(known, _INPUT, where), _count(known, _OUTPUT, where), total)
     cached = _count(known, _CACHED, where) or _count(input_details, _CACHED_DETAIL, where) or 0
     written = _count(known, _WRITTEN_APART, where) or _count(input_details, _WRITTEN_DETAIL, where) or 0
     long = _count(_details(given, ("cache_creation",)), ("ephemeral_1h_input_tokens",), where) or 0
     reasoning = _count(known, _REASONING, where) or _count(output_details, _REASONING_DETAIL, where) or 0
-    if sent is None and total is not None:
-        sent = max(0, total - (received or 0))
-    elif received is None and total is not None:
-        received = max(0, total - (sent or 0))
     total_alone = not known.keys() & {*_INPUT, *_OUTPUT} and bool(total)
-    sent, received = sent or 0, received or 0
     if _is_counted_beside(known, sent, cached + written, total, received):
         sent += cached + written
     if "thoughts_token_count" in known or reasoning > received or (reasoning and total == sent + received + reasoning):
@@ -119,6 +114,13 @@ def _counts(known: Json, given: Json, where: str) -> dict[str, Any]:
         "reasoning": reasoning,
         "plain": not (total_alone or audio) and given.get("service_tier") in _USUAL_TIERS,
     }
+
+
+def _split_total(sent: int | None, received: int | None, total: int | None) -> tuple[int, int]:
+    """Tokens sent and received; the one that is not given is what the other leaves of the total."""
+    if sent is None:
+        return max(0, (total or 0) - (received or 0)), received or 0
+    return sent, max(0, (total or 0) - sent) if received is None else received
 
 
 def _is_counted_beside(known: Json, sent: int, cached: int, total: int | None, received: int) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json, check_number, count_json_bytes, describe, load_json
@@ -11,6 +12,7 @@ from layerlore.memory.work import open_work, plan_rules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.work import plans
@@ -93,7 +95,7 @@ async def _write(
     sent: Sent,
 ) -> Json:
     check_number(expected_revision, "expected_revision", 0, note=", or left out; 0 means that there is no plan yet")
-    now, new_uid = engine.now(), engine.new_id()
+    now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
     async def write(tx: Tx) -> Json:
         done = await plans.change(
@@ -114,11 +116,15 @@ async def _write(
             happened = NewEvent("plan_created" if action == "create" else "plan_updated", revisions)
             await events.record(tx, scope, done.thread, [happened], origin=sent.origin, now=now)
         dropped = 0 if before is None or replaced else len(_ids(before) - _ids(after))
+        parts = []
+        if before is not None and (replaced or dropped):
+            parts = [ActPart("plan", "", done.thread.thread_uid, before.revision, after.revision)]
         return {
             "thread_id": thread_id,
             "done": "nothing" if before is after else action + "d",
             **revisions,
             **({"dropped_steps": dropped} if dropped else {}),
+            **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, parts, now),
             **({"masked": masked} if masked else {}),
         }
 

@@ -79,6 +79,8 @@ def _describe_change(change: Json, revision: int | None) -> Iterator[str]:
         yield f"{change['done'].capitalize()} as revision {made}."
     if "dropped_steps" in change:
         yield f"Steps that the whole plan left out, now dropped: {change['dropped_steps']}."
+    if "undo" in change:
+        yield f'undo(undo_id="{change["undo"]}") brings back the plan as it was.'
     if "masked" in change:
         yield f"Secrets masked: {change['masked']}."
     if revision != made:

@@ -134,34 +134,9 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
 
     Raises InvalidInput, LimitExceeded.
     """
-    check_metadata(asked.metadata, "metadata", engine.limits)
-    if asked.workflow_id:
-        check_id(asked.workflow_id, "workflow_id", engine.limits.id_chars)
-    if asked.since is not None and asked.until is not None and asked.since > asked.until:
-        raise InvalidInput("since: it is later than until, so nothing could be found")
-    wanted_values = {key: make_equality_key(value) for key, value in asked.metadata.items()}
-
+    _check_listing(engine, asked)
     now = engine.now()
-    stored: list[Status] = [status for status in get_args(Status) if status in asked.statuses]
-    resumable = "resumable" in asked.statuses
-
-    def has(run: Run) -> bool:
-        shown = "expired" if run_states.is_expired(run, now) else run.status
-        if resumable and shown not in asked.statuses and not is_resumable(run, now):
-            return False
-        values = run.metadata
-        return all(key in values and make_equality_key(values[key]) == value for key, value in wanted_values.items())
-
-    wanted = RunFilter(
-        now=now,
-        statuses=[*stored, *(("suspended", "running") if resumable else ())],
-        expired="expired" in asked.statuses,
-        workflow_id=engine.masked(asked.workflow_id)[0],
-        thread_id=asked.thread_id,
-        since=asked.since,
-        until=asked.until,
-        has=has if wanted_values or resumable else None,
-    )
+    wanted = _make_filter(engine, asked, now)
     after = _parse_place(cursor, asked) if cursor else None
     try:
         found, next_place = await engine.database.read(run_lists.read_page, scope, wanted, after=after, limit=limit)
@@ -175,6 +150,38 @@ async def list_runs(engine: Engine, scope: Scope, asked: RunListing, *, limit: i
         last = found[len(shown) - 1]
         next_place = (last.created_at, last.run_id)
     return {"runs": shown, **({"next_cursor": write_cursor([asked.fingerprint(), *next_place])} if next_place else {})}
+
+
+def _check_listing(engine: Engine, asked: RunListing) -> None:
+    check_metadata(asked.metadata, "metadata", engine.limits)
+    if asked.workflow_id:
+        check_id(asked.workflow_id, "workflow_id", engine.limits.id_chars)
+    if asked.since is not None and asked.until is not None and asked.since > asked.until:
+        raise InvalidInput("since: it is later than until, so nothing could be found")
+
+
+def _make_filter(engine: Engine, asked: RunListing, now: int) -> RunFilter:
+    wanted_values = {key: make_equality_key(value) for key, value in asked.metadata.items()}
+    stored: list[Status] = [status for status in get_args(Status) if status in asked.statuses]
+    resumable = "resumable" in asked.statuses
+
+    def has(run: Run) -> bool:
+        shown = "expired" if run_states.is_expired(run, now) else run.status
+        if resumable and shown not in asked.statuses and not is_resumable(run, now):
+            return False
+        values = run.metadata
+        return all(key in values and make_equality_key(values[key]) == value for key, value in wanted_values.items())
+
+    return RunFilter(
+        now=now,
+        statuses=[*stored, *(("suspended", "running") if resumable else ())],
+        expired="expired" in asked.statuses,
+        workflow_id=engine.masked(asked.workflow_id)[0],
+        thread_id=asked.thread_id,
+        since=asked.since,
+        until=asked.until,
+        has=has if wanted_values or resumable else None,
+    )
 
 
 def _parse_place(cursor: str, asked: RunListing) -> Place:

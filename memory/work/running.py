@@ -234,15 +234,12 @@ async def complete_run(engine: Engine, scope: Scope, thread_id: str, given: Comp
         else:
             if await _has_ended_so(tx, scope, run, given, kept):
                 return {**_show_ended(run, given.status, masked), "unchanged": True}
-            late = run_states.is_told(run, given.claim) and given.status == "cancelled" and kept is not None
-            late = late and (await runs.content(tx, scope, run)).output is None
-            if late:
+            if await _brings_late_output(tx, scope, run, given, kept):
                 happened = "run_updated"
+                await runs.finish(tx, scope, run, replace(end, by=run.ended_by, reason=run.reason), now=now)
             else:
                 run_states.check_holder(run, given.claim)
-            await runs.finish(
-                tx, scope, run, replace(end, by=run.ended_by, reason=run.reason) if late else end, now=now
-            )
+                await runs.finish(tx, scope, run, end, now=now)
         await record(tx, scope, thread, happened, {"run_id": given.run_id}, sent.origin, now)
         stored = await _store_steps(tx, scope, thread, run, steps, masked, sent, now)
         return {**_show_ended(run, given.status, masked), **stored}
@@ -259,6 +256,13 @@ async def _has_ended_so(tx: Tx, scope: Scope, run: Run, given: Completion, kept:
     if run.status != given.status or given.claim != (run.claim or ""):
         return False
     return (await runs.content(tx, scope, run)).output == kept
+
+
+async def _brings_late_output(tx: Tx, scope: Scope, run: Run, given: Completion, kept: str | None) -> bool:
+    """Whether the holder of a run that was cancelled brings its output, which it had not."""
+    if kept is None or given.status != "cancelled" or not run_states.is_told(run, given.claim):
+        return False
+    return (await runs.content(tx, scope, run)).output is None
 
 
 async def cancel_run(engine: Engine, scope: Scope, run_id: str, reason: str, *, sent: Sent) -> Json:

@@ -6,15 +6,18 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from mcp.server.apps import client_supports_apps
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.browser_sessions import PAGE_HEADER
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, local_principal
 from layerlore.server.access.principal import Principal
 from layerlore.server.process.sdk_private import connection_of
+from layerlore.server.settings.project import NONE, PREFIX, project_resource
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LayerloreError, NotFound
 from layerlore.storage.core.records import Json, Scope
@@ -22,6 +25,7 @@ from layerlore.storage.core.records import Json, Scope
 THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
 AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
 RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
+PROJECT_META, PROJECT_HEADER = "layerlore/project", "Layerlore-Project"
 KEY_META = "layerlore/idempotency-key"
 SHARED_THREAD = "main"
 """The thread of a call that names none where there is no session: one for each agent and resource."""
@@ -36,7 +40,8 @@ or there is no session and it is SHARED_THREAD."""
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
-    name of the client program, as that says it, and how the call comes to that thread."""
+    name of the client program, as that says it, and how the call comes to that thread. ``operates``: an operator looks
+    through the memory of somebody whom he chose."""
 
     principal: Principal
     scope: Scope
@@ -44,6 +49,7 @@ class Caller:
     idempotency_key: str
     client: str
     default: Default = "named"
+    operates: bool = False
 
 
 class Lifespan(Protocol):
@@ -108,7 +114,8 @@ def scope_of(principal: Principal, agent: str, resource: str, *, of_tenant: bool
 
 
 def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
-    """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote.
+    """Scope and thread come from the credential, the launch and the request's envelope, never from what a model wrote. In a
+    project the scope is the project's, with the person's beside it.
 
     Raises InvalidInput, LimitExceeded or NotFound.
     """
@@ -120,12 +127,40 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
     default = default_of(ctx)
     return Caller(
         principal=principal,
-        scope=scope_of(principal, agent, resource, of_tenant=of_tenant),
+        scope=_in_project(ctx, scope_of(principal, agent, resource, of_tenant=of_tenant), principal),
         default_thread=thread or process.settings.thread or _own_thread(ctx, default),
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
         client=client_of(ctx),
         default=default,
+        operates=_comes_from_page(request) and "admin" in principal.rights and principal.resource is None,
     )
+
+
+def is_for_page(ctx: RequestContext) -> bool:
+    """Whether a page is what asks, or may be: the explorer's own, or one in a host that shows MCP Apps."""
+    return _comes_from_page(ctx.request) or client_supports_apps(ctx)
+
+
+def _comes_from_page(request: Any) -> bool:
+    """Whether the explorer's page sends the request; the gate has seen to it that it is a page of this server."""
+    return request is not None and PAGE_HEADER in request.headers
+
+
+def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Scope:
+    """The scope of the project that a request is in, or the person's where it is in none. Over stdio the launch alone
+    decides. Raises InvalidInput, LimitExceeded; NotFound if the credential is for one resource alone."""
+    if ctx.request is None:
+        return ctx.lifespan_context.settings.scope_in(person.tenant_id) if principal.local else person
+    meta = (ctx.params or {}).get("_meta") or {}
+    name = _named(meta, PROJECT_META, ctx.request, PROJECT_HEADER, Limits.id_chars - len(PREFIX))
+    if not name or name.lower() == NONE:
+        return person
+    resource = project_resource(name)
+    if principal.resource not in (None, resource):
+        raise NotFound(f"{PROJECT_HEADER}: this credential is for one resource alone, and reaches no project")
+    if person.resource_id == resource:
+        return person
+    return Scope(person.tenant_id, person.agent_id, resource, person=person.resource_id)
 
 
 def settings_of(ctx: RequestContext) -> Settings:

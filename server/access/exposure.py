@@ -87,9 +87,11 @@ def allowed(settings: Settings) -> Allowed:
         # Without credentials, pages of any program that listens on this machine would be let in.
         origins=[
             *(f"http://{name}{ANY_PORT}" for name in _OWN_NAMES if settings.http.auth),
+            *([settings.http.public_url] if settings.http.public_url and settings.http.explore else []),
             *settings.http.allowed_origins,
         ],
         addresses=everywhere,
+        own_pages=settings.http.explore,
     )
 
 

@@ -8,9 +8,10 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.authentication import AuthCredentials
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from layerlore.server.access.browser_sessions import credential_of, is_own_page, sent_by_page
 from layerlore.server.access.challenges import answer_unavailable, challenge_scope, challenge_unauthorized
 from layerlore.server.access.credentials import PRINCIPAL_CLAIM, Credentials
 from layerlore.server.access.open_requests import AGAIN_SECONDS, OpenRequests
@@ -23,18 +24,26 @@ LONGEST_TOKEN = 16 * 1024
 """The longest token in bytes; a longer one is refused unread."""
 
 _CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
+_UNSEEN = (*_CARRY_CREDENTIALS, b"cookie")
 
 
 class Gate:
     """Checks the credential of every request to the apps it wraps, and hides the token from them.
 
-    A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, never in the URL; two different ones are refused.
-    ``metadata_url`` is where clients learn who issues tokens.
+    A token comes as ``Authorization: Bearer`` or as ``X-API-Key``, never in the URL; two different ones are refused. A page
+    of this server sends it as the two halves of a browser's session. ``metadata_url`` is where clients learn who issues
+    tokens, ``public_url`` where others reach this server.
     """
 
     def __init__(
-        self, credentials: Credentials, *, metadata_url: str = "", again_seconds: float = AGAIN_SECONDS
+        self,
+        credentials: Credentials,
+        *,
+        metadata_url: str = "",
+        public_url: str = "",
+        again_seconds: float = AGAIN_SECONDS,
     ) -> None:
+        self.public_url = public_url
         self.open = OpenRequests(credentials, again_seconds, metadata_url=metadata_url)
         self._credentials = credentials
         self._metadata_url = metadata_url
@@ -68,14 +77,18 @@ class GatedApp:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = _read_token(scope["headers"])
+        by_page = sent_by_page(scope["headers"])
+        if by_page and not is_own_page(scope["headers"], self._gate.public_url):
+            await PlainTextResponse("Only a page of this server may call it as one: Origin", 403)(scope, receive, send)
+            return
+        token = _read_token(scope["headers"], by_page=by_page)
         found = await self._gate.principal(token)
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
         known = {
             **scope,
-            "headers": [each for each in scope["headers"] if each[0] not in _CARRY_CREDENTIALS],
+            "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
             "user": AuthenticatedUser(_make_access_token(found)),
             "auth": AuthCredentials(),
         }
@@ -87,11 +100,17 @@ def subject_prefix(tenant: str) -> str:
     return f"({tenant!r}, "
 
 
-def _read_token(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The token of a request; "" if it has none, None if it has several or one that is too long."""
+def _read_token(headers: Iterable[tuple[bytes, bytes]], *, by_page: bool = False) -> str | None:
+    """The token of a request; "" if it has none, None if it has several, one that is too long, or one of halves that do not
+    belong together. ``by_page``: a browser's session counts."""
     sent = [(name, value.strip()) for name, value in headers if name in _CARRY_CREDENTIALS]
     tokens = {value[7:].strip() for name, value in sent if name == b"authorization" and value[:7].lower() == b"bearer "}
     tokens |= {value for name, value in sent if name == b"x-api-key"}
+    if by_page:
+        joined = credential_of(headers)
+        if joined is None:
+            return None
+        tokens.add(joined.encode("latin-1", "replace"))
     tokens.discard(b"")
     if len(tokens) > 1 or any(len(token) > LONGEST_TOKEN for token in tokens):
         return None

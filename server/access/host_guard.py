@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from layerlore.server.access.browser_sessions import is_own_page
+
 ANY_PORT = ":*"
 
 _NAME = r"\[[0-9a-f:.]+\]|[a-z0-9._-]+"
@@ -21,11 +23,13 @@ _LAST_PORT = 65535
 class Allowed:
     """The Host and Origin headers that are served. An entry that ends in ``:*`` is a name with any port or none; any other
     entry is exact. Case is ignored; a dot at the end of a name is not. ``addresses``: a Host that is an address, with any
-    port, is served, too, since rebinding needs a name."""
+    port, is served, too, since rebinding needs a name. ``own_pages``: an Origin that names the same place as the Host is, too:
+    it is a page of this server."""
 
     hosts: Collection[str] = ()
     origins: Collection[str] = ()
     addresses: bool = False
+    own_pages: bool = False
 
 
 class HostGuard:
@@ -37,6 +41,7 @@ class HostGuard:
         self._hosts = frozenset(entry.lower() for entry in allowed.hosts)
         self._origins = frozenset(entry.lower() for entry in allowed.origins)
         self._addresses = allowed.addresses
+        self._own_pages = allowed.own_pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self._refusal(scope["headers"]) if scope["type"] == "http" else None
@@ -52,7 +57,8 @@ class HostGuard:
                 "(LAYERLORE_HTTP__ALLOWED_HOSTS=NAME:*)",
                 421,
             )
-        if len(origins) > 1 or (origins and not _matches(origins[0], self._origins, _ORIGIN)):
+        own = self._own_pages and is_own_page(headers)
+        if len(origins) > 1 or (origins and not own and not _matches(origins[0], self._origins, _ORIGIN)):
             return PlainTextResponse(
                 "Invalid Origin header: add it to http.allowed_origins if it may call this server", 403
             )

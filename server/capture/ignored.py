@@ -14,6 +14,7 @@ _MOST_BYTES = 256 * 1024
 _ANY = "layerlore-any/layerlore-any"
 _PATH_KEY = re.compile("path|file|dir|folder|uri|root|cwd", re.IGNORECASE)
 _COMMAND_KEYS = ("command", "cmd", "script", "input", "patch", "CommandLine")
+_LINE_PATH = re.compile(r"(?:[A-Za-z]:[\\/])?[^:\s]*")
 _WORD = re.compile(r"""[^\s"'`;|&<>()=,]+""")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 _LONGEST_PATH = 4096
@@ -50,7 +51,7 @@ class IgnoredPaths:
         """The text without lines that begin with such a path, as searches through files answer."""
         if not self._rules:
             return text
-        return "\n".join(line for line in text.split("\n") if not self.has(re.split(r"[:\s]", line, maxsplit=1)[0]))
+        return "\n".join(line for line in text.split("\n") if not self.has(_LINE_PATH.match(line)[0]))  # type: ignore[index]
 
     def _has(self, path: Path, ending: str) -> bool:
         for at, spec in self._rules:

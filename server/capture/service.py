@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
-from layerlore.server.access.credentials import local_principal
+from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.calls import HookCall, read_call
 from layerlore.server.capture.capturing import Capture
 from layerlore.server.capture.ignored import IgnoredPaths
@@ -137,6 +137,5 @@ class HookService:
         handed = spool.read_event(self._hooks, name)
         call = read_call(name, handed)
         settings = self._settings_for(handed)
-        principal = local_principal(settings.agent, settings.resource)
-        scope = Scope(principal.tenant, settings.agent, settings.resource)
+        scope = settings.scope_in(LOCAL_TENANT)
         return _Open(call, self._engine.for_agent(settings.agent), settings, scope, IgnoredPaths(call.folder))

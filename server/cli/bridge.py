@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx2
 
-from layerlore.server.access.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from layerlore.server.access.caller import AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER
 from layerlore.server.access.certificates import load_trusted
 from layerlore.server.access.exposure import is_loopback
 from layerlore.server.bridge.bridge import run_bridge
@@ -18,7 +18,7 @@ MCP = "/mcp"
 
 def bridge(settings: Settings, url: str) -> int:
     """Pass messages between standard input and output and the server at ``url`` until the host leaves. Returns the
-    exit code. Agent, resource and thread are sent to the server if the settings name them.
+    exit code. Agent, resource, project and thread are sent to the server if the settings name them.
 
     Raises SettingsError for an unusable URL, key or file, without repeating a key.
     """
@@ -61,5 +61,11 @@ def _read_key(settings: Settings) -> str:
 
 def _scope_headers(settings: Settings) -> Iterator[tuple[str, str]]:
     """The headers for what the settings name; the key decides the rest."""
-    headers = {"agent": AGENT_HEADER, "resource": RESOURCE_HEADER, "thread": THREAD_HEADER}
-    return ((headers[name], getattr(settings, name)) for name in headers if name in settings.model_fields_set)
+    headers = {
+        "agent": AGENT_HEADER,
+        "resource": RESOURCE_HEADER,
+        "project": PROJECT_HEADER,
+        "thread": THREAD_HEADER,
+    }
+    named = {name: getattr(settings, name) for name in headers if name in settings.model_fields_set}
+    return ((headers[name], value) for name, value in named.items() if value)

@@ -99,6 +99,8 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 def _settings(settings: Settings) -> Iterator[Finding]:
     yield Finding("layerlore", "scope", f"agent {settings.agent}, resource {settings.resource}")
+    if settings.project:
+        yield Finding("layerlore", "project", f"{settings.project}, beside the memory of {settings.resource}")
     off = "nothing is stored or remembered: set memory = on"
     yield expect("layerlore", "memory", settings.memory == "on", yes="on", no="off", mend=off)
     as_sent = f"stored as sent (redaction = {settings.redaction})"

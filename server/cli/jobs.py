@@ -6,17 +6,14 @@ import os
 import sys
 
 from layerlore.extraction.chat.models import choose_models, describe_models
-from layerlore.memory.engine import journal
-from layerlore.memory.engine.engine import Engine
-from layerlore.memory.engine.journal import WriteOutcome
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.cli.engine import open_known_memory
 from layerlore.server.cli.owner import describe_scope, scope_of, scope_options
 from layerlore.server.process.program import shell_command
 from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.background import resume_dead
 from layerlore.storage.core.records import Json, Origin, Scope
-from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs as stored
 from layerlore.storage.jobs.jobs import JobRow
 
@@ -62,16 +59,8 @@ def jobs(settings: Settings, tenant: str, *, resume: bool, as_json: bool) -> int
 async def _read_jobs(settings: Settings, scope: Scope, resume: bool) -> tuple[int, list[JobRow]]:
     async with open_known_memory(settings, off="there are no jobs", absent="there are no jobs") as engine:
         now = engine.now()
-        resumed = await _resume(engine, scope, now) if resume else 0
+        resumed = await resume_dead(engine, scope, _BY) if resume else 0
         return resumed, await engine.database.read(stored.list_waiting, scope, now)
-
-
-async def _resume(engine: Engine, scope: Scope, now: int) -> int:
-    async def again(tx: Tx) -> tuple[int, WriteOutcome]:
-        resumed = await stored.resume(tx, scope, None, now)
-        return resumed, WriteOutcome("done", {"jobs": resumed})
-
-    return await journal.write(engine.database, engine.hmac_key, scope, _BY, now, again)
 
 
 def _state(row: JobRow) -> str:

@@ -11,8 +11,8 @@ from layerlore.storage.core.records import Scope
 
 
 def scope_of(settings: Settings, tenant: str) -> Scope:
-    """The agent and resource of the settings, in a tenant. Raises InvalidInput, LimitExceeded."""
-    return Scope(check_id(tenant, "--tenant", Limits().id_chars), settings.agent, settings.resource)
+    """The agent and resource, or project, of the settings, in a tenant. Raises InvalidInput, LimitExceeded."""
+    return settings.scope_in(check_id(tenant, "--tenant", Limits().id_chars))
 
 
 def describe_scope(scope: Scope) -> str:

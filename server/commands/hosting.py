@@ -26,6 +26,10 @@ def install(
     capture: Annotated[
         bool, typer.Option("--capture", help="Hooks, too: the host shows what is remembered, and stores what is said.")
     ] = False,
+    projects: Annotated[
+        bool,
+        typer.Option("--projects", help="A memory for each project, of the folder that the host is opened in."),
+    ] = False,
     print_: Annotated[bool, typer.Option("--print", help="Only print what would be written, and where.")] = False,
 ) -> int:
     """Tell hosts of this server, such as claude-code or cursor, in their own files; `all` tells each that is here.
@@ -35,7 +39,7 @@ def install(
         return fail("install: --key-file goes with --http", 2)
     behind = load_module("hosts.command")
     options = {name: value for name, value in flags.items() if isinstance(value, str)}
-    asked = behind.InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture)
+    asked = behind.InstallRequest(tuple(hosts or ()), options, http, key_file, project, capture, projects)
     settings = read_settings(flags, looks_only=True)
     done: int = behind.show(settings, asked) if print_ else behind.install(settings, asked)
     return done

@@ -1,12 +1,69 @@
-"""The commands that take out of the memory, and put back: ``restore``, ``erase``, ``redact``."""
+"""The commands that take out of the memory, and put back: ``forget``, ``edit``, ``undo``, ``restore``, ``erase``, ``redact``."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.cli.options import AgentFilter, AsJson, ResourceFilter, TenantFilter, TenantOption
 from layerlore.server.commands.running import fail, load_module, read_settings
+
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+
+
+def forget(
+    flags: dict[str, Any],
+    what: Annotated[
+        list[str], typer.Argument(metavar="WHAT...", help="Ids of notes, or words: all about them.", show_default=False)
+    ],
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Forget notes, or all that is remembered about something. Shows first what would go; undo brings it back."""
+    behind = load_module("views.mending")
+    forgotten: int = behind.forget(read_settings(flags), tenant, what, behind.Consent(dry_run, yes), as_json=as_json)
+    return forgotten
+
+
+def edit(
+    flags: dict[str, Any],
+    what: Annotated[
+        Literal["entries", "profile", "session", "thread"],
+        typer.Argument(
+            metavar="WHAT",
+            help="entries, profile, session (a conversation's session memory) or thread (its title).",
+            show_default=False,
+        ),
+    ],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Of the note or the conversation; none for profile.")] = "",
+    text: Annotated[
+        str | None, typer.Option(help="The new text. Without it, an editor (EDITOR) opens.", show_default=False)
+    ] = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Correct what is remembered. Shows first what changes; undo brings back what was there."""
+    behind = load_module("views.mending")
+    asked = behind.EditRequest(what, id_, text)
+    edited: int = behind.edit(read_settings(flags), tenant, asked, behind.Consent(dry_run, yes), as_json=as_json)
+    return edited
+
+
+def undo(
+    flags: dict[str, Any],
+    undo_id: Annotated[
+        str, typer.Argument(metavar="ID", help="What to undo; last is the newest. Without it, list what can be.")
+    ] = "",
+    tenant: TenantOption = LOCAL_TENANT,
+    as_json: AsJson = False,
+) -> int:
+    """Undo a deletion, a forgotten note, a replaced document or plan, or list what can be undone."""
+    return int(load_module("views.mending").undo(read_settings(flags), tenant, undo_id, as_json=as_json))
 
 
 def restore(

@@ -1,4 +1,4 @@
-"""The commands that serve, and that show and check how: ``serve``, ``demo``, ``doctor``, ``bridge``, ``hook``."""
+"""The commands that serve, and that show and check how: ``serve``, ``explore``, ``demo``, ``doctor``, ``bridge``, ``hook``."""
 
 import os
 import sys
@@ -28,6 +28,15 @@ def serve(
         settings, lambda: load_module("cli.database").look_up_served(settings), worker
     )
     return served
+
+
+def explore(
+    flags: dict[str, Any],
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+) -> int:
+    """Show what is remembered in a browser, and mend it there. Ctrl-C ends it."""
+    explored: int = load_module("cli.explore").explore(read_settings(flags), opens=not no_browser)
+    return explored
 
 
 def demo(flags: dict[str, Any]) -> int:

@@ -3,11 +3,12 @@ rest a conversation of one message."""
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from layerlore.server.foreign.content import Foreign, ForeignConversation, ForeignNote, Unread, as_text, read_ms, say
 
-_FRONT = re.compile(r"\A﻿?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_FRONT = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 # A check box is none, nor is a link: its bracket is followed by a parenthesis.
 _OBSERVATION = re.compile(r"^\s*[-*] \[(?![ xX-]\])([^\[\]]+)\] +(\S.*)$")
@@ -35,16 +36,12 @@ def _read_note(text: str, path: Path, folder: Path) -> Foreign:
     given = {name: value.strip("'\"") for name, value in _FIELD.findall(front.group(1))} if front else {}
     place = path.name if path == folder else path.relative_to(folder).as_posix()
     title = as_text(given.get("title")) or path.stem
-    changed = int(path.stat().st_mtime * 1000)
-    times = (read_ms(given[name]) for name in ("modified", "updated", "created", "date") if given.get(name))
-    at = next((time for time in times if time is not None), changed)
+    at = _find_time(given, path)
     rest: list[str] = []
     for line in text[front.end() if front else 0 :].splitlines():
-        if observed := _OBSERVATION.match(line):
-            yield ForeignNote(f"{observed.group(2).strip()} [{observed.group(1)}]", at, title)
-        elif related := _RELATION.match(line):
-            kind, target, context = related.groups()
-            yield ForeignNote(f"{title} {kind or 'relates to'} {target}" + (f" ({context})" if context else ""), at)
+        note = _read_line(line, title, at)
+        if note is not None:
+            yield note
         elif not _HEADING.match(line):
             rest.append(line)
     if any(line.strip() and not _TITLE.match(line) for line in rest):
@@ -53,3 +50,19 @@ def _read_note(text: str, path: Path, folder: Path) -> Foreign:
         messages = say(f"basic-memory-{digest}", "assistant", [as_text("\n".join(rest))], at)
         metadata = {"source": "basic-memory", "file": place[-200:]}
         yield ForeignConversation(f"basic-memory-{name}"[:255], title, messages, metadata)
+
+
+def _find_time(given: Mapping[str, str], path: Path) -> int:
+    """When the note was changed, as it says itself or as its file does; in milliseconds."""
+    times = (read_ms(given[name]) for name in ("modified", "updated", "created", "date") if given.get(name))
+    return next((time for time in times if time is not None), int(path.stat().st_mtime * 1000))
+
+
+def _read_line(line: str, title: str, at: int) -> ForeignNote | None:
+    """The observation or the relation that a line is."""
+    if observed := _OBSERVATION.match(line):
+        return ForeignNote(f"{observed.group(2).strip()} [{observed.group(1)}]", at, title)
+    if related := _RELATION.match(line):
+        kind, target, context = related.groups()
+        return ForeignNote(f"{title} {kind or 'relates to'} {target}" + (f" ({context})" if context else ""), at)
+    return None

@@ -15,7 +15,16 @@ from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
 Format = Literal[
-    "layerlore", "chatgpt", "claude", "claude-code", "codex", "server-memory", "mem0", "basic-memory", "claude-mem"
+    "layerlore",
+    "shared",
+    "chatgpt",
+    "claude",
+    "claude-code",
+    "codex",
+    "server-memory",
+    "mem0",
+    "basic-memory",
+    "claude-mem",
 ]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _SQLITE = b"SQLite format 3\0"

@@ -22,7 +22,8 @@ class Host:
     ``files``: where its servers stand, as ``server.hosts.places`` reads it; of several the first that exists counts.
     ``keys``: the object inside the file that holds them by name. ``project``: the same for one project, as a path inside
     it. ``signs``: files and folders that show that it is installed; without,
-    the folder of its file. ``url``: whether it can be given a URL.
+    the folder of its file. ``url``: whether it can be given a URL. ``opens_folders``: whether people open it in the folder
+    they work in.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Host:
     project: str = ""
     signs: tuple[str, ...] = ()
     url: bool = True
+    opens_folders: bool = True
     elsewhere: Mapping[Platform, tuple[str, ...]] = field(default_factory=dict)
 
     def find_file(self, places: Places) -> Path:
@@ -54,6 +56,7 @@ HOSTS = (
         ("mcpServers",),
         entries.plain,
         url=False,
+        opens_folders=False,
         elsewhere={
             # The build of the Microsoft Store has a folder of its own.
             "win32": (
@@ -155,6 +158,7 @@ HOSTS = (
         ("HOME/.lmstudio/mcp.json",),
         ("mcpServers",),
         entries.plain,
+        opens_folders=False,
     ),
     Host(
         "copilot-cli",

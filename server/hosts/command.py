@@ -15,8 +15,9 @@ from layerlore.server.hosts.installation import Told, tell_host, untell_host
 from layerlore.server.hosts.links import make_link
 from layerlore.server.hosts.places import Places
 from layerlore.server.hosts.records import read_records
-from layerlore.server.hosts.runtime import find_command
+from layerlore.server.hosts.runtime import find_command, stage_runtime
 from layerlore.server.settings.launch import FLAGS
+from layerlore.server.settings.project import AUTO
 from layerlore.server.settings.settings import Settings, SettingsError
 
 ALL = "all"
@@ -25,7 +26,8 @@ ALL = "all"
 @dataclass(frozen=True, slots=True)
 class InstallRequest:
     """Which hosts, and what they launch. ``options``: launch options by setting, as they were given; ``url`` and
-    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too."""
+    ``key_file`` of a server over HTTP; ``project``: the files of the current folder instead of the person's; ``capture``: their hooks, too; ``projects``: a memory for each project, where
+    the host is opened in a folder."""
 
     hosts: tuple[str, ...]
     options: dict[str, str]
@@ -33,6 +35,7 @@ class InstallRequest:
     key_file: str = ""
     project: bool = False
     capture: bool = False
+    projects: bool = False
 
 
 def install(settings: Settings, asked: InstallRequest) -> int:
@@ -50,6 +53,7 @@ def install(settings: Settings, asked: InstallRequest) -> int:
         )
         return 1
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, asked, host, places)]
+    stage_runtime(settings.data_dir)
     told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)
     if any(each.outcome in ("added", "updated") for each in told):
@@ -112,7 +116,7 @@ def _plan(
         if asked.url:
             raise SettingsError("--capture needs the server of this machine: leave --http out")
         program = find_command(settings.data_dir)
-        for written, changes in find_hooks(host.name, program, _options(asked)):
+        for written, changes in find_hooks(host.name, program, _options(asked, host)):
             path = _path_of(written, asked, places)
             same = next((kept for file, kept in files if file.path == path), None)
             if same is not None:
@@ -150,7 +154,7 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:
     """What a host launches: with a key, or where it can be given no URL, the bridge, so that no key stands in its file."""
     program = find_command(settings.data_dir)
-    options = _options(asked)
+    options = _options(asked, host)
     if not asked.url:
         return HostLaunch((*program, *options))
     endpoint = str(parse_endpoint(asked.url))
@@ -164,9 +168,12 @@ def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch
     return HostLaunch((), endpoint)
 
 
-def _options(asked: InstallRequest) -> tuple[str, ...]:
+def _options(asked: InstallRequest, host: Host) -> tuple[str, ...]:
     flags = {setting: flag for flag, setting in FLAGS.items()}
-    return tuple(part for name, value in asked.options.items() for part in (flags[name], _absolute(name, value)))
+    given = dict(asked.options)
+    if asked.projects and host.opens_folders:
+        given["project"] = AUTO
+    return tuple(part for name, value in given.items() for part in (flags[name], _absolute(name, value)))
 
 
 def _absolute(name: str, value: str) -> str:

@@ -27,6 +27,12 @@ _USED = {
     "gemini-cli": ("HOME/.gemini/tmp", "*/chats/*.json*"),
     "cursor": ("HOME/.cursor/projects", "*/agent-transcripts/**/*.jsonl"),
 }
+# What shows that our plugin, which has the same hooks, is installed and not switched off.
+_PLUGINS = {
+    "claude-code": ("HOME/.claude/settings.json", r'"layerlore@[^"]*"\s*:\s*true'),
+    "codex": ("CODEX/config.toml", r'\[plugins\."layerlore@[^"]*"\](?:\s*(?!\[).*\n)*?\s*enabled\s*=\s*true'),
+    "gemini-cli": ("HOME/.gemini/extensions/layerlore/hooks/hooks.json", r"hook gemini-cli"),
+}
 
 
 def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Finding]:
@@ -34,11 +40,14 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
     places, state = places or Places(), read_hook_state(settings)
     any_set_up = False
     for name in HOOK_EVENTS:
-        host, set_up = BY_NAME[name], _is_set_up(name, places)
-        any_set_up = any_set_up or set_up
+        host, own, plugin = BY_NAME[name], _is_set_up(name, places), _has_plugin(name, places)
+        any_set_up = any_set_up or own or plugin
         activity = state.hosts.get(name)
-        if activity is not None or set_up:
-            yield _check_host(name, set_up, activity, _find_used(name, places))
+        if activity is not None or own or plugin:
+            yield _check_host(name, own or plugin, activity, _find_used(name, places))
+            if own and plugin:
+                mend = f"run `{shell_command('uninstall', name)}`, or remove the plugin"
+                yield Finding(SECTION, host.title, "its own file and our plugin both call the hooks", "degraded", mend)
         elif host.is_installed(places):
             install = shell_command("install", name, "--capture")
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
@@ -83,11 +92,20 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
 def _is_set_up(name: str, places: Places) -> bool:
     """Whether the host's own file calls one of our hooks for it."""
     file = find_hooks(name, ("layerlore",))[0][0].file
+    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{re.escape(name)}\b")
+
+
+def _has_plugin(name: str, places: Places) -> bool:
+    file, pattern = _PLUGINS.get(name, ("", ""))
+    return bool(file) and _stands_in(places.find(file), pattern)
+
+
+def _stands_in(path: Path, pattern: str) -> bool:
     try:
-        text = places.find(file).read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return re.search(rf"\bhook\b[\s\",']+{re.escape(name)}\b", text) is not None
+    return re.search(pattern, text) is not None
 
 
 def _find_used(name: str, places: Places) -> int:

@@ -50,30 +50,29 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
         return Told(host, file.path, "refused", str(refused))
     except OSError as error:
         return _refuse(host, file, error)
-    new = Record(
-        host,
-        [list(change.keys) for change in changes if change.way != "default"],
-        made,
-        defaults,
-        _digest(text),
-        # A backup that holds what was written earlier is none to go back to.
-        "" if backup is None or record is not None else str(backup),
-        folders,
-        before is None,
-    )
+    keys = [list(change.keys) for change in changes if change.way != "default"]
+    kept = str(backup) if backup is not None else ""
+    new = Record(host, keys, made, defaults, _digest(text), kept, folders, before is None)
     if record is not None:
-        kept = record.backup if untouched else ""
-        new = replace(
-            new,
-            keys=[*record.keys, *(keys for keys in new.keys if keys not in record.keys)],
-            made=[*record.made, *made],
-            defaults=[*record.defaults, *defaults],
-            backup=kept,
-            folders=record.folders,
-            new=record.new and untouched,
-        )
+        new = _join(record, new, untouched=untouched)
     write_records(data_dir, {**records, str(file.path): new})
     return Told(host, file.path, "updated" if known else "added", backup=backup)
+
+
+def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
+    """The record of two writings. ``untouched``: nobody else wrote between them.
+
+    A backup that holds what was written earlier is none to go back to.
+    """
+    return replace(
+        later,
+        keys=[*earlier.keys, *(keys for keys in later.keys if keys not in earlier.keys)],
+        made=[*earlier.made, *later.made],
+        defaults=[*earlier.defaults, *later.defaults],
+        backup=earlier.backup if untouched else "",
+        folders=earlier.folders,
+        new=earlier.new and untouched,
+    )
 
 
 def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:

@@ -14,14 +14,24 @@ from layerlore.server.process.version import VERSION
 _CACHES = ("archive-v0", "builds-v0", "environments-v2", "_npx")
 """Folders in which package runners keep environments that they may remove at any time."""
 RUNTIMES = "runtime"
+_PYTHON = "Scripts/python.exe" if os.name == "nt" else "bin/python"
 
 
 def find_command(data_dir: Path) -> tuple[str, ...]:
     """The program and its first arguments, at an absolute path that no cache evicts.
 
-    Where this process runs from such a cache, its environment is copied once, to ``runtime/VERSION`` in the data folder.
+    Where this process runs from such a cache, that is the copy that ``stage_runtime`` makes.
     """
-    return _stage(data_dir / RUNTIMES / VERSION) if is_evictable(Path(sys.prefix)) else launch_command()
+    if not is_evictable(Path(sys.prefix)):
+        return launch_command()
+    return (str(_find_staged(data_dir) / _PYTHON), "-m", "layerlore.server")
+
+
+def stage_runtime(data_dir: Path) -> None:
+    """Copy this process's environment once, to ``runtime/VERSION`` in the data folder, if it runs from a cache."""
+    target = _find_staged(data_dir)
+    if is_evictable(Path(sys.prefix)) and not target.exists():
+        _stage(target)
 
 
 def is_evictable(prefix: Path) -> bool:
@@ -31,11 +41,11 @@ def is_evictable(prefix: Path) -> bool:
     return pipx or bool(inside.intersection(_CACHES)) or prefix.is_relative_to(Path(tempfile.gettempdir()).resolve())
 
 
-def _stage(target: Path) -> tuple[str, ...]:
-    python = target / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    command = (str(python), "-m", "layerlore.server")
-    if target.exists():
-        return command
+def _find_staged(data_dir: Path) -> Path:
+    return data_dir / RUNTIMES / VERSION
+
+
+def _stage(target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".staged-", dir=target.parent))
     try:
@@ -47,4 +57,3 @@ def _stage(target: Path) -> tuple[str, ...]:
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-    return command

@@ -15,6 +15,7 @@ from layerlore.server.access.exposure import Served, allowed, reached_by_others,
 from layerlore.server.access.jwks import KeySet
 from layerlore.server.access.jwt_tokens import JwtTokens
 from layerlore.server.access.keys import ApiKeys
+from layerlore.server.explorer.routes import Explorer
 from layerlore.server.http.connections import THIS_MACHINE, ConnectionLimits
 from layerlore.server.http.listener import describe_listening
 from layerlore.server.http.transport import serve_http
@@ -67,14 +68,21 @@ def serve(settings: Settings, look: Callable[[], Served], place: tuple[int, int]
         await process.runtime()
         return lines
 
+    gate = make_gate(
+        server,
+        settings.rates_to_hold,
+        _credentials(server, settings, key),
+        metadata_url=_metadata_url(settings),
+        public_url=http.public_url,
+    )
+    if http.explore:
+        Explorer(public_url=http.public_url, open_to_all=not http.auth).add_to(server, gate)
     return serve_http(
         server,
         http.host,
         http.port,
         allowed(settings),
-        make_gate(
-            server, settings.rates_to_hold, _credentials(server, settings, key), metadata_url=_metadata_url(settings)
-        ),
+        gate,
         on_listening=report_listening,
         stop=stop,
         max_sessions=http.max_sessions,

@@ -17,7 +17,8 @@ from mcp.types import INVALID_REQUEST
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from layerlore.server.access.caller import AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from layerlore.server.access.browser_sessions import PAGE_HEADER
+from layerlore.server.access.caller import AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER
 from layerlore.server.process.json_rpc import (
     decode,
     error_line,
@@ -135,7 +136,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return receive_once
 
 
-OURS = tuple(name.lower().encode() for name in (AGENT_HEADER, RESOURCE_HEADER, THREAD_HEADER))
+OURS = tuple(
+    name.lower().encode() for name in (AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER, PAGE_HEADER)
+)
 SINGLE = frozenset(
     {
         *(b"host", b"origin", b"authorization", b"x-api-key"),

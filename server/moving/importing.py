@@ -13,6 +13,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.moving.sharing import take_shared
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.principal import LOCAL_TENANT
@@ -22,8 +23,16 @@ from layerlore.server.cli.tables import print_table
 from layerlore.server.foreign.formats import FORMATS, Format, ReadProgress, find_format, read_foreign
 from layerlore.server.moving.foreign_importing import ForeignImport
 from layerlore.server.moving.progress import Came, show_progress
+from layerlore.server.moving.sharing import (
+    describe_project,
+    find_project_scope,
+    find_shared_file,
+    looks_shared,
+    read_shared,
+)
 from layerlore.server.relay.recalling import mask_controls
 from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.project import is_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.audit.stored_bytes import Quota
 from layerlore.storage.core.errors import InvalidInput
@@ -37,18 +46,19 @@ SHOWN = 20
 """So many of what was left out are printed, unless JSON is."""
 _BATCH_LINES = 250
 _BATCH_BYTES = 2 * 1024 * 1024
-_OUTCOMES = ("added", "unchanged", "replaced", "skipped", "checked")
+_OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What to import, and how. ``source``: the program it is from; "": as it looks. ``everyone``: each agent and resource of
-    the file becomes one of the tenant's."""
+    """What to import, and how. ``source``: the program it is from; "": as it looks. ``project``: whose memory takes it in;
+    "": that of the settings. ``everyone``: each agent and resource of the file becomes one of the tenant's."""
 
     tenant: str
     file: str
     source: str
     mode: Mode
+    project: str
     everyone: bool
     dry_run: bool
     as_json: bool
@@ -65,11 +75,16 @@ def import_file(settings: Settings, asked: ImportRequest) -> int:
 async def _import(settings: Settings, asked: ImportRequest) -> int:
     if settings.memory == "off":
         raise InvalidInput("memory is off: nothing is stored, and so nothing can be imported")
-    scope = scope_of(settings, asked.tenant)
+    scope = (
+        find_project_scope(settings, asked.tenant, asked.project) if asked.project else scope_of(settings, asked.tenant)
+    )
     source = _find_source(asked)
     async with _open(settings, dry_run=asked.dry_run) as engine:
         placing, sent = _Placing(scope, asked), _sent(settings, asked)
-        if source == "layerlore":
+        if source == "shared":
+            given = read_shared(engine, find_shared_file(_path(asked)))
+            report, ended = await take_shared(engine, scope, given, sent, dry_run=asked.dry_run), True
+        elif source == "layerlore":
             taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
             report, ended = await _import_lines(asked, taking), taking.ended
         else:
@@ -93,6 +108,14 @@ def _find_source(asked: ImportRequest) -> Format:
         if asked.source not in ("", "layerlore"):
             raise InvalidInput(f"an import from {asked.source} needs a file, and no standard input")
         return "layerlore"
+    path = find_shared_file(_path(asked)) if not asked.source else _path(asked)
+    if asked.source == "shared" or (path.is_file() and not asked.source and looks_shared(path)):
+        if not asked.project:
+            raise InvalidInput(
+                f"{asked.file} is what a project shares: --project auto (that of this folder) or --project NAME says whose "
+                "memory takes it in"
+            )
+        return "shared"
     return next((each for each in FORMATS if each == asked.source), None) or find_format(_path(asked))
 
 
@@ -222,7 +245,8 @@ def _print(asked: ImportRequest, scope: Scope, source: Format, report: ImportRep
             json.dumps({"from": source, "dry_run": asked.dry_run, **report.show()}, ensure_ascii=False, indent=2) + "\n"
         )
         return
-    whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else describe_scope(scope)
+    whose = describe_project(scope) if is_project(scope.resource_id) else describe_scope(scope)
+    whose = f"all agents and resources of tenant {scope.tenant_id!r}" if asked.everyone else whose
     what = f"{asked.file} ({source})"
     sys.stdout.write(f"{'would import' if asked.dry_run else 'imported'} {what} for {whose}\n")
     used = [name for name in _OUTCOMES if any(counts[name] for counts in report.counts.values())]

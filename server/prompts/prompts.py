@@ -205,7 +205,7 @@ async def resume_work(call: Call, thread_id: str) -> list[str]:
 @prompt("Review memory", "Have the model show what is remembered about you, and how to correct or erase it.")
 async def review_memory(call: Call) -> list[str]:
     """Asks the model to show the user what is remembered, and how to correct or erase it."""
-    document, kept = await working_memory.read_document(call.engine, call.scope, "resource", "", version=0)
+    document, kept = await working_memory.read_document(call.engine, call.scope.of_person, "resource", "", version=0)
     profile = document_text.render_text(document, kept, writable="update_working_memory" in call.tools)
     held = await call.engine.database.read(stored_threads.count_scope, call.scope)
     page = await threads.list_threads(
@@ -245,10 +245,13 @@ async def _review_entries(call: Call) -> str:
     """The newest entries, a line each, and how many there are."""
     if not call.engine.entries.enabled:
         return "No entries are kept for this agent (entries.enabled = false)."
-    found = (await entry_listing.list_entries(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor=""))["entries"]
+    page = await entry_listing.list_with_person(call.engine, call.scope, limit=_NEWEST_ENTRIES, cursor="")
+    found = page["entries"]
     if not found:
         return "No entry is kept."
     kept = await call.engine.database.read(stored_entries.count, call.scope)
+    if call.scope.person:
+        kept += await call.engine.database.read(stored_entries.count, call.scope.of_person)
     shown = f"the {len(found)} newest of {kept}" if kept > len(found) else "all of them"
     lines = (_entry_line(row) for row in found)
     return blocks.wrap_block("entries", "\n".join(lines), f"Notes for later conversations; {shown}.")
@@ -256,7 +259,12 @@ async def _review_entries(call: Call) -> str:
 
 def _entry_line(row: Json) -> str:
     """What is known of an entry, and then what it says, so that nothing in that can pass for it."""
-    beside = [f"entry {row['id']}", *([row["kind"]] if "kind" in row else []), hit_lines.describe_sources(row)]
+    beside = [
+        *([row["whose"]] if "whose" in row else []),
+        f"entry {row['id']}",
+        *([row["kind"]] if "kind" in row else []),
+        hit_lines.describe_sources(row),
+    ]
     beside += [f"in place of {hit_lines.show_beginning(each['content'])}" for each in row.get("superseded", ())]
     beside += [f"a newer one says otherwise: {row['contradicted_by']}"] if "contradicted_by" in row else []
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"

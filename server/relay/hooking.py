@@ -26,8 +26,10 @@ ANSWER_SECONDS = 2.5
 _GIVE_UP_SECONDS = SECONDS - 3.0
 # A host that tells more than this tells what no event needs.
 _MOST_BYTES = 32 * 1024 * 1024
+_PROJECT_FOLDERS = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 _LONGEST_ANSWER = 4 * 1024 * 1024
 _MOST_DEPTH = 100
+_ENDING = threading.Lock()
 
 
 def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -39,7 +41,7 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     host, event, flags = _read_arguments(arguments)
     empty = render_answer(host, event, "")
     # What hangs, such as a host that never closes our input, must not keep the host waiting.
-    watch = threading.Timer(_GIVE_UP_SECONDS, _give_up, (empty,))
+    watch = threading.Timer(_GIVE_UP_SECONDS, _end, (empty,))
     watch.daemon = True
     watch.start()
     answer = empty
@@ -48,9 +50,7 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     except Exception as error:  # noqa: BLE001 - a host must not be stopped by a defect of ours
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"layerlore: {type(error).__name__}: {error}\n")
-    watch.cancel()
-    _write(answer)
-    os._exit(0)  # what is left to end, nobody waits for
+    _end(answer)
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str]]:
@@ -74,14 +74,15 @@ def _serve(host: str, event: str, flags: Mapping[str, str], environ: Mapping[str
     if known is None:
         raise ValueError(f"no hook is needed for {event!r} of {host!r}")
     given = _read_input()
-    launch = read_launch(flags, environ)
+    folder = _find_folder(given, environ)
+    launch = read_launch(flags, environ, _find_project_folder(environ) or folder)
     if launch is None:
         raise ValueError("hooks need the server that hosts share, and a memory that is on: see `layerlore doctor`")
     handed = {
         "host": host,
         "event": event,
         "given": _strip(given),
-        "folder": _find_folder(given, environ),
+        "folder": folder,
         "flags": launch.own_flags,
         "variables": launch.own_variables,
     }
@@ -100,8 +101,20 @@ def _read_input() -> dict[str, object]:
 
 def _find_folder(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
     """The folder that the session works in, where the host tells of none."""
-    told = given.get("cwd") or environ.get("CLAUDE_PROJECT_DIR") or environ.get("CURSOR_PROJECT_DIR")
-    return str(told) if told else os.getcwd()
+    roots = given.get("workspace_roots")
+    told = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or _find_project_folder(environ)
+    if told:
+        return str(told)
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # somebody removed it
+        return ""
+
+
+def _find_project_folder(environ: Mapping[str, str]) -> str:
+    """The folder that the host was opened in: a session that moves to another one goes on in its project. "" where the host
+    does not say."""
+    return next((environ[name] for name in _PROJECT_FOLDERS if environ.get(name)), "")
 
 
 def _strip(value: object, depth: int = 0) -> object:
@@ -133,12 +146,11 @@ def _tell(launch: Launch, name: str, *, shows: bool) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _write(answer: str) -> None:
+def _end(answer: str) -> None:
+    """Print the answer and end the process, what is left to end with it. Of two that call this, the second waits for the
+    end: a host reads one answer."""
+    _ENDING.acquire()
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.buffer.write(answer.encode("utf-8", "replace") + (b"\n" if answer else b""))
         sys.stdout.buffer.flush()
-
-
-def _give_up(empty: str) -> None:
-    _write(empty)
     os._exit(0)

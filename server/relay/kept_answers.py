@@ -12,6 +12,8 @@ METHODS = ("initialize", "server/discover", "tools/list", "prompts/list")
 MOST_ANSWERS = 32
 """The oldest are let go: a host may name another thread at each launch."""
 _PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
+_CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+_PAGES = "io.modelcontextprotocol/ui"
 
 
 class KeptAnswers:
@@ -20,13 +22,14 @@ class KeptAnswers:
     With ``cold``, what is kept is read at once; else answers are only added where there is no file yet.
     """
 
-    __slots__ = ("_answers", "_own", "_path", "_reads")
+    __slots__ = ("_answers", "_own", "_pages", "_path", "_reads")
 
     def __init__(self, launch: Launch, *, cold: bool) -> None:
         self._path = f"{launch.base}-{VERSION}.answers"
         self._own = json.dumps([launch.own_flags, launch.own_variables], sort_keys=True)
         self._reads = cold or not os.path.exists(self._path)
         self._answers: dict[str, str] = self._read() if self._reads else {}
+        self._pages = False  # whether the host said at the beginning that it shows pages
 
     def find(self, method: str, params: object) -> str | None:
         """The result, as JSON, of an earlier request like this one."""
@@ -48,7 +51,10 @@ class KeptAnswers:
         given = params if isinstance(params, Mapping) else {}
         meta = given.get("_meta")
         protocol = given.get("protocolVersion") or (meta.get(_PROTOCOL_META) if isinstance(meta, Mapping) else None)
-        return json.dumps([method, protocol, given.get("cursor"), self._own])
+        if method == "initialize":
+            self._pages = _shows_pages(given.get("capabilities"))
+        pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(_CAPABILITIES_META)))
+        return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), self._own])
 
     def _read(self) -> dict[str, str]:
         try:
@@ -66,3 +72,9 @@ class KeptAnswers:
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
                 json.dump(self._answers, file)
             os.replace(new, self._path)
+
+
+def _shows_pages(capabilities: object) -> bool:
+    """Whether a host with these capabilities is listed the tools for pages, too."""
+    extensions = capabilities.get("extensions") if isinstance(capabilities, Mapping) else None
+    return isinstance(extensions, Mapping) and _PAGES in extensions

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from layerlore.server.settings.launch import ALONE
+from layerlore.server.settings.project import AUTO, NONE, choose_project
 
 try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
     from _blake2 import blake2b
@@ -19,7 +20,7 @@ except ImportError:
 
 _PREFIX = "LAYERLORE_"
 _TESTS = "LAYERLORE_TEST_"
-_OWN = ("agent", "resource", "thread", "toolsets")
+_OWN = ("agent", "resource", "project", "thread", "toolsets")
 """Settings that each connection brings along."""
 OWN_VARIABLES = frozenset(_PREFIX + name.upper() for name in _OWN)
 # Variables that a model's or a database's library reads by itself.
@@ -51,9 +52,11 @@ class Launch:
         self.own_flags, self.own_variables = own
 
 
-def read_launch(flags: Mapping[str, str], environ: Mapping[str, str]) -> Launch | None:
+def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in: str = os.curdir) -> Launch | None:
     """The launch that these flags and variables make, or None for one that has its process for itself: it wants to, it
-    stores nothing that others could share, or its settings cannot be read, which the process itself explains."""
+    stores nothing that others could share, or its settings cannot be read, which the process itself explains.
+
+    ``working_in``: the folder whose project is meant by ``--project auto``; the server runs in another one."""
     try:
         given = _Given(flags, environ)
     except (OSError, ValueError):
@@ -63,6 +66,8 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str]) -> Launch 
     folder = os.path.abspath(os.path.expanduser(given.setting("data_dir") or data_folder(environ)))
     process, own = _part(given.flags, _OWN)
     variables, own_variables = _part(given.variables, OWN_VARIABLES)
+    if given.setting("project").lower() == AUTO:
+        own["project"] = choose_project(AUTO, working_in) or NONE
     digest = _digest(folder, process, given.text, variables)
     relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
     directory = os.getcwd() if relative else os.sep

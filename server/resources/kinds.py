@@ -18,6 +18,7 @@ from layerlore.server.tools.runs import get_run, list_runs
 from layerlore.server.tools.steps import list_events
 from layerlore.server.tools.threads import list_threads
 from layerlore.server.tools.working_memory import get_working_memory
+from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
@@ -108,15 +109,18 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Jso
 
 
 async def read_entries(call: Call, cursor: str = "") -> Json:
-    """What is kept of the user as entries, those kept last first. No tool gives them all: a model searches them. Raises
-    InvalidInput."""
-    return await listing.list_entries(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
+    """What is kept of the user as entries, those kept last first, in a project its own before the person's. No tool gives
+    them all: a model searches them. Raises InvalidInput."""
+    return await listing.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
 async def read_entry(call: Call, entry_id: str) -> Json:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
-    return await listing.show_entry(call.engine, call.scope, entry_id)
+    try:
+        return await listing.show_entry(call.engine, call.scope, entry_id)
+    except NotFound:
+        return await listing.show_entry(call.engine, call.scope.of_person, entry_id)
 
 
 KINDS: Mapping[Kind, ResourceKind] = {

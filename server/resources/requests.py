@@ -6,6 +6,7 @@ A resource is a view of a tool's answer or, where no tool serves, of a function'
 from collections.abc import Mapping
 from typing import Any, cast
 
+from mcp.server.apps import APP_MIME_TYPE, client_supports_apps
 from mcp.types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -14,16 +15,19 @@ from mcp.types import (
     ReadResourceResult,
     Resource,
     ResourceTemplate,
+    TextResourceContents,
 )
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import RequestContext, caller_of, principal_of
+from layerlore.server.explorer.page import read_page
 from layerlore.server.resources.contents import make_contents
 from layerlore.server.resources.kinds import JSON, KINDS, OF_A_THREAD, TEMPLATED, Address, Kind, describe_kind
 from layerlore.server.resources.uris import address_of, template_of, uri_of
 from layerlore.server.tools.call import AnswerWithMedia, call_function, call_tool
 from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.explorer import EXPLORER_URI
 from layerlore.server.tools.threads import list_threads
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -31,6 +35,8 @@ from layerlore.storage.core.records import Json
 PAGE = 50
 # The templates change with the server's version only.
 _HOUR_MS = 3_600_000
+# It loads nothing, and asks nobody: a host that knows this gives it no network.
+_PAGE_META = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBorder": False}}
 
 
 async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) -> ListResourcesResult:
@@ -58,7 +64,20 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
 def _always(ctx: RequestContext) -> list[Resource]:
     fixed = [_of_nobody_in_particular(kind) for kind in ("profile", "entries", "threads", "status")]
     own = check_id(caller_of(ctx).default_thread, "thread_id", Limits().thread_id_chars)
-    return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD]
+    page = [_explorer()] if client_supports_apps(ctx) else []
+    return fixed + [_of_current_thread(kind, own) for kind in OF_A_THREAD] + page
+
+
+def _explorer() -> Resource:
+    """The page that hosts show, which is the same for everybody."""
+    return Resource(
+        uri=EXPLORER_URI,
+        name="explorer",
+        title="Memory explorer",
+        description="A page that shows what is remembered, and mends it.",
+        mime_type=APP_MIME_TYPE,
+        _meta=_PAGE_META,
+    )
 
 
 async def list_templates(ctx: RequestContext, _: PaginatedRequestParams) -> ListResourceTemplatesResult:
@@ -101,6 +120,10 @@ def _of_listed_thread(row: Mapping[str, Any]) -> Resource:
 async def read_resource(ctx: RequestContext, params: ReadResourceRequestParams) -> ReadResourceResult:
     """One resource as one text. What a thread has not yet is empty. Raises LayerloreError, ToolError."""
     uri = str(params.uri)
+    if uri == EXPLORER_URI:
+        html = read_page().html.decode()
+        page = TextResourceContents(uri=uri, mime_type=APP_MIME_TYPE, text=html, _meta=_PAGE_META)
+        return ReadResourceResult(contents=[page])
     address = address_of(uri)
     if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
         raise InvalidInput("memory is switched off (memory = off); only memory://status can be read")

@@ -17,9 +17,10 @@ import uuid_utils
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.engine import denied_calls
+from layerlore.memory.engine import denied_calls, journal
 from layerlore.memory.engine.denials import Denial
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.journal import make_line
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.server.access.caller import Caller
@@ -35,7 +36,8 @@ from layerlore.server.subscriptions.watcher import Watcher
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.messages import add_messages
-from layerlore.server.tools.toolsets import list_callable
+from layerlore.server.tools.threads import list_all_threads
+from layerlore.server.tools.toolsets import list_callable, list_writers
 from layerlore.storage.audit import api_keys
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
@@ -52,6 +54,8 @@ LOAD_AFTER_SECONDS = 1.0
 """The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
 query needs it: what such a process writes is embedded by the next that stays."""
 _ANSWERED_SECONDS = 10.0
+_JOURNALED = list_writers() | {list_all_threads.name}
+"""What writes its own lines in the journal."""
 EMBEDDER_FOLDER = "embedder"
 """Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
 
@@ -92,7 +96,11 @@ class Runtime:
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
             tools = self._tools_for(settings, caller.principal.rights)
             call = Call(name, engine, settings, caller, given, self._worker, tools, self.describe)
-            return await self._defaults.add_note(await function(call, **values), call)
+            answer = await function(call, **values)
+            if caller.operates and name not in _JOURNALED:
+                line = make_line(engine.hmac_key, caller.scope, call.sent().origin, "done", engine.now())
+                await journal.append(engine.database, caller.scope, line)
+            return await self._defaults.add_note(answer, call)
 
     def _tools_for(self, settings: Settings, rights: frozenset[Right]) -> frozenset[str]:
         key = (rights, settings.working_memory.read_only, settings.entries.enabled, *settings.toolsets)

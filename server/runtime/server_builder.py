@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
+from mcp.server.extension import Extension
 from mcp.server.mcpserver import MCPServer
 from mcp.types import (
     CompleteRequestParams,
@@ -29,7 +31,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watch_rules import RULES
 from layerlore.server.tools.instructions import OFF, write_instructions
-from layerlore.server.tools.toolsets import choose_declared, list_callable
+from layerlore.server.tools.toolsets import choose_declared, choose_declared_for_pages, list_callable
 
 # The lists change with the server's version and the caller's rights only.
 _HOUR_MS = 3_600_000
@@ -39,6 +41,15 @@ CACHE_HINTS: dict[Any, CacheHint] = {
     "tools/list": CacheHint(ttl_ms=_HOUR_MS, scope="private"),
     "prompts/list": CacheHint(ttl_ms=_HOUR_MS, scope="private"),
 }
+
+
+class Pages(Extension):
+    """Tells clients that there is a page to show, with its tools."""
+
+    identifier = EXTENSION_ID
+
+    def settings(self) -> dict[str, Any]:
+        return {"mimeTypes": [APP_MIME_TYPE]}
 
 
 def build_server(settings: Settings, *, stop: StopRequest | None = None, **options: Any) -> ToolServer:
@@ -64,10 +75,12 @@ def assemble_server(settings: Settings, hub: NotificationHub, **options: Any) ->
     server = ToolServer(
         "layerlore",
         choose_declared(settings),
+        choose_declared_for_pages(settings),
         title="Memory",
         version=VERSION,
         description="Long-term memory for agents",
         subscriptions=hub.bus,
+        extensions=[Pages()],
         cache_hints=CACHE_HINTS,
         log_level="WARNING",
         **options,

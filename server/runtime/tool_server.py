@@ -17,15 +17,24 @@ from mcp.types import (
 )
 from mcp.types import Tool as ListedTool
 
-from layerlore.server.access.caller import Default, Lifespan, RequestContext, default_of, principal_of, settings_of
+from layerlore.server.access.caller import (
+    Default,
+    Lifespan,
+    RequestContext,
+    default_of,
+    is_for_page,
+    principal_of,
+    settings_of,
+)
 from layerlore.server.access.permissions import admit
 from layerlore.server.limits.refusal import TooMuch, refusal_result
 from layerlore.server.process.sdk_private import expect_no_argument_headers
 from layerlore.server.resources.contents import make_result
 from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
 from layerlore.server.tools.declaration import Declaration
+from layerlore.server.tools.explorer import show_to_page
 from layerlore.server.tools.instructions import name_current
-from layerlore.server.tools.toolsets import ALL_TOOLS, choose_tools
+from layerlore.server.tools.toolsets import ALL_TOOLS, choose_for_pages, choose_tools
 from layerlore.storage.core.errors import LayerloreError
 
 log = logging.getLogger(__name__)
@@ -35,23 +44,29 @@ class ToolServer(MCPServer[Lifespan]):
     """An MCPServer whose tools are declarations; the process behind it runs their functions.
 
     A call with an argument that the tool does not have is refused. Errors are ToolErrors that a model can act on;
-    what is raised unexpectedly stays in the log.
+    what is raised unexpectedly stays in the log. ``for_pages``: the tools that only pages have.
     """
 
-    def __init__(self, name: str, declarations: Sequence[Declaration], **options: Any) -> None:
-        self._declared: dict[str, Tool] = {each.name: each.tool for each in declarations}
-        self._declarations = {each.name: each for each in declarations}
+    def __init__(
+        self, name: str, declarations: Sequence[Declaration], for_pages: Sequence[Declaration] = (), **options: Any
+    ) -> None:
+        self._listed = [each.name for each in declarations]
+        self._for_pages = [each.name for each in for_pages if each.name not in self._listed]
+        self._declarations = {each.name: each for each in (*declarations, *for_pages)}
+        self._declared: dict[str, Tool] = {name: each.tool for name, each in self._declarations.items()}
         super().__init__(name, tools=list(self._declared.values()), **options)
         expect_no_argument_headers(self)
 
     async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         """The tools that the caller has the right to."""
         rights = principal_of(ctx).rights
-        listed, offered = await self.list_tools(), self._offered(ctx)
+        by_name = {tool.name: tool for tool in await self.list_tools()}
+        listed, beside = self._chosen(ctx)
+        offered = [self._declarations[name] for name in (*listed, *beside)]
+        hidden = frozenset(beside)
         shown = [
-            self._declarations[tool.name].show(tool)
-            for tool in listed
-            if tool.name in offered and self._declarations[tool.name].open_to(rights)
+            show_to_page(tool) if tool.name in hidden else tool
+            for tool in (each.show(by_name[each.name]) for each in offered if each.open_to(rights))
         ]
         return ListToolsResult(tools=_described_for(shown, default_of(ctx)))
 
@@ -82,10 +97,18 @@ class ToolServer(MCPServer[Lifespan]):
             raise ToolError(f"{name} failed unexpectedly; the server's log says why") from error
 
     def _offered(self, ctx: RequestContext) -> list[str]:
-        """The names of the tools that the agent of a request has, whatever its rights."""
+        """The names of the tools that the agent or the page of a request has, whatever its rights."""
+        listed, beside = self._chosen(ctx)
+        return [*listed, *beside]
+
+    def _chosen(self, ctx: RequestContext) -> tuple[list[str], list[str]]:
+        """The tools that models are listed, and those that the page has beside them, if one asks."""
+        page = is_for_page(ctx)
         if not ctx.lifespan_context.settings.agents:
-            return list(self._declared)
-        return [each.name for each in choose_tools(settings_of(ctx))]
+            return self._listed, self._for_pages if page else []
+        settings = settings_of(ctx)
+        beside = choose_for_pages(settings) if page else []
+        return [each.name for each in choose_tools(settings)], [each.name for each in beside]
 
     async def _act(
         self, process: Lifespan, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any]

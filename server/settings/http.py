@@ -67,6 +67,11 @@ class HttpSettings(Section):
         description="More Origin headers to accept, as browsers send them: `https://app.test` needs an entry, "
         "`http://localhost:5173` does not.",
     )
+    explore: bool = Field(
+        default=True,
+        description="Whether /explore has the page that shows what is remembered, to whoever signs in with a key: it can do "
+        "there what the key may do.",
+    )
     max_sessions: int = Field(
         default=2000, ge=1, description="Sessions at a time, of clients of the protocol before 2026-07-28."
     )

@@ -4,6 +4,7 @@
 FLAGS = {
     "--agent": "agent",
     "--resource": "resource",
+    "--project": "project",
     "--thread": "thread",
     "--database": "database",
     "--data-dir": "data_dir",

@@ -40,8 +40,10 @@ from layerlore.server.settings.database_url import check as check_url
 from layerlore.server.settings.http import HttpSettings
 from layerlore.server.settings.jwt import JwtSettings
 from layerlore.server.settings.launch import ALONE
+from layerlore.server.settings.project import choose_project
 from layerlore.server.settings.rates import WAITING_AT_ONCE, RateSettings
 from layerlore.storage.core.errors import LayerloreError
+from layerlore.storage.core.records import Scope
 
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
@@ -189,6 +191,13 @@ class Settings(BaseSettings):
     resource: Name = Field(
         default="default", min_length=1, description="The person (or thing) that the assistant serves."
     )
+    project: Name = Field(
+        default="",
+        description="The project whose memory is used beside the person's: auto (that of the folder the host starts in: its "
+        "git remote or repository, else the folder itself), or a name. Conversations, plans and runs, and what is no fact "
+        "about the person, are then the project's. Empty or none: there is none. It is for launches over stdio, hooks and "
+        "commands; over HTTP a request names it.",
+    )
     thread: Name = Field(
         default="",
         description="The conversation for calls that name none. Empty: a new one for each start over stdio and for each "
@@ -270,6 +279,12 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (init_settings,)
 
+    def scope_in(self, tenant: str) -> Scope:
+        """Whose memory these settings mean in a tenant: the person's or, in a project, the project's beside it."""
+        if self.project:
+            return Scope(tenant, self.agent, self.project, person=self.resource)
+        return Scope(tenant, self.agent, self.resource)
+
     def for_agent(self, agent: str) -> "Settings":
         """These settings, as they are for an agent."""
         own = self.agents.get(agent)
@@ -346,9 +361,10 @@ def load_settings(
     if path:
         sources.append(_Source(path.replace("{", "{{").replace("}", "}}"), InitSettingsSource(Settings, _read(path))))
     try:
-        return Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
+        found = Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
     except ValidationError as error:
         raise SettingsError("; ".join(_explained(error, sources))) from None
+    return found.model_copy(update={"project": choose_project(found.project, os.curdir)}) if found.project else found
 
 
 def load_launched(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:

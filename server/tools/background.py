@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from layerlore.extraction.chat.models import choose_models, describe_models
 from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
+from layerlore.memory.engine import journal
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.journal import WriteOutcome
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
@@ -16,7 +19,7 @@ from layerlore.server.tools.call import Call
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Scope, Tenant, Thread
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import JobRow
@@ -186,3 +189,14 @@ def find_problems(call: Call, found: Background) -> list[str]:
             f"no model is asked for your tenant until {iso(spending.next_day(now))}: today's {allowed:,} tokens are spent"
         )
     return wrong
+
+
+async def resume_dead(engine: Engine, scope: Scope, origin: Origin) -> int:
+    """Make the jobs of a scope due again that failed too often. Returns how many there were."""
+    now = engine.now()
+
+    async def again(tx: Tx) -> tuple[int, WriteOutcome]:
+        resumed = await jobs.resume(tx, scope, None, now)
+        return resumed, WriteOutcome("done", {"jobs": resumed})
+
+    return await journal.write(engine.database, engine.hmac_key, scope, origin, now, again)

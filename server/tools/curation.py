@@ -1,11 +1,14 @@
 """Tools about the memory itself, and those by which the caller's own model does its background work."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.ages import iso
+from layerlore.server.access.permissions import NotPermitted
+from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Usage, tool
@@ -15,10 +18,13 @@ from layerlore.storage.core.records import Json
 if TYPE_CHECKING:
     from layerlore.extraction.chat import litellm_chat
     from layerlore.extraction.jobs import host_jobs
+    from layerlore.memory.removal import undoing
     from layerlore.server.tools import background, status
+    from layerlore.storage.removal.acts import Act
 else:
     litellm_chat = LateModule("layerlore.extraction.chat.litellm_chat")
     host_jobs = LateModule("layerlore.extraction.jobs.host_jobs")
+    undoing = LateModule("layerlore.memory.removal.undoing")
     background = LateModule("layerlore.server.tools.background")
     status = LateModule("layerlore.server.tools.status")
 
@@ -215,3 +221,49 @@ async def submit_memory_job(
 async def memory_status(call: Call) -> Json:
     """For who runs this memory: how much is remembered, which background work waits, what is degraded."""
     return await status.memory_status(call)
+
+
+# What one call did that can be undone, in words, and until when.
+class Undoable(TypedDict):
+    undo_id: str
+    tool: str
+    at: str
+    until: str
+    what: str
+
+
+class Undone(TypedDict):
+    undo_id: NotRequired[str]
+    tool: NotRequired[str]
+    messages: NotRequired[int]
+    entries: NotRequired[int]
+    documents: NotRequired[int]
+    plans: NotRequired[int]
+    left: NotRequired[list[str]]
+    already: NotRequired[bool]
+    acts: NotRequired[list[Undoable]]
+
+
+def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"write"} if arguments.get("undo_id") else {"read", "write"})
+
+
+@tool(
+    "Undo",
+    "curation",
+    "write",
+    answers=Undone,
+    idempotent=True,
+    rights_of=_rights_of_undo,
+    ways=({"undo_id": "last"}, {}),
+)
+async def undo(call: Call, undo_id: str = "") -> Json:
+    """Undo what an answer names, or "last"; without: list what can be."""
+    if not undo_id:
+        return {"acts": await undoing.list_acts(call.engine, call.scope)}
+
+    def check(act: "Act") -> None:
+        if undoing.removes(act) and "forget" not in call.caller.principal.rights:
+            raise NotPermitted(f"undo of {act.tool} brings back what was removed, which needs the right forget, too")
+
+    return await undoing.undo(call.engine, call.scope, undo_id, check=check, sent=call.sent())

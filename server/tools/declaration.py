@@ -71,7 +71,8 @@ class Declaration:
     ``rights_of`` is, for one that can do several things, what a call with these arguments takes, as they were sent;
     ``ways`` are then arguments of one call of each.
 
-    ``of_tenant``: it is about the whole tenant, and is called without naming an agent and a resource.
+    ``of_tenant``: it is about the whole tenant, and is called without naming an agent and a resource. ``opens``: the URI of
+    the page that a host shows with its answer.
     """
 
     function: Action
@@ -85,6 +86,7 @@ class Declaration:
     rights_of: Callable[[Mapping[str, Any]], frozenset[Right]] | None = None
     ways: tuple[Mapping[str, Any], ...] = ({},)
     of_tenant: bool = False
+    opens: str = ""
 
     @property
     def name(self) -> str:
@@ -138,13 +140,15 @@ class Declaration:
     @cached_property
     def tool(self) -> Tool:
         """As the SDK has it, with schemas that every client takes and all arguments. Servers share it."""
-        meta = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else None
+        meta: Schema = {"anthropic/maxResultSizeChars": self.largest_answer} if self.largest_answer else {}
+        if self.opens:
+            meta["ui"] = {"resourceUri": self.opens, "visibility": ["model", "app"]}
         tool = Tool.from_function(
             _without_call(self.function, self.answers or str),
             title=self.title,
             description=" ".join((self.function.__doc__ or "").split()),
             annotations=self.annotations,
-            meta=meta,
+            meta=meta or None,
             structured_output=False if self.text else None,
         )
         tool.parameters = _listed_input(tool.parameters)
@@ -170,6 +174,7 @@ def tool(
     ways: tuple[Mapping[str, Any], ...] = ({},),
     reads: bool | None = None,
     of_tenant: bool = False,
+    opens: str = "",
 ) -> Callable[[Action], Declaration]:
     """Make a function the tool of its name; the arguments are those of a Declaration.
 
@@ -198,6 +203,7 @@ def tool(
             rights_of=rights_of,
             ways=ways,
             of_tenant=of_tenant,
+            opens=opens,
         )
 
     return declared

@@ -28,15 +28,36 @@ class RememberedEntry(TypedDict):
     source: str
     content: NotRequired[Stored[str]]
     superseded: NotRequired[list[str]]
+    undo: NotRequired[str]
     stands: NotRequired[list[str]]
     contradicts: NotRequired[list[str]]
     note: NotRequired[str]
+    whose: NotRequired[Literal["project", "you"]]
     masked: NotRequired[int]
     unproven: NotRequired[str]
     degraded: NotRequired[str]
 
 
-@tool("Remember", "core", "write", answers=RememberedEntry, reduced="no text of an entry that was kept before")
+About = Annotated[
+    Literal["user", "project"] | None,
+    UNLISTED,
+    Field(description="In a project, whose it is. Left out: the user's if it is about the user, else the project's."),
+]
+
+
+def _rights_of_remember(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"write", "forget"} if arguments.get("entry_id") else {"write"})
+
+
+@tool(
+    "Remember",
+    "core",
+    "write",
+    answers=RememberedEntry,
+    reduced="no text of an entry that was kept before",
+    rights_of=_rights_of_remember,
+    ways=({}, {"entry_id": "one"}),
+)
 async def remember(
     call: Call,
     content: Annotated[str, Field(description="1-3 sentences, clear on their own.")],
@@ -46,12 +67,14 @@ async def remember(
     ] = "caller",
     kind: Literal["preference", "decision", "fact", "correction", "explicit_remember"] | None = None,
     thread_id: ThreadId = "",
+    about: About = None,
+    entry_id: Annotated[str, UNLISTED, Field(description="The entry whose place it takes.")] = "",
 ) -> Json:
     """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks you
     to remember; what must be read every time belongs in update_working_memory. A correction replaces what it corrects."""
     # Without evidence an entry belongs to no conversation.
     thread = call.thread(thread_id) if evidence.strip() or thread_id else ""
-    asked = remember_requests.RememberRequest(content, evidence, source, kind or "")
+    asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", entry_id)
     return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
 
 
@@ -73,10 +96,9 @@ async def forget(
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     query: str = "",
     confirm: str = "",
-    undo: Annotated[bool, UNLISTED, Field(description="Bring back these entries, as an answer said.")] = False,
 ) -> str:
     """Forget entries by ids, or all about a query: that first shows what would go, with a token; ask the user,
     then call again with confirm alone."""
     return await forget_requests.forget(
-        call.engine, call.scope, ids=ids, query=query, confirm=confirm, undo=undo, sent=call.sent()
+        call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
     )

@@ -12,7 +12,7 @@ from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
-from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class DeletedMessages(TypedDict):
     restored: NotRequired[int]
     deletion: NotRequired[str]
     restorable_until: NotRequired[str]
+    undo: NotRequired[str]
     totals: Totals
 
 
@@ -180,7 +181,7 @@ async def delete_messages(
     thread_id: ThreadId = "",
 ) -> Json:
     """Delete the last turn (what the user said last, and all after it), the messages with these ids, or all (needs
-    thread_id). undo restores the newest delete, or ids=[deletion]."""
+    thread_id)."""
     if which == "undo":
         return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:
@@ -203,7 +204,11 @@ async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id:
         )
     if ids and thread_id:
         raise InvalidInput("which='undo': the deletion says of which conversation it is: leave thread_id or ids out")
-    thread = "" if ids else call.thread(thread_id)
-    return await deletion.undo_deletion(
-        call.engine, call.scope, thread, ids[0] if ids else "", sent=call.sent(thread_id)
-    )
+    thread, deletion_uid, sent = "" if ids else call.thread(thread_id), ids[0] if ids else "", call.sent(thread_id)
+    try:
+        return await deletion.undo_deletion(call.engine, call.scope, thread, deletion_uid, sent=sent)
+    except NotFound:
+        if not (deletion_uid and call.scope.person):
+            raise
+        # forget deletes the person's messages, too.
+        return await deletion.undo_deletion(call.engine, call.scope.of_person, thread, deletion_uid, sent=sent)

@@ -9,7 +9,7 @@ from layerlore.server.tools.background import Background
 from layerlore.server.tools.call import Call
 from layerlore.storage.audit import stored_bytes, usage
 from layerlore.storage.audit.stored_bytes import Quota, Used
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.index import vectors
 from layerlore.storage.removal import retention
 from layerlore.storage.threads import threads
@@ -34,7 +34,7 @@ async def memory_status(call: Call) -> Json:
         **({"server": call.describe_server()} if call.caller.principal.local else {}),
         "database": {"kind": backend.name, **backend.describe()},
         "caller": _asking(call.caller.principal),
-        "scope": {"agent": call.scope.agent_id, "resource": call.scope.resource_id},
+        "scope": _describe_scope(call.scope),
         **_of_agent(call),
         "counts": {
             "threads": held.threads,
@@ -53,6 +53,12 @@ async def memory_status(call: Call) -> Json:
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
+
+
+def _describe_scope(scope: Scope) -> dict[str, str]:
+    """Whose memory it is; in a project the person's, and that of the project, whose counts the rest of the answer has."""
+    own = {"agent": scope.agent_id, "resource": scope.person or scope.resource_id}
+    return {**own, "project": scope.resource_id} if scope.person else own
 
 
 def _describe_retention(call: Call, retired: int) -> Json:

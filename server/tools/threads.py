@@ -82,6 +82,7 @@ class DeletedThread(TypedDict):
     deleted_messages: int
     deletion: NotRequired[str]
     restorable_until: NotRequired[str]
+    undo: NotRequired[str]
 
 
 @tool("List threads", "threads", "read", answers=ThreadPage)
@@ -142,7 +143,7 @@ async def delete_thread(
     call: Call,
     thread_id: Annotated[str, Field(min_length=1)],
 ) -> Json:
-    """Delete a conversation with all kept about it; delete_messages(which=undo) restores it."""
+    """Delete a conversation with all kept about it."""
     return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
 
 

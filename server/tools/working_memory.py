@@ -6,10 +6,11 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -69,7 +70,7 @@ async def get_working_memory(
     """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
     to fill in if it is empty."""
     document, kept = await working_memory.read_document(
-        call.engine, call.scope, scope, _thread(call, scope, thread_id, reads=True), version=version
+        call.engine, _owner(call, scope), scope, _thread(call, scope, thread_id, reads=True), version=version
     )
     if format == "json":
         return document_text.render_json(document, kept)
@@ -83,22 +84,37 @@ async def update_working_memory(
     scope: Scope = "thread",
     mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
-    restore_version: int | None = None,
+    restore_version: Annotated[
+        int | None, UNLISTED, Field(description="Alone: make this version the document again.")
+    ] = None,
     thread_id: ThreadId = "",
 ) -> Json:
     """Keep what is read every time: facts about the user (scope=resource; added to the profile unless mode=replace),
     or the state of this conversation (replaced unless mode=append). JSON is merged deeply; a form is sent back whole, with
-    mode=replace. expected_version refuses if it has changed since; restore_version alone brings a version back."""
+    mode=replace. expected_version refuses if it has changed since."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
         if call.given & {"content", "mode"}:
             raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
         change = working_memory.restore_document(
-            call.engine, call.scope, scope, thread, restore_version, expected_version=expected_version, sent=sent
+            call.engine,
+            _owner(call, scope),
+            scope,
+            thread,
+            restore_version,
+            expected_version=expected_version,
+            sent=sent,
         )
     elif "content" in call.given:
         change = working_memory.update_document(
-            call.engine, call.scope, scope, thread, content, mode=mode, expected_version=expected_version, sent=sent
+            call.engine,
+            _owner(call, scope),
+            scope,
+            thread,
+            content,
+            mode=mode,
+            expected_version=expected_version,
+            sent=sent,
         )
     else:
         raise InvalidInput(
@@ -121,16 +137,21 @@ async def update_working_memory(
 async def clear_working_memory(
     call: Call, scope: Scope = "thread", thread_id: ThreadId = "", expected_version: ExpectedVersion = None
 ) -> Json:
-    """Empty session memory, or the user profile (scope=resource); says what was in it and how to undo it."""
+    """Empty session memory, or the user profile (scope=resource)."""
     return await working_memory.clear_document(
         call.engine,
-        call.scope,
+        _owner(call, scope),
         scope,
         _thread(call, scope, thread_id),
         expected_version=expected_version,
         may_be_new=not thread_id,
         sent=call.sent(thread_id),
     )
+
+
+def _owner(call: Call, scope: str) -> records.Scope:
+    """Whose document is meant: the profile is the person's, also in a project."""
+    return call.scope.of_person if scope == "resource" else call.scope
 
 
 def _thread(call: Call, scope: Scope, thread_id: str, *, reads: bool = False) -> str:

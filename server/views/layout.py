@@ -23,21 +23,21 @@ MENDING: Mapping[View, Sequence[str]] = {
     "all": ("`layerlore show` with one of these words lists them, and says how to mend each.",),
     "threads": (
         "Read one: layerlore show thread ID. Search all: layerlore recall QUESTION.",
-        f"Another title, or delete one: {_SAY} update_thread or delete_thread; `layerlore restore` undoes a delete.",
+        f"Another title: layerlore edit thread ID. Delete one: {_SAY} delete_thread; `layerlore undo` undoes it.",
         "For good: layerlore erase --resource NAME --thread ID.",
     ),
     "thread": (
-        f'Delete messages: {_SAY} delete_messages(which="ids", ids=[...]); which="undo" or `layerlore restore` undoes it.',
+        f'Delete messages: {_SAY} delete_messages(which="ids", ids=[...]); `layerlore undo` undoes it.',
         "Secrets that were stored: layerlore redact.",
     ),
     "entries": (
-        f'Wrong: {_SAY} remember(kind="correction"), which takes the place of what it corrects.',
-        f"No longer wanted: {_SAY} forget(ids=[...]), or forget(query=...), which shows first what would go.",
+        f'Wrong: layerlore edit entries ID, or {_SAY} remember(kind="correction"), which takes the place of what it corrects.',
+        "No longer wanted: layerlore forget ID, or layerlore forget WORDS, which shows first what would go.",
         "What rests on a message goes with it: layerlore show thread ID.",
     ),
     "profile": (
-        f'Correct it: {_SAY} update_working_memory(scope="resource", mode="replace"); an earlier version comes back with '
-        "restore_version.",
+        f'Correct it: layerlore edit profile, or {_SAY} update_working_memory(scope="resource", mode="replace"); '
+        "`layerlore undo` brings the version before back.",
         f'Empty it: {_SAY} clear_working_memory(scope="resource").',
     ),
     "plan": (f'Change it: {_SAY} plan(action="update"). Of one conversation: layerlore show plan ID.',),
@@ -98,7 +98,7 @@ def _all(found: Json) -> Iterator[RenderableType]:
         ("events", "", "what changed, in order"),
     ]
     if found["restorable_deletes"]:
-        rows.append(("", found["restorable_deletes"], "deletes that `layerlore restore` can undo"))
+        rows.append(("", found["restorable_deletes"], "deletes that `layerlore undo` can undo"))
     yield from _table(("show", "kept", ""), rows, numbers=("kept",))
 
 
@@ -151,7 +151,8 @@ def _short(value: Any) -> str:
 def _entries(found: Json) -> Iterator[RenderableType]:
     for entry in found["entries"]:
         kind = f" ({entry['kind']})" if "kind" in entry else ""
-        yield Text(f"\n{_line(entry['content'])}{kind}", style=_HEAD)
+        whose = f"[{entry['whose']}] " if "whose" in entry else ""
+        yield Text(f"\n{whose}{_line(entry['content'])}{kind}", style=_HEAD)
         yield from (Padding(Text(line, style=style), (0, 0, 0, 2)) for line, style in _about(entry))
 
 
@@ -159,8 +160,11 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
     for source in entry["sources"]:
         quote = f': "{_line(source["quote"])}"' if "quote" in source else ""
         yield f"{source['label']}, {_line(source['thread_id'])} #{source['seq']}{quote}", ""
-    if not entry["sources"]:
-        yield "the agent's own word, without a quotation", ""
+    for quote in entry.get("quotes", ()):
+        yield f'{_line(quote["label"])}, shared by others: "{_line(quote["quote"])}"', ""
+    if not entry["sources"] and not entry.get("quotes"):
+        whose = "shared by others" if entry["origin"] == "shared" else "the agent's own word"
+        yield f"{whose}, without a quotation", ""
     for old in entry.get("superseded", ()):
         yield f'in place of "{_line(old["content"])}" ({_when(old["created_at"])})', ""
     if "contradicted_by" in entry:

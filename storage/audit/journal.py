@@ -47,7 +47,8 @@ class Journaled:
 
 @dataclass(frozen=True, slots=True)
 class JournalFilter:
-    """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included."""
+    """Which rows; what is None asks for nothing. ``since`` and ``until`` are both included; ``before`` is the number of the
+    row that they were appended before."""
 
     tenant_id: str | None = None
     agent_id: str | None = None
@@ -57,6 +58,7 @@ class JournalFilter:
     tool: str | None = None
     outcome: Outcome | None = None
     resource_mark: str | None = None
+    before: int | None = None
 
 
 _given = [column.name for column in journal.c if column.name != "row_id"]
@@ -83,13 +85,14 @@ async def append(tx: Tx, scope: Scope, line: JournalLine) -> None:
 
 
 @cache
-def _page(filters: tuple[str, ...]) -> Select[Any]:
+def _page(filters: tuple[str, ...], continued: bool = False) -> Select[Any]:
     query = (
         select(*journal.c)
         .where(journal.c.at.between(bindparam("since"), bindparam("until")))
         .order_by(journal.c.row_id.desc())
         .limit(bindparam("most"))
     )
+    query = query.where(journal.c.row_id < bindparam("before")) if continued else query
     return query.where(*(journal.c[name] == bindparam(name) for name in filters))
 
 
@@ -97,8 +100,9 @@ async def read_lines(tx: Tx, wanted: JournalFilter, *, limit: int) -> list[Journ
     """The newest rows of all tenants, or of one, in the order in which they were appended, the newest last."""
     given = {name: value for name in _FILTERS if (value := getattr(wanted, name)) is not None}
     rows = await tx.all(
-        _page(tuple(given)),
+        _page(tuple(given), wanted.before is not None),
         **given,
+        **({} if wanted.before is None else {"before": wanted.before}),
         since=_FIRST if wanted.since is None else wanted.since,
         until=_LAST if wanted.until is None else wanted.until,
         most=limit,

@@ -4,6 +4,7 @@ Each function reads what our own code has written, so that what cannot be read w
 """
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,11 +25,16 @@ _PART: dict[str, tuple[tuple[str, type], ...]] = {
     "tool_result": (("tool_call_id", str),),
     "custom": (),
 }
+# Most messages are one text, written as it is: it need not be parsed.
+_ONE_TEXT = re.compile(r'\[\{"type":"text","text":"([^"\\\x00-\x1f]*)"\}\]')
 _BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 
 def parts_of(stored: str, loads: Callable[[str], list[Json]] = json.loads) -> list[Json]:
     """A message's parts, as ``loads`` reads them; a note in their place if they are damaged."""
+    plain = _ONE_TEXT.fullmatch(stored) if isinstance(stored, str) else None
+    if plain is not None:
+        return [{"type": "text", "text": plain[1]}]
     try:
         parts = loads(stored)
         if all(map(_whole, parts)):

@@ -13,15 +13,25 @@ model, never indexed, counted in no tokens and in no number of messages."""
 ALL_ROLES: tuple[Role, ...] = (*ROLES, CUSTOM)
 
 Json = dict[str, Any]
+Whose = Literal["", "project", "you"]
+"""Whose memory something is from, as models are shown it: the project's or the person's; "" where no project is in
+force."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose memory: every row that a tenant owns begins with these three."""
+    """Whose memory: every row that a tenant owns begins with these three. ``person``: where the resource is a project's,
+    the resource of the person whose memory is read beside it; "" where there is none."""
 
     tenant_id: str
     agent_id: str
     resource_id: str
+    person: str = field(default="", compare=False)
+
+    @property
+    def of_person(self) -> "Scope":
+        """The person's scope: this one, if it is no project's."""
+        return Scope(self.tenant_id, self.agent_id, self.person) if self.person else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,8 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One entry of a thread. ``answered`` are the calls of earlier messages that its tool results answer, where it is
-    read to be indexed or to have something made from it (``storage.messages.answered_calls``)."""
+    read to be indexed or to have something made from it (``storage.messages.answered_calls``). ``whose`` memory it is
+    from is told where that of a project and that of a person are shown together."""
 
     thread_id: str
     seq: int
@@ -97,6 +108,7 @@ class Message:
     revision: int
     answered: tuple[Json, ...] = ()
     mark: TurnMark | None = None
+    whose: Whose = ""
 
     def with_tokens(self, tokens: int) -> "Message":
         """The message with another count; several times as quick as ``dataclasses.replace``, since a window has hundreds."""
@@ -115,6 +127,7 @@ class Message:
             self.revision,
             self.answered,
             self.mark,
+            self.whose,
         )
 
 

@@ -17,14 +17,15 @@ from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
-from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, threads
+from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, shared_lines, threads
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.index import lexical
 
 Status = Literal["active", "superseded", "dropped"]
-Origin = Literal["extracted", "remembered", "caller"]
-"""``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word,
-which stands without a source."""
+Origin = Literal["extracted", "remembered", "caller", "shared"]
+"""``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word;
+``shared``: it came in a file that others share. The last two stand without a source."""
+OWN_WORD: tuple[Origin, ...] = ("caller", "shared")
 
 PLACE = "entry:"
 SEQ = 1
@@ -115,7 +116,10 @@ SOURCE_IS_SEEN = (
     )
     .correlate(entries)
 )
-IS_SEEN = and_(entries.c.status == "active", or_(entries.c.origin == "caller", SOURCE_IS_SEEN))
+IS_OWN_WORD = or_(*(entries.c.origin == origin for origin in OWN_WORD))
+IS_TOLD = or_(IS_OWN_WORD, SOURCE_IS_SEEN)
+"""An entry that can be seen unless its status hides it."""
+IS_SEEN = and_(entries.c.status == "active", IS_TOLD)
 
 _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _SEEN = select(*COLUMNS).where(_named, IS_SEEN)
@@ -139,13 +143,19 @@ _END = (
     .where(_named, entries.c.status == "active")
     .values(status=bindparam("new_status"), superseded_by=bindparam("new_superseded_by"), seen_at=bindparam("now"))
 )
-_RESTORE = (
-    update(entries)
-    .where(_named, entries.c.status == "dropped")
-    # When it was dropped took the place of when it was seen.
-    .values(status="active", superseded_by=None, seen_at=entries.c.created_at)
-)
 _ERASE = delete(entries).where(_named)
+# Of what was shared nothing stays but that it is gone, so that it does not come back from others.
+_FORGET_SHARED = (
+    update(shared_lines)
+    .where(
+        in_scope(shared_lines),
+        shared_lines.c.entry_id.is_not(None),
+        ~exists()
+        .where(*(entries.c[name] == shared_lines.c[name] for name in (*SCOPE, "entry_id")))
+        .correlate(shared_lines),
+    )
+    .values(entry_id=None, line=None)
+)
 
 
 def _entry(row: Row) -> Entry:
@@ -193,13 +203,14 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
 
 async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int, search_text: SearchText) -> None:
     """Make a known entry active again, as it was said now, and add its sources to those it had."""
-    own_word = "caller" in (known.origin, new.origin)
+    stands = known.status == "active" and known.origin == "shared"
+    origin: Origin = "caller" if "caller" in (known.origin, new.origin) else "shared" if stands else new.origin
     # It is trusted as its best source is: each of them says all of it. What had ended begins anew.
     trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
     changed = {
         "content": new.content,
         "kind": new.kind or known.kind,
-        "origin": "caller" if own_word else new.origin,
+        "origin": origin,
         "trust": trust,
         "model": new.model,
         "prompt": new.prompt,
@@ -264,44 +275,9 @@ async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[
     return {str(older): str(newer) for older, newer in rows}
 
 
-_other = entries.alias()
-_UNDECIDED = (
-    select(*COLUMNS)
-    .where(
-        in_scope(entries),
-        IS_SEEN,
-        entries.c.kind == "correction",
-        ~exists()
-        .where(
-            *(_other.c[name] == entries.c[name] for name in SCOPE),
-            _other.c.superseded_by == entries.c.entry_id,
-            _other.c.status == "superseded",
-        )
-        .correlate(entries),
-    )
-    .order_by(entries.c.seen_at, entries.c.entry_id)
-    .limit(bindparam("most"))
-)
-
-
-async def list_undecided(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
-    """Corrections that took no entry's place, the oldest first."""
-    return [_entry(row) for row in await tx.all(_UNDECIDED, **of_scope(scope), most=most)]
-
-
 async def drop(tx: Tx, scope: Scope, ids: Collection[str], *, now: int) -> int:
     """Let active entries be seen no more; counts them. ``erase_dropped`` ends them for good."""
     return await _end(tx, scope, ids, "dropped", None, now)
-
-
-async def restore_dropped(tx: Tx, scope: Scope, ids: Collection[str], *, search_text: SearchText) -> list[str]:
-    """Let entries that were dropped be seen again, as far as something they rest on is there; the ids of those that are
-    seen now."""
-    if not ids:
-        return []
-    await tx.run(_RESTORE, **of_scope(scope), ids=list(ids))
-    await show_seen(tx, scope, ids, search_text)
-    return sorted(await read_seen(tx, scope, ids))
 
 
 async def _end(tx: Tx, scope: Scope, ids: Collection[str], status: Status, by: str | None, now: int) -> int:
@@ -318,6 +294,7 @@ async def erase(tx: Tx, scope: Scope, ids: Collection[str]) -> int:
     """Remove entries for good, with their words and vectors; counts them."""
     erased = await tx.run(_ERASE, **of_scope(scope), ids=list(ids)) if ids else 0
     if erased:
+        await tx.run(_FORGET_SHARED, **of_scope(scope))
         await installation.owe_rewrite(tx)
     return erased
 
@@ -440,7 +417,7 @@ _FORGET = delete(entry_sources).where(_sources)
 _without_source = ~exists().where(
     *(entry_sources.c[name] == entries.c[name] for name in (*SCOPE, "entry_id"))
 ).correlate(entries)
-_ERASE_UNSOURCED = delete(entries).where(in_scope(entries), entries.c.origin != "caller", _without_source)
+_ERASE_UNSOURCED = delete(entries).where(in_scope(entries), ~IS_OWN_WORD, _without_source)
 
 # Written out, as the index on such rows has it.
 _DROPPED = (
@@ -480,6 +457,7 @@ async def erase_unsourced(tx: Tx, scope: Scope) -> int:
     """After messages were erased for good: the entries that rested on nothing else are, too; counts them."""
     erased = await tx.run(_ERASE_UNSOURCED, **of_scope(scope))
     if erased:
+        await tx.run(_FORGET_SHARED, **of_scope(scope))
         await installation.owe_rewrite(tx)
     return erased
 

@@ -8,14 +8,14 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, or_, select, tuple_
+from sqlalchemy import Select, bindparam, exists, select, tuple_
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import entries
+from layerlore.storage.core.tables import SCOPE, entries
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived.entries import COLUMNS, IS_SEEN, SOURCE_IS_SEEN, Entry, read_seen
+from layerlore.storage.derived.entries import COLUMNS, IS_SEEN, IS_TOLD, Entry, read_seen
 
 _MOST_STEPS = 50
 """So many times an entry took the place of one that had taken another's, at most, as far as it is told."""
@@ -24,7 +24,7 @@ _PLACE = (entries.c.created_at, entries.c.entry_id)
 _BEFORE = tuple_(*_PLACE) < tuple_(
     bindparam("before_at", type_=entries.c.created_at.type), bindparam("before_id", type_=entries.c.entry_id.type)
 )
-_is_replaced = (in_scope(entries), entries.c.status == "superseded", or_(entries.c.origin == "caller", SOURCE_IS_SEEN))
+_is_replaced = (in_scope(entries), entries.c.status == "superseded", IS_TOLD)
 _REPLACED = (
     select(*COLUMNS)
     .where(*_is_replaced, any_of(entries.c.superseded_by, "ids"))
@@ -99,3 +99,28 @@ async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
             return None
         entry_id = str(successor)
     return None
+
+
+_other = entries.alias()
+_UNDECIDED = (
+    select(*COLUMNS)
+    .where(
+        in_scope(entries),
+        IS_SEEN,
+        entries.c.kind == "correction",
+        ~exists()
+        .where(
+            *(_other.c[name] == entries.c[name] for name in SCOPE),
+            _other.c.superseded_by == entries.c.entry_id,
+            _other.c.status == "superseded",
+        )
+        .correlate(entries),
+    )
+    .order_by(entries.c.seen_at, entries.c.entry_id)
+    .limit(bindparam("most"))
+)
+
+
+async def list_undecided(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
+    """Corrections that took no entry's place, the oldest first."""
+    return [Entry(*row) for row in await tx.all(_UNDECIDED, **of_scope(scope), most=most)]

@@ -35,7 +35,7 @@ from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import answered_calls, orphans
-from layerlore.storage.messages.messages import COLUMNS, message_of, read
+from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
 from layerlore.storage.threads.threads import lock_uid
 
 # How many messages before and after a row ``around`` brings.
@@ -235,17 +235,19 @@ _MESSAGES = (
 )
 
 
-async def messages_of(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
-    """The visible messages at these places (thread uid, seq), light, by place; entries in the shape of messages."""
+async def messages_of(
+    tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]], make: MakeMessage = message_of
+) -> dict[tuple[str, int], Message]:
+    """The visible messages at these places (thread uid, seq), as ``make`` gives them, by place; entries in the shape of
+    messages."""
     of_entries = {uid.removeprefix(entries.PLACE) for uid, _ in keys if uid.startswith(entries.PLACE)}
     kept = await entries.as_messages(tx, scope, of_entries) if of_entries else {}
     distinct = [[uid, int(seq)] for uid, seq in dict.fromkeys(keys) if not uid.startswith(entries.PLACE)]
     found: dict[tuple[str, int], Message] = {}
 
     def take(row: Row) -> bool:
-        thread_uid, thread_id, *columns = row
-        message = message_of(thread_id, columns)
-        found[thread_uid, message.seq] = message
+        message = make(row[1], row[2:])
+        found[row[0], message.seq] = message
         return True
 
     if distinct:

@@ -93,7 +93,7 @@ async def _put(
 ) -> EntryPut:
     entry, of = moved.entry, of_scope(scope)
     sources = [each for each in moved.sources if await _lies(tx, scope, each)]
-    if entry.origin != "caller" and not sources:
+    if entry.origin not in kept.OWN_WORD and not sources:
         return EntryPut("unproven", entry.entry_id)
     row = await tx.one(_KNOWN, **of, hash=entry.content_hash)
     if row is None:

@@ -22,7 +22,7 @@ from layerlore.storage.core.tables import (
     threads,
 )
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived.entries import SOURCE_IS_SEEN, Entry
+from layerlore.storage.derived.entries import IS_TOLD, Entry
 from layerlore.storage.messages.erased_ids import hash_of_message
 from layerlore.storage.messages.messages import COLUMNS, message_of, read
 from layerlore.storage.moving.moved_tables import MovedTable
@@ -164,13 +164,12 @@ async def document_runs(tx: Tx, scope: Scope, thread_uid: str, versions: Sequenc
 
 _ENTRY_NAMES = tuple(Entry.__dataclass_fields__)
 _entry_key = [entries.c.entry_id]
-_told = or_(entries.c.origin == "caller", SOURCE_IS_SEEN)
 
 
 @cache
 def _entries(continued: bool) -> Select[Any]:
     query = select(*(entries.c[name] for name in _ENTRY_NAMES)).where(
-        in_scope(entries), entries.c.status != "dropped", _told
+        in_scope(entries), entries.c.status != "dropped", IS_TOLD
     )
     if continued:
         query = query.where(behind(_entry_key))

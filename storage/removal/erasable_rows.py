@@ -125,7 +125,7 @@ _of_entry = and_(*(entry_sources.c[name] == entries.c[name] for name in (*SCOPE,
 _from_these = any_of(entry_sources.c.thread_uid, "uids")
 _ONLY_FROM = select(entries.c.entry_id).where(
     in_scope(entries),
-    entries.c.origin != "caller",
+    ~kept.IS_OWN_WORD,
     exists().where(_of_entry, _from_these).correlate(entries),
     ~exists().where(_of_entry, ~_from_these).correlate(entries),
 )

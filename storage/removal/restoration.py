@@ -1,5 +1,6 @@
 """What was deleted: listed, restored, and, when its time has passed, erased for good."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import orphans
 from layerlore.storage.messages.messages import COLUMNS, read
+from layerlore.storage.removal import acts
 from layerlore.storage.removal.deletions import CHANGE_COUNTS, ERASE_THREAD, raw_tokens
 from layerlore.storage.threads import threads
 
@@ -48,6 +50,12 @@ _DELETIONS = (
     .order_by(deletions.c.deleted_at.desc(), deletions.c.deletion_uid.desc())
 )
 _DELETION = _DELETIONS.where(deletions.c.deletion_uid == bindparam("deletion_uid")).with_for_update(of=deletions)
+_HOLD = (
+    select(deletions.c.deletion_uid)
+    .where(in_scope(deletions), any_of(deletions.c.deletion_uid, "uids"))
+    .order_by(deletions.c.deletion_uid)
+    .with_for_update()
+)
 _FORGET = delete(deletions).where(in_scope(deletions), deletions.c.deletion_uid == bindparam("deletion_uid"))
 
 _visible = messages.c.deletion_uid.is_(None)
@@ -65,6 +73,11 @@ _SHOW_THREAD = update(threads_table).where(in_thread(threads_table)).values(dele
 async def list_deletions(tx: Tx, scope: Scope) -> list[Deletion]:
     """The deletes of a scope that can still be undone, newest first."""
     return [Deletion(*row) for row in await tx.all(_DELETIONS, **of_scope(scope))]
+
+
+async def hold(tx: Tx, scope: Scope, deletion_uids: Collection[str]) -> None:
+    """Hold these deletes until the transaction ends: who undoes several does so before anything else."""
+    await tx.all(_HOLD, **of_scope(scope), uids=list(deletion_uids))
 
 
 async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_text: SearchText) -> Deletion:
@@ -99,6 +112,7 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         await entries.hide_unseen(tx, scope, sourced)
         await entries.show_seen(tx, scope, sourced, search_text)
     await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)
+    await acts.mark_restored(tx, scope, deletion_uid, now=now)
     # Halves of tool calls may have gone over to this delete since, or to another one by its undoing.
     return replace(deletion, message_count=len(shown))
 

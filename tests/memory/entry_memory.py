@@ -8,7 +8,8 @@ from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall import memory_block as injected
-from layerlore.memory.recall.recall import RecallRequest, RecallResult, recall
+from layerlore.memory.recall.recall import RecallRequest, recall
+from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.removal import forget_requests
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx

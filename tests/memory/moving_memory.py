@@ -235,5 +235,5 @@ class Life:
             tx, scope, "", lambda *_: f"made {number}", how="replace", expected_version=None,
             origin=Origin("profile", ""), new_uid="", now=now,
         )  # fmt: skip
-        if made.after is not None:
+        if made.after is not None and made.after is not made.before:
             await documents.record_sources(tx, scope, "", made.after.version, [DocumentSource(uid, 1, last)])

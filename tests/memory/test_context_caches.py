@@ -5,6 +5,8 @@ from typing import Any
 from layerlore.memory.context.caches import AnswerCache, WindowCache, WindowMessages
 from layerlore.memory.context.message_lines import weigh_message
 from layerlore.memory.parts.tokens import load_counter
+from layerlore.memory.recall.hit_lines import make_line
+from layerlore.memory.recall.message_texts import MessageCache, MessageTexts
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.messages.messages import message_of
@@ -85,3 +87,45 @@ def test_an_answer_is_given_again_within_its_minute_until_something_is_committed
     assert cache.find(BEN, asked, 7, now) is None
     cache.forget(ANA)
     assert cache.find(ANA, asked, 7, now) is None
+
+
+def test_a_message_that_is_found_again_is_the_same_until_any_column_of_its_row_is_another() -> None:
+    cache = MessageCache()
+    make = cache.maker(ANA)
+    found = make("main", row(1, "Tea, please."))
+    texts = cache.texts_of(ANA, found)
+    assert make("main", row(1, "Tea, please.")) is found
+    assert cache.texts_of(ANA, found) is texts
+    assert texts.make_line({}, 0) is texts.make_line({"tea": 1.0}, 0)
+    for other in (row(1, "Coffee, please."), row(1, "Coffee, please.", 2), row(1, "Coffee, please.", 2, 4)):
+        made = make("main", other)
+        assert made == message_of("main", other)
+        assert cache.texts_of(ANA, made).folded == "coffee, please."
+
+
+def test_a_message_is_given_to_its_own_scope_and_thread_alone_and_not_once_it_is_forgotten() -> None:
+    cache = MessageCache()
+    found = cache.maker(ANA)("main", row(1, "tea"))
+    assert cache.maker(BEN)("main", row(1, "tea")) is not found
+    assert cache.maker(ANA)("other", row(1, "tea")).thread_id == "other"
+    cache.forget(ANA)
+    assert cache.maker(ANA)("main", row(1, "tea")) is not found
+
+
+def test_the_message_that_was_found_longest_ago_makes_room_and_a_long_one_is_not_kept() -> None:
+    cache = MessageCache(most=2)
+    make = cache.maker(ANA)
+    one, two = (make("main", row(at, "tea")) for at in (1, 2))
+    assert make("main", row(1, "tea")) is one
+    make("main", row(3, "tea"))
+    assert make("main", row(2, "tea")) is not two
+    long = make("main", row(4, "tea " * 1_000))
+    assert make("main", row(4, "tea " * 1_000)) is not long
+
+
+def test_a_long_message_has_a_line_for_each_question() -> None:
+    long = message_of("main", row(1, "We went home by train. " * 40 + "The ferry was late. " + "We slept. " * 40))
+    texts = MessageTexts(long)
+    for sought in ({}, {"ferry": 1.0}):
+        assert texts.make_line(sought, 0) == make_line(long, sought, chunk=0)
+    assert "ferry" in texts.make_line({"ferry": 1.0}, 0).text

@@ -172,8 +172,8 @@ async def test_an_entry_is_found_by_its_meaning_at_once(
     memory = memory_of(embedding)
     await memory.remember("quince of an old garden")
     (hit,) = (await memory.recall("a quince?", kinds=("entry",))).hits
-    assert hit.parts.cosine is not None
-    assert hit.parts.cosine > 0.9
+    assert hit.explain().cosine is not None
+    assert hit.explain().cosine > 0.9
 
 
 async def test_an_old_entry_counts_less_than_a_new_one_and_never_less_than_the_floor(memory: Memory) -> None:
@@ -184,10 +184,10 @@ async def test_an_old_entry_counts_less_than_a_new_one_and_never_less_than_the_f
     memory.now = NOW
     hits = (await memory.recall("gate")).hits
     assert [hit.message.parts[0]["text"] for hit in hits] == ["gate three", "gate two", "gate one"]
-    assert [hit.parts.recency for hit in hits] == pytest.approx([1.0, 0.5, rules.recency_floor])
+    assert [hit.explain().recency for hit in hits] == pytest.approx([1.0, 0.5, rules.recency_floor])
     await memory.say("main", "gate", created_at=NOW - 4000 * DAY, id="old")
     messages = (await memory.recall("gate", kinds=("message",))).hits
-    assert [hit.parts.recency for hit in messages] == [1.0]
+    assert [hit.explain().recency for hit in messages] == [1.0]
 
 
 async def test_an_entry_that_has_no_vector_yet_gets_one_behind_it(
@@ -199,7 +199,7 @@ async def test_an_entry_that_has_no_vector_yet_gets_one_behind_it(
     assert await later.engine.database.read(vectors.progress, ANA, model) == vectors.Progress(1, 0)
     assert await VectorWriter(later.engine, embedding, "writer").scan()
     assert await later.engine.database.read(vectors.progress, ANA, model) == vectors.Progress(1, 1)
-    assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].parts.cosine is not None
+    assert (await later.recall("a sloe, a quince?", kinds=("entry",))).hits[0].explain().cosine is not None
 
 
 async def test_entries_are_indexed_anew_like_messages(memory: Memory) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from layerlore.memory.context.memory_lines import FittedMemory, FoldedTexts, MemoryFitter, ShownAlready
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.memory_block import RecalledMemory
-from layerlore.memory.recall.recall import Hit, ScoreParts
+from layerlore.memory.recall.results import Hit, ScoreParts
 from layerlore.storage.core.records import Message
 
 COUNTER = load_counter()
@@ -18,7 +18,7 @@ def message(seq: int, text: str, thread: str = "other") -> Message:
 
 
 def recalled(*texts: str) -> RecalledMemory:
-    hits = tuple(Hit(message(at, text), 1.0, PARTS) for at, text in enumerate(texts, 1))
+    hits = tuple(Hit(message(at, text), 1.0, lambda: PARTS) for at, text in enumerate(texts, 1))
     return RecalledMemory((), hits, {"tea": 1.0})
 
 
@@ -59,7 +59,7 @@ def test_what_the_context_shows_or_says_anyhow_is_not_told_again() -> None:
 
 
 def test_what_is_being_answered_is_not_told() -> None:
-    hit = Hit(message(9, "What tea do I like best of all?", "main"), 1.0, PARTS)
+    hit = Hit(message(9, "What tea do I like best of all?", "main"), 1.0, lambda: PARTS)
     memory = RecalledMemory((), (hit,), {"tea": 1.0})
     assert fit(memory, shown(asked=9)) == FittedMemory()
     assert "like best" in text_of(fit(memory, shown(asked=10)))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
 from layerlore.memory.recall.hit_lines import MemoryLine, make_line, render_lines
+from layerlore.memory.recall.message_texts import MessageTexts
 from layerlore.memory.recall.packing import FoundMessage, pack_lines, pack_ranked, rank_messages
 from layerlore.storage.core.records import Message
 
@@ -94,7 +95,7 @@ def test_a_long_message_is_shown_as_the_sentences_that_match() -> None:
 
 def test_of_ranked_lines_none_is_passed_over_and_with_more_tokens_each_is_at_least_as_long() -> None:
     found = [message(at, f"tea number {at} " + "of many " * (at % 5 * 6)) for at in range(1, 30)]
-    order = rank_messages(found)
+    order = rank_messages([MessageTexts(each) for each in found])
     before: dict[int, str] = {}
     for room in range(20, 600, 20):
         packed = pack_ranked(((at, make_line(found[at], {})) for at in order), COUNTER, room)

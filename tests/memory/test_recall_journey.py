@@ -18,8 +18,9 @@ from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.candidates import match_words
 from layerlore.memory.recall.ranking import compute_idf
-from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, RecallResult, recall
+from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, recall
 from layerlore.memory.recall.recent_rows import MOST_ROWS
+from layerlore.memory.recall.results import RecallResult
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.recall import RecallRules
@@ -158,9 +159,9 @@ async def test_a_question_that_shares_no_word_with_its_answer_finds_it(
     assert texts(found)[0] == TOLD[0]
     assert (found.signals, found.degraded) == (("lexical", "semantic"), ())
     best = found.hits[0]
-    assert best.parts.words == ()
-    assert best.parts.cosine is not None
-    assert best.parts.cosine > 0.5
+    assert best.explain().words == ()
+    assert best.explain().cosine is not None
+    assert best.explain().cosine > 0.5
     assert 0.3 < best.score <= 1
     alone = await asked(engine_of(None), "wann wurde unser hund operiert?")
     assert (alone.hits, alone.signals, alone.degraded) == ([], ("lexical",), ())
@@ -241,7 +242,7 @@ async def test_many_messages_without_a_vector_are_found_by_their_words_for_now(
     await say(engine, "new", *others, "the violin lesson moved to Tuesday", embedded=False)
     found = await asked(engine, "violin lesson")
     assert texts(found)[0] == "the violin lesson moved to Tuesday"
-    assert found.hits[0].parts.cosine is None
+    assert found.hits[0].explain().cosine is None
     assert found.degraded == (NOT_ALL_EMBEDDED,)
     nothing = await asked(engine, "hund", thread_id="new")
     assert (nothing.hits, nothing.degraded) == ([], (NOT_ALL_EMBEDDED,))
@@ -305,7 +306,7 @@ async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine
     request = RecallRequest(["hund operiert", "quantum chromodynamics lecture", "miete"], limit=2)
     found = await recall(engine, SCOPE, request)
     assert sorted(texts(found)) == sorted([TOLD[0], TOLD[2]])
-    assert {hit.parts.query for hit in found.hits} == {0, 2}
+    assert {hit.explain().query for hit in found.hits} == {0, 2}
     assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
 
 

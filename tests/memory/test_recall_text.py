@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
-from layerlore.memory.recall.recall import Hit, RecallResult, ScoreParts
 from layerlore.memory.recall.recall_text import (
     NOTHING,
     NOTHING_YET,
@@ -19,6 +18,7 @@ from layerlore.memory.recall.recall_text import (
     render_text,
     separate_neighbours,
 )
+from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.storage.core.records import Message
 from layerlore.storage.derived.entries import PLACE
 
@@ -45,7 +45,7 @@ def message(seq: int, thread: str = "main", said_at: int = NOW) -> Message:
 
 def hit(seq: int, thread: str = "main", score: float = 0.5, *, said_at: int = NOW) -> Hit:
     before = [message(at, thread) for at in (seq - 2, seq - 1) if at > 0]
-    return Hit(message(seq, thread, said_at), score, PARTS, before, [message(seq + 1, thread)])
+    return Hit(message(seq, thread, said_at), score, lambda: PARTS, before, [message(seq + 1, thread)])
 
 
 def text_of(recalled: RecallResult, *, max_tokens: int = 2000, explain: bool = False) -> list[str]:
@@ -90,7 +90,7 @@ def test_what_a_speaker_says_again_is_shown_once() -> None:
     texts = ["I like green tea", "I LIKE green tea!", "I do like green tea", "I do not like green tea", "I like tea 2"]
     said = [replace(message(at), parts=[{"type": "text", "text": text}]) for at, text in enumerate(texts, 1)]
     others = [replace(said[0], seq=9, name="Bo")]
-    lines = text_of(RecallResult([Hit(each, 1 / at, PARTS) for at, each in enumerate([*said, *others], 1)]))
+    lines = text_of(RecallResult([Hit(each, 1 / at, lambda: PARTS) for at, each in enumerate([*said, *others], 1)]))
     assert [line.partition(" ")[0] for line in lines[2:-1]] == ["#1", "#4", "#5", "#9"]
 
 
@@ -165,7 +165,7 @@ SOURCES = [{"thread_id": "main", "seq": seq, "label": "user_assertion"} for seq 
 
 def entry(kind: dict[str, str], trust: str, sources: int) -> Hit:
     said = {**kind, "origin": "remembered", "trust": trust, "sources": SOURCES[:sources]}
-    return Hit(replace(message(1, PLACE + "e1"), id="e1", metadata=said), 0.5, PARTS)
+    return Hit(replace(message(1, PLACE + "e1"), id="e1", metadata=said), 0.5, lambda: PARTS)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_hit_is_not_explained_unless_asked_for() -> None:
 
 def test_a_hit_without_words_or_a_vector_is_explained_without_them() -> None:
     bare = replace(PARTS, added={"speaker": 0.3}, words=(), context_words=(), cosine=None)
-    lines = text_of(RecallResult([replace(hit(1), parts=bare)]), explain=True)
+    lines = text_of(RecallResult([replace(hit(1), explain=lambda: bare)]), explain=True)
     assert lines[-3].endswith("ranking 1.50 = speaker 0.30")
 
 
@@ -204,7 +204,7 @@ def test_the_parts_of_a_score_have_four_decimals() -> None:
     signals = ("lexical", "context", "semantic", "speaker", "session")
     numbers = ("relevance", "ranking", "cosine", "recency")
     exact = replace(PARTS, **dict.fromkeys(numbers, 0.123456), added=dict.fromkeys(signals, 0.123456))
-    recalled = RecallResult([replace(hit(1), parts=exact)], ("tea",))
+    recalled = RecallResult([replace(hit(1), explain=lambda: exact)], ("tea",))
     answer = render_json(recalled, COUNTER, now=NOW, detail="low", max_tokens=1500, explain=True)
     assert answer["hits"][0]["parts"] == {
         "query": 1,
@@ -217,7 +217,7 @@ def test_the_parts_of_a_score_have_four_decimals() -> None:
 @pytest.mark.parametrize("detail", ["low", "high"])
 def test_neighbours_on_both_sides_are_cut_unless_the_detail_is_high(detail: Literal["low", "high"]) -> None:
     long = replace(message(1), parts=[{"type": "text", "text": FILLER}])
-    one = Hit(message(2), 0.5, PARTS, [long], [replace(long, seq=3)])
+    one = Hit(message(2), 0.5, lambda: PARTS, [long], [replace(long, seq=3)])
     (found,) = render_json(RecallResult([one]), COUNTER, now=NOW, detail=detail, max_tokens=9000)["hits"]
     (before,), (after,) = found["before"], found["after"]
     assert after["text"].endswith(CUT_MARK) is (detail == "low")

@@ -69,8 +69,14 @@ def test_a_larger_budget_never_loses_a_message(thread: list[Message], budget: in
     assert {*seqs(fitted(thread, budget, floor))} <= {*seqs(fitted(thread, budget + more, floor))}
 
 
+# The three newest at their least, 40 tokens and 2 each.
+ROOM_FOR_NEWEST = 126
+
+
 @given(
-    sizes=st.lists(st.integers(5, 300), min_size=1, max_size=12), budget=st.integers(100, 900), more=st.integers(0, 500)
+    sizes=st.lists(st.integers(5, 300), min_size=1, max_size=12),
+    budget=st.integers(ROOM_FOR_NEWEST, 900),
+    more=st.integers(0, 500),
 )
 def test_a_larger_budget_that_has_room_for_the_newest_shows_no_less_of_a_text(
     sizes: list[int], budget: int, more: int

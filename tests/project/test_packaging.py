@@ -1,7 +1,9 @@
 """What is shipped: the wheel, the lock files, the image."""
 
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from source_tree import PACKAGES, ROOT
 
 BIN = Path(sys.executable).parent
+INSTALLING = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **options: object) -> str:
@@ -106,3 +109,56 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
     else:
         shutil.copy(source, target / source.name if target.is_dir() else target)
+
+
+MINORS = ("3.11", "3.12", "3.13", "3.14")
+OWN_MINOR = f"3.{sys.version_info[1]}"
+SESSION = Path(__file__).with_name("session_of_wheel.py")
+
+
+def interpreter(minor: str) -> str:
+    """A Python of that version on this machine. Skips the test if there is none. LAYERLORE_TEST_PYTHONS may name more."""
+    asked = [f"{folder}/python{minor}" for folder in os.environ.get("LAYERLORE_TEST_PYTHONS", "").split(os.pathsep)]
+    homes = sorted(Path.home().glob(f".pyenv/versions/{minor}.*/bin/python"))
+    for candidate in [*asked, *map(str, homes), shutil.which(f"python{minor}") or ""]:
+        if candidate and Path(candidate).exists():
+            shown = subprocess.run([candidate, "-V"], check=False, capture_output=True, text=True, timeout=60)
+            if shown.stdout.startswith(f"Python {minor}."):
+                return candidate
+    pytest.skip(f"no Python {minor} is here; LAYERLORE_TEST_PYTHONS names the folders of others")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("minor", "without"), [*((minor, "") for minor in MINORS), (OWN_MINOR, "litellm"), (OWN_MINOR, "pysqlite3")]
+)
+def test_the_wheel_serves_from_an_empty_environment(tmp_path: Path, minor: str, without: str) -> None:
+    """In the locked versions. Without litellm it is what docs/installing.md leads to."""
+    python = interpreter(minor)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    environment = tmp_path / "environment"
+    own = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(BIN / "uv", "--no-config", "venv", "--python", python, environment)
+    options = ["--only-binary", ":all:", "--constraints", ROOT / "requirements-server.txt"]
+    if without == "litellm":
+        options += ["--overrides", ROOT / "configs" / "without-models.txt"]
+    run(BIN / "uv", "--no-config", "pip", "install", "--python", own, *options, wheel)
+    if without == "pysqlite3":
+        run(BIN / "uv", "--no-config", "pip", "uninstall", "--python", own, "pysqlite3")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LAYERLORE_", "PYTHON"))}
+    told = json.loads(run(own, "-W", "error", SESSION, tmp_path / "data", cwd=tmp_path, env=kept))
+    assert told["python"].startswith(minor)
+    assert "I am allergic to peanuts" in told["recalled"]
+    status = json.loads(told["status"])
+    assert status["database"]["module"] == ("sqlite3" if without == "pysqlite3" else "pysqlite3")
+    assert status["tokens"]["encoding"] == ("estimate-4-chars" if without == "litellm" else "o200k_base")
+    assert status["vectors"]["total"] == 1
+
+
+@pytest.mark.parametrize("line", re.findall(r"^uv(?:x| tool install) .*$", INSTALLING, re.MULTILINE))
+def test_what_the_guide_installs_is_this_checkout_or_a_file(line: str) -> None:
+    words = shlex.split(line)
+    named = words[2 if words[0] == "uvx" else 3].partition("[")[0]
+    assert named in (".", "dist/layerlore-*.whl")
+    assert all((ROOT / each).exists() for each in words if each.startswith("configs/"))

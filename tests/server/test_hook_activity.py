@@ -134,3 +134,44 @@ def test_usage_shows_each_day_newest_first(hooked: Hooked, cli: Cli) -> None:
     }
     assert (second["day"], second["tokens"]) == ("2025-11-23", 900)
     assert "claude-code" in cli(*run)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "on", "off"),
+    [
+        (
+            "Claude Code",
+            ".claude/settings.json",
+            '{"enabledPlugins": {"layerlore@layerlore": true}}',
+            '{"enabledPlugins": {"layerlore@layerlore": false, "other@layerlore": true}}',
+        ),
+        (
+            "Codex",
+            ".codex/config.toml",
+            '[plugins."layerlore@layerlore"]\n# Mine.\nenabled = true\n',
+            '[plugins."layerlore@layerlore"]\nenabled = false\n\n[plugins."other@x"]\nenabled = true\n',
+        ),
+        (
+            "Gemini CLI",
+            ".gemini/extensions/layerlore/hooks/hooks.json",
+            '{"hooks": {"SessionStart": [{"hooks": [{"command": "layerlore hook gemini-cli SessionStart"}]}]}}',
+            "{}",
+        ),
+    ],
+)
+def test_the_hooks_of_a_plugin_count_as_set_up_while_it_is_on(
+    hooked: Hooked, name: str, file: str, on: str, off: str
+) -> None:
+    path = hooked.home / file
+    path.parent.mkdir(parents=True)
+    for text, told in ((on, "they are set up, and have never fired"), (off, "it is installed and calls no hook; ")):
+        path.write_text(text)
+        assert hooked.find()[name][1].startswith(told)
+
+
+def test_hooks_that_are_set_up_twice_are_told(hooked: Hooked) -> None:
+    hooked.set_up()
+    path = hooked.home / ".claude" / "settings.json"
+    both = json.loads(path.read_text()) | {"enabledPlugins": {"layerlore@layerlore": True}}
+    path.write_text(json.dumps(both))
+    assert hooked.find()["Claude Code"] == ("degraded", "its own file and our plugin both call the hooks")

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import connect
 from layerlore.server.relay.launch import hook_folder, read_launch
 from layerlore.server.relay.spool import hand_over, list_waiting
+from layerlore.server.settings.project import find_project
 
 from .shared_machine import PATIENCE, Machine
 from .transcripts import claude, claude_call, claude_result, codex, copilot, gemini, lines, spoken
@@ -39,13 +42,25 @@ class HookedMachine(Machine):
         return path
 
     def start_hook(self, *arguments: str, **variables: str) -> "subprocess.Popen[bytes]":
+        return self.start(sys.executable, "-m", "layerlore", "hook", *arguments, **variables)
+
+    def start(self, *command: str, **variables: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [sys.executable, "-m", "layerlore", "hook", *arguments],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self.environment(**variables),
             cwd=self.project,
+        )
+
+    def hook_from_nowhere(self, host: str, event: str, **given: Any) -> None:
+        """Call a hook in a folder that is removed before it runs."""
+        gone = self.project.parent / "gone"
+        gone.mkdir()
+        script = f'rmdir "{gone}" && exec "{sys.executable}" -m layerlore hook {host} {event}'
+        subprocess.run(
+            ["sh", "-c", script], input=json.dumps(given).encode(), env=self.environment(), cwd=gone, check=True
         )
 
     def hook(self, host: str, event: str, session: str = "s", *flags: str, raw: bytes = b"", **given: Any) -> Any:
@@ -104,6 +119,12 @@ def make_machine() -> Iterator[HookedMachine]:
         machine.stop()
 
 
+async def test_a_session_whose_folder_was_removed_is_kept(shared: HookedMachine) -> None:
+    written = shared.write("homeless", claude(1, "user", "Remove the folder that we are in."))
+    shared.hook_from_nowhere("claude-code", "Stop", session_id="homeless", transcript_path=str(written))
+    assert await shared.said("homeless") == [("user", "Remove the folder that we are in.")]
+
+
 async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents_and_the_hosts_notes(
     shared: HookedMachine,
 ) -> None:
@@ -132,6 +153,25 @@ async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents
         ("user", "Use make all."),
         ("assistant", "Fixed."),
     ]
+
+
+async def test_what_a_session_says_is_of_the_project_that_its_host_was_opened_in(shared: HookedMachine) -> None:
+    name = find_project(str(shared.project))
+    elsewhere = shared.project.parent / "elsewhere"
+    elsewhere.mkdir()
+    shared.write("of-project", claude(1, "user", "The kettle is red."))
+    shared.hook("claude-code", "Stop", "of-project", "--project", "auto")
+    async with shared.settled(), shared.host("--project", name, mode="auto") as client:
+        page = await client.call_tool("get_messages", {"thread_id": "of-project"})
+        assert "The kettle is red." in str(page.structured_content)
+    # It goes on there, also where the session moved.
+    process = shared.start_hook(
+        "claude-code", "UserPromptSubmit", "--project", "auto", CLAUDE_PROJECT_DIR=str(shared.project)
+    )
+    told = {"session_id": "new", "cwd": str(elsewhere), "prompt": "Which colour is the kettle?"}
+    out, _ = process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
+    assert "[project] #1 user: The kettle is red." in json.loads(out)["hookSpecificOutput"]["additionalContext"]
+    assert "kettle" not in shared.shown("UserPromptSubmit", "beside", prompt="Which colour is the kettle?")
 
 
 async def test_lines_are_kept_once_also_of_a_transcript_that_is_rewritten(shared: HookedMachine) -> None:
@@ -384,3 +424,43 @@ async def test_what_was_handed_over_without_a_server_is_stored_by_the_next_one(m
         await client.list_tools()
         assert await machine.said("s") == [("user", "Nobody answered.")]
     assert [each.name for each in spool.iterdir()] == ["00000000000000000002-b.json.unfit"]
+
+
+PLUGINS = Path(__file__).parents[2] / "plugins"
+BEGINNINGS = {"codex": TRANSCRIPTS["codex"][0], "gemini-cli": TRANSCRIPTS["gemini-cli"][0]}
+SPOKEN = {
+    "claude-code": lambda text: claude(1, "user", text),
+    "codex": lambda text: codex("message", **spoken("user", text)),
+    "gemini-cli": lambda text: lines(gemini("1", "user", [{"text": text}])),
+}
+
+
+@pytest.mark.parametrize(
+    ("host", "prompt", "stop"),
+    [
+        ("claude-code", "UserPromptSubmit", "Stop"),
+        ("codex", "UserPromptSubmit", "Stop"),
+        ("gemini-cli", "BeforeAgent", "AfterAgent"),
+    ],
+)
+async def test_the_hooks_of_a_plugin_keep_what_is_said_and_show_it_in_the_next_session(
+    shared: HookedMachine, host: str, prompt: str, stop: str
+) -> None:
+    hooks = json.loads((PLUGINS / host / "hooks" / "hooks.json").read_text(encoding="utf-8"))["hooks"]
+
+    def fire(event: str, session: str, **given: Any) -> Any:
+        ((hook,),) = [group["hooks"] for group in hooks[event]]
+        command = [hook["command"], *hook["args"]] if "args" in hook else shlex.split(hook["command"])
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        process = shared.start(*command, PATH=path)
+        told = {"session_id": session, "cwd": str(shared.project), "hook_event_name": event, **given}
+        out, _ = process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
+        assert process.returncode == 0
+        return json.loads(out)
+
+    said = f"The spare key of {host} hangs behind the blue boiler."
+    transcript = shared.write(f"plugin-{host}", BEGINNINGS.get(host, ""), SPOKEN[host](said))
+    fire(stop, f"plugin-{host}", transcript_path=str(transcript))
+    assert await shared.said(f"plugin-{host}") == [("user", said)]
+    answer = fire(prompt, f"next-{host}", prompt=f"Where hangs the spare key of {host}?")
+    assert said in answer["hookSpecificOutput"]["additionalContext"]

@@ -114,7 +114,17 @@ CASES: list[tuple[str | None, str | None, int]] = [
     ("localhost", "//localhost", 403),
     ("localhost", "http://localhost http://evil.example", 403),
     ("localhost", "*", 403),
-    ("mem.example.com", "https://mem.example.com", 403),
+    # pages of this server, by the name that it was asked by, or its public one
+    ("mem.example.com", "https://mem.example.com", PASSES),
+    ("mem.example.com:443", "https://mem.example.com", PASSES),
+    ("127.0.0.1:8765", "https://mem.example.com", PASSES),
+    ("lan.test:81", "http://lan.test:81", PASSES),
+    ("lan.test:80", "http://lan.test", PASSES),
+    ("lan.test:81", "http://lan.test:82", 403),
+    ("lan.test", "http://memory.test", 403),
+    ("lan.test", "ftp://lan.test", 403),
+    ("lan.test", "http://lan.test/", 403),
+    ("lan.test", "http://lan.test@lan.test", 403),
     # the host is looked at first
     ("evil.example", "http://evil.example", 421),
     ("evil.example", "http://localhost", 421),

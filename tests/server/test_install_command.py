@@ -283,6 +283,15 @@ def test_a_group_keeps_the_hooks_of_others_and_what_is_no_list_of_hooks_stays(ho
         assert path.read_text(encoding="utf-8") == before
 
 
+def test_hosts_that_open_folders_are_told_to_find_the_project_their_hooks_too(home: Path, cli: Cli) -> None:
+    assert cli("install", "claude-code", "claude-desktop", "--capture", "--projects")[0] == 0
+    told = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
+    assert told["args"][-2:] == ["--project", "auto"]
+    hooks = json.loads((home / ".claude" / "settings.json").read_text(encoding="utf-8"))["hooks"]
+    assert hooks["Stop"][0]["hooks"][0]["args"][-4:] == ["claude-code", "Stop", "--project", "auto"]
+    assert "--project" not in BY_NAME["claude-desktop"].find_file(Places()).read_text(encoding="utf-8")
+
+
 def test_hooks_alone_leave_nothing_behind_and_a_host_without_them_is_named(home: Path, cli: Cli) -> None:
     assert "so their models must call the tools: Zed." in cli("install", "zed", *HOOK_EVENTS, "--capture")[1]
     assert tomllib.loads((home / ".codex" / "config.toml").read_text(encoding="utf-8"))["features"] == {"hooks": True}
@@ -335,9 +344,13 @@ def test_a_program_in_a_cache_is_copied_to_where_no_cache_evicts_it(home: Path, 
     own = [path for path in sys.path if "site-packages" in path or path.endswith(".dev")]
     (packages / "ours.pth").write_text("".join(f"import site; site.addsitedir({path!r})\n" for path in own))
     command = [str(cached / "bin" / "python"), "-m", "layerlore.server"]
-    done = subprocess.run(
-        [*command, "install", "cursor"], env=os.environ | own_environment(), capture_output=True, text=True, check=False
+    environment = os.environ | own_environment()
+    printed = subprocess.run(
+        [*command, "install", "cursor", "--print"], env=environment, capture_output=True, check=False
     )
+    assert printed.returncode == 0
+    assert not [*home.rglob("runtime")]
+    done = subprocess.run([*command, "install", "cursor"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     entry = json.loads((home / ".cursor" / "mcp.json").read_text(encoding="utf-8"))["mcpServers"]["layerlore"]
     assert str(cached) not in str(entry)

@@ -152,6 +152,25 @@ def test_kept_answers_stay_few_and_what_is_no_answer_is_not_given(
     assert KeptAnswers(launch, cold=True).find("tools/list", {"cursor": "1"}) is None
 
 
+def test_a_host_that_shows_pages_gets_its_own_kept_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where the path of the data folder is too long
+    launch = read_launch({}, {**HOME, "LAYERLORE_DATA_DIR": str(tmp_path)})
+    assert launch is not None
+    prepare_folder(launch.base)
+    shows = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+    modern = {"_meta": {"io.modelcontextprotocol/clientCapabilities": shows}}
+    plain, pages = KeptAnswers(launch, cold=True), KeptAnswers(launch, cold=True)
+    pages.keep("initialize", {"capabilities": shows}, "{}")
+    pages.keep("tools/list", {}, '{"tools": "those of pages"}')
+    plain.keep("tools/list", {}, '{"tools": "those of models"}')
+    for found in (KeptAnswers(launch, cold=True), KeptAnswers(launch, cold=True)):
+        assert found.find("tools/list", {}) == '{"tools": "those of models"}'
+        assert found.find("tools/list", modern) == '{"tools": "those of pages"}'
+        assert found.find("initialize", {"capabilities": {}}) is None
+        assert found.find("initialize", {"capabilities": shows}) == "{}"
+        assert found.find("tools/list", {}) == '{"tools": "those of pages"}'
+
+
 @pytest.mark.parametrize("unix", [True, False], ids=["socket", "port"])
 def test_a_server_is_found_until_it_withdraws(tmp_path: Path, unix: bool) -> None:
     base = str(tmp_path / "l" / "name")

@@ -93,6 +93,19 @@ async def test_a_principal_for_many_names_the_one_it_means_and_meta_beats_the_he
             assert await texts(anybody, meta=in_meta(agent="helper")) == ["for ana"]
 
 
+async def test_a_project_is_reached_by_who_may_name_any_resource_and_by_nobody_else(tmp_path: Path) -> None:
+    async with served(settings_in(tmp_path), Told(**PRINCIPALS)) as url:
+        async with connected(url, "host", **BOTH, **{"Layerlore-Project": "github.com/ana/tea"}) as host:
+            await answer(host, "add_messages", **message("in the project"))
+            status = await answer(host, "memory_status")
+            assert status["scope"] == {"agent": "helper", "resource": "ana", "project": "project:github.com/ana/tea"}
+            assert await texts(host, meta=in_meta(project="none")) == []
+        async with connected(url, "ana") as ana:
+            assert await texts(ana) == []
+        async with connected(url, "ana", **{"Layerlore-Project": "github.com/ana/tea"}) as ana:
+            assert "for one resource alone, and reaches no project" in await refused(ana, "list_threads")
+
+
 async def test_who_may_name_several_and_names_none_is_told_how(tmp_path: Path) -> None:
     async with served(settings_in(tmp_path), Told(**PRINCIPALS)) as url:
         for token, headers, what in (

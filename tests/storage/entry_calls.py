@@ -6,7 +6,7 @@ from typing import Any
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists, observations
+from layerlore.storage.derived import entries, entry_lists, entry_restoration, observations
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.derived.observations import NewObservation
 from layerlore.storage.messages import indexed_rows, pages
@@ -21,7 +21,7 @@ ID, OTHER = "an entry", "another"
 SILENT = {
     "entries.mark_contradicted",
     "entries.find_contradicted",
-    "entries.list_undecided",
+    "entry_lists.list_undecided",
     "entry_lists.read_replaced",
     "entries.hide_unseen",
     "entries.index",
@@ -68,13 +68,19 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.as_messages": lambda tx, who: entries.as_messages(tx, who, [ID]),
         "entries.count": entries.count,
         "entries.drop": lambda tx, who: entries.drop(tx, who, [ID], now=NOW),
-        "entries.restore_dropped": lambda tx, who: entries.restore_dropped(tx, who, [ID], search_text=search_text),
+        "entry_restoration.restore_dropped": lambda tx, who: entry_restoration.restore_dropped(
+            tx, who, [ID], search_text=search_text
+        ),
+        "entry_restoration.restore_superseded": lambda tx, who: entry_restoration.restore_superseded(
+            tx, who, [ID], OTHER, search_text=search_text
+        ),
+        "entry_restoration.read_standing": lambda tx, who: entry_restoration.read_standing(tx, who, [ID]),
         "entries.erase": lambda tx, who: entries.erase(tx, who, [ID]),
         "entries.hide_unseen": lambda tx, who: entries.hide_unseen(tx, who, [ID]),
         "entries.index": lambda tx, who: entries.index(tx, who, [_known(OTHER, "plum")], search_text),
         "entries.index_anew": lambda tx, who: entries.index_anew(tx, who, ID, search_text),
         "entries.insert_new": lambda tx, who: entries.insert_new(tx, who, new, now=NOW, search_text=search_text),
-        "entries.list_undecided": lambda tx, who: entries.list_undecided(tx, who, most=9),
+        "entry_lists.list_undecided": lambda tx, who: entry_lists.list_undecided(tx, who, most=9),
         "entries.mark_contradicted": lambda tx, who: entries.mark_contradicted(tx, who, [ID], OTHER),
         "entries.find_contradicted": lambda tx, who: entries.find_contradicted(tx, who, [ID]),
         "entries.of_content": lambda tx, who: entries.of_content(tx, who, "apple pie"),

@@ -6,21 +6,39 @@ from typing import Any
 from layerlore.storage.audit import idempotency
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.core import resource_lock
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.removal import erasable_rows, erasure, retention
+from layerlore.storage.removal import acts, erasable_rows, erasure, restoration, retention
+from layerlore.storage.removal.acts import Act, ActPart
 from layerlore.storage.removal.retention import LongThread, TimePlace
 
-from .building import NOW, search_text
+from .building import ANA, NOW, search_text
 
 Call = Callable[[Tx, Scope], Awaitable[Any]]
 # They find what is marked or was counted only, and nothing here is, or answer nothing.
-SILENT = {"erasure.purge", "idempotency.keep", "retention.count", "retention.read_count"}
+SILENT = {
+    *("erasure.purge", "idempotency.keep", "retention.count", "retention.read_count"),
+    *("acts.record", "acts.mark_undone", "acts.mark_restored", "restoration.hold"),
+}
+_PARTS = (ActPart("deletion", "a delete"), ActPart("dropped", "e1"))
+_ACT = Act("u_old", "forget", NOW, False, _PARTS, (0, 1))
+
+
+async def acted(tx: Tx, scope: Scope, thread: Thread) -> None:
+    """An act of ANA's that can be undone."""
+    await acts.record(tx, ANA, "u_old", "forget", _PARTS, now=NOW, kept_since=0)
 
 
 def erasing_calls(thread_uid: str) -> dict[str, Call]:
     """Every public function that takes a scope."""
     return {
+        "acts.record": lambda tx, who: acts.record(tx, who, "u_new", "forget", _PARTS, now=NOW, kept_since=NOW * 2),
+        "acts.read": lambda tx, who: acts.read(tx, who, "u_old", since=0),
+        "acts.lock": lambda tx, who: acts.lock(tx, who, "u_old", since=0),
+        "acts.list_open": lambda tx, who: acts.list_open(tx, who, since=0, most=9),
+        "acts.mark_undone": lambda tx, who: acts.mark_undone(tx, who, _ACT, (), now=NOW),
+        "acts.mark_restored": lambda tx, who: acts.mark_restored(tx, who, "a delete", now=NOW),
+        "restoration.hold": lambda tx, who: restoration.hold(tx, who, ["a delete"]),
         "erasable_rows.answers_naming": lambda tx, who: erasable_rows.answers_naming(tx, who, "old", [thread_uid]),
         "erasable_rows.count": erasable_rows.count,
         "erasable_rows.count_threads": lambda tx, who: erasable_rows.count_threads(tx, who, "main", [thread_uid]),

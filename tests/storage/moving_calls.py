@@ -7,18 +7,29 @@ from typing import Any
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import Entry, content_hash
-from layerlore.storage.moving import moved_entries, moved_messages, moved_rows, moved_threads, shown_rows
+from layerlore.storage.moving import moved_entries, moved_messages, moved_rows, moved_threads, shared_rows, shown_rows
 from layerlore.storage.moving.moved_entries import MovedEntry
 from layerlore.storage.moving.moved_messages import MovedMessage
 from layerlore.storage.moving.moved_tables import ATTEMPT, PROFILE, RUN, SUMMARY
 from layerlore.storage.moving.moved_threads import COUNTERS, CURSORS, MovedThread
+from layerlore.storage.moving.shared_rows import SharedRow
 
 from .building import NOW, draft, search_text
 from .entry_calls import ID
 
 Call = Callable[[Tx, Scope], Awaitable[Any]]
 
-SILENT = {"moved_threads.put_times", "moved_threads.put_state", "moved_entries.rename", "moved_threads.put_erased"}
+SILENT = {
+    "moved_threads.put_times",
+    "moved_threads.put_state",
+    "moved_entries.rename",
+    "moved_threads.put_erased",
+    "shared_rows.put_lines",
+    "shared_rows.add_entry",
+    "shared_rows.change_entry",
+    "shared_rows.read_lines",
+    "shared_rows.read_quotes",
+}
 """These answer nothing, or the same to everybody."""
 
 _DESCRIBED = {"title": "Tea", "title_by": None, "metadata": "{}", "window_policy": None}
@@ -81,8 +92,20 @@ def moving_calls(uid: str) -> dict[str, Call]:
         "moved_entries.put_entries": lambda tx, who: moved_entries.put_entries(
             tx, who, [MovedEntry(_ENTRY, ())], "skip", new_ids={ID: "new"}, search_text=search_text
         ),
+        "shared_rows.read_lines": shared_rows.read_lines,
+        "shared_rows.put_lines": lambda tx, who: shared_rows.put_lines(tx, who, [SharedRow(ID, ID, 1, "{}")]),
+        "shared_rows.read_entries": shared_rows.read_entries,
+        "shared_rows.read_quotes": lambda tx, who: shared_rows.read_quotes(tx, who, [ID]),
+        "shared_rows.add_entry": _add_shared,
+        "shared_rows.change_entry": lambda tx, who: shared_rows.change_entry(tx, who, _ENTRY, search_text=search_text),
         "moved_entries.rename": lambda tx, who: moved_entries.rename(tx, who, {ID: "new"}),
     }
+
+
+async def _add_shared(tx: Tx, who: Scope) -> Any:
+    """To a scope that has none: its content would be there twice."""
+    if not await shared_rows.read_entries(tx, who):
+        await shared_rows.add_entry(tx, who, _ENTRY, search_text=search_text)
 
 
 async def _put_rows(tx: Tx, who: Scope, uid: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import working_memory
-from layerlore.storage.messages import answered_calls, indexed_rows, pages
+from layerlore.storage.messages import answered_calls, days, indexed_rows, pages
 
 from .building import NOW, tool_result
 
@@ -25,6 +25,7 @@ def reading_calls(uid: str) -> dict[str, Call]:
             tx, who, {(uid, 2): _RESULT}
         ),
         "answered_calls.of_next": lambda tx, who: answered_calls.of_next(tx, who, "main", ["c1"]),
+        "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),
         "indexed_rows.row_ids_from": lambda tx, who: indexed_rows.row_ids_from(tx, who, uid, 1),
         "pages.fill_of_all": _read_of_all,

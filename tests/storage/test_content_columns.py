@@ -8,8 +8,18 @@ from layerlore.storage.core.tables import SCOPE, journal, metadata, search_rows,
 from layerlore.storage.removal.redaction import _BESIDE
 
 IDS = {
-    *(*SCOPE, "thread_uid", "thread_id", "source_thread_uid", "deletion_uid", "id", "entry_id", "superseded_by"),
-    *("run_id", "parent_run_id", "claim", "key", "key_id", "resource_mark", "turn"),
+    *(
+        *SCOPE,
+        "thread_uid",
+        "thread_id",
+        "source_thread_uid",
+        "deletion_uid",
+        "id",
+        "entry_id",
+        "superseded_by",
+        "share_id",
+    ),
+    *("run_id", "parent_run_id", "claim", "key", "key_id", "resource_mark", "turn", "undo_id", "ref"),
 }
 NAMES = {
     "model",

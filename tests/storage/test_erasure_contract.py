@@ -30,7 +30,8 @@ from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import jobs
-from layerlore.storage.removal import deletions, expiry, restoration
+from layerlore.storage.removal import acts, deletions, expiry, restoration
+from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description
@@ -131,6 +132,8 @@ async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | 
     told = NewEvent("thread_updated", {"thread_id": words[0]})
     await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
     await usage.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    part = ActPart("deletion", uid(), thread.thread_uid)
+    await acts.record(tx, ANA, uid(), "delete_messages", [part], now=NOW, kept_since=0)
 
 
 async def run_agents(tx: Tx, scope: Scope, words: Sequence[str]) -> None:

@@ -49,7 +49,7 @@ from .document_calls import TABLES as TABLES_OF_DOCUMENTS
 from .document_calls import distilled, document_calls
 from .entry_calls import SILENT, entry_calls, remembered
 from .erasing_calls import SILENT as SILENT_OF_ERASING
-from .erasing_calls import erasing_calls
+from .erasing_calls import acted, erasing_calls
 from .moving_calls import SILENT as SILENT_OF_MOVING
 from .moving_calls import moving_calls
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
@@ -67,6 +67,7 @@ TABLES = (
     "search_vectors",
     "deletions",
     "erased_ids",
+    "undo_parts",
     "idempotency",
     "resources",
     "events",
@@ -461,6 +462,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     await database.write(remembered, ANA, made.thread)
     await database.write(observed, ANA, made.thread)
     await database.write(distilled, ANA, made.thread)
+    await database.write(acted, ANA, made.thread)
     await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.server.tools.toolsets import list_writers
+from layerlore.server.tools.toolsets import OF_PAGES, list_writers
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
@@ -64,7 +64,8 @@ class Filling:
         await self._entries()
         await self._jobs("thread-ledger")
         await self._deletes()
-        for tool in sorted(list_writers() - {tool for tool, _, _ in self.calls}):
+        called = {tool for tool, _, _ in self.calls}
+        for tool in sorted(list_writers() - called - {each.name for each in OF_PAGES}):
             await self.do(tool, key=f"request-{tool}", **sample_call(tool, {**NAMES, "tea": self.words()}))
         await self._pages()
 

@@ -33,13 +33,15 @@ _LETTERS = str.maketrans(
 )
 _SHORTEST = 4
 # What names nothing of one person: times, versions of programs, what is there for everybody, the thread of a process.
-_OF_ALL = re.compile(r"\d{4}-\d\d-\d\dT.*|\d+\.\d+\.\d+|memory://[a-z]+|(memory://threads/)?session-.*|.*canary")
+_OF_ALL = re.compile(r"\d{4}-\d\d-\d\dT.*|\d+\.\d+\.\d+|memory://[a-z]+|(memory://threads/)?session-.*|.*canary|last")
 
 Handle = str | int
 
 
 def kind_of(name: str) -> str:
     """``thread_id``, ``id`` for ids, ``version`` for expected_version and so on; "" for what names nothing."""
+    if name == "undo":
+        return "undo_id"
     found = _NAMING.search(name)
     if name.endswith("_id") and name != "message_id":
         return name

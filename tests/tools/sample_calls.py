@@ -46,6 +46,7 @@ SAMPLE_CALLS: dict[str, Json] = {
     "clear_working_memory": HERE,
     "delete_messages": {"which": "last_turn", **HERE},
     "delete_thread": HERE,
+    "undo": {"undo_id": "last"},
     "erase_memory": HERE,
 }
 

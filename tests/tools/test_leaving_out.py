@@ -34,7 +34,6 @@ _CALLS: list[tuple[str, Json]] = [
     ("update_working_memory", {"content": "tea"}),
     ("update_working_memory", {"content": "cake", "scope": "resource"}),
     ("update_working_memory", {"content": "coffee"}),
-    ("update_working_memory", {"restore_version": 1}),
     ("get_working_memory", {}),
     ("clear_working_memory", {"scope": "resource"}),
     ("plan", {"action": "create", "plan": {"goal": "Serve tea", "steps": [{"description": "boil water"}]}}),
@@ -89,6 +88,7 @@ _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?"), "<time>"),
     (re.compile(r"(?<=confirm=)\W*\w+|[0-9a-f-]{36}\.e\d+-\w+"), "<token>"),
     (re.compile(r"[0-9a-f]{8}-[0-9a-f-]{20,}|\b[A-Za-z0-9+/_-]{20,}={0,2}"), "<id>"),
+    (re.compile(r"\bu_[a-z2-7]{8}\b"), "<undo>"),
     (re.compile(r"person-\w+"), "<person>"),
     (re.compile(r'"waiting":\[.*?\]|"due":\d+'), "<jobs, which fall due with time>"),
 )

@@ -92,7 +92,8 @@ async def test_the_text_says_what_was_done_and_each_step_in_a_line(tools: Tools)
     replaced = await tools("plan", action="create", plan={"goal": "Bake"}, thread_id="main")
     assert replaced.startswith("Created as revision 4. It replaces the plan 'x' (revision 3).\n")
     assert "No steps yet." in replaced
-    assert (await tools("plan", action="review", thread_id="main")) == replaced.partition("\n")[2]
+    assert replaced.splitlines()[1].endswith("brings back the plan as it was.")
+    assert (await tools("plan", action="review", thread_id="main")) == replaced.split("\n", 2)[2]
 
 
 async def test_a_plan_may_come_as_json_text(tools: Tools) -> None:
@@ -120,6 +121,7 @@ async def test_a_step_may_be_just_its_description(tools: Tools) -> None:
 async def test_a_new_plan_replaces_the_open_one_which_stays_in_the_history(tools: Tools) -> None:
     await create(tools)
     again = await create(tools, {"goal": "Bake"})
+    assert again["change"].pop("undo").startswith("u_")
     assert again["change"] == {"done": "created", "revision": 2, "replaced": 1, "replaced_goal": "Serve tea"}
     assert (again["revision"], again["oldest_revision"], again["plan"]["steps"]) == (2, 1, [])
     earlier = await review(tools, revision=1)

@@ -13,6 +13,10 @@ from layerlore.server.runtime import upkeep
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.storage.audit import journal
 from layerlore.storage.audit.journal import JournalFilter
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.removal import retention as stored_retention
 
 from .calling import Connect, Json, Tools
 from .conftest import SettingsFor
@@ -106,6 +110,27 @@ async def test_a_resource_keeps_its_newest_whatever_thread_they_are_in_and_calls
             assert await retain(engine) == 4
             assert await retain(engine) == 0
         assert [await ids(tools, thread) for thread in "abc"] == [[], [], ["c-q0", "c-a0"]]
+
+
+async def test_a_scope_in_which_it_fails_keeps_no_other_from_it(
+    connect: Connect, settings_for: SettingsFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = {"thread_messages": 2}
+    list_long = stored_retention.list_long
+
+    async def fail_for_first(tx: Tx, scope: Scope, most: int) -> object:
+        if scope.agent_id == "first":
+            raise StorageUnavailable("the disk cannot be read")
+        return await list_long(tx, scope, most)
+
+    monkeypatch.setattr(stored_retention, "list_long", fail_for_first)
+    async with connect(agent="first", retention=rules) as first, connect(agent="second", retention=rules) as second:
+        await talk(first, "a", 2)
+        await talk(second, "a", 2)
+        async with opened(settings_for, **rules) as engine:
+            with pytest.raises(ExceptionGroup, match="2 messages went"):
+                await retain(engine)
+        assert (len(await ids(first, "a")), len(await ids(second, "a"))) == (4, 2)
 
 
 async def test_what_was_said_too_long_ago_goes(connect: Connect, settings_for: SettingsFor) -> None:

@@ -137,7 +137,6 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
                 "scope": "thread",
                 "mode": "replace",
                 "expected_version": 0,
-                "restore_version": 0,
                 "thread_id": "",
             },
         ),

@@ -164,7 +164,7 @@ def test_whatever_shows_what_is_stored_needs_the_right_to_read_or_says_what_it_a
         "update_run",
     }
     both = {each.name for each in DECLARATIONS if frozenset({"read", "write"}) in needed(each)}
-    assert both == {"next_memory_job", "submit_memory_job", "resume_run"}
+    assert both == {"next_memory_job", "submit_memory_job", "resume_run", "undo"}
 
 
 async def test_a_writer_is_told_which_right_is_missing_and_gets_the_rest_of_an_answer(tmp_path: Path) -> None:

@@ -216,6 +216,16 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("list_events", {}),
     ("delete_messages", {"which": "last_turn"}),
     ("delete_messages", {"which": "undo"}),
+    ("delete_messages", {"which": "ids", "ids": [MESSAGE]}),
+    ("undo", {"undo_id": "last"}),
+    *(("update_working_memory", {"content": content, "thread_id": "undone"}) for content in ("one", "two")),
+    ("undo", {"undo_id": "last"}),
+    *(("plan", {"action": "create", "plan": {"goal": goal}, "thread_id": "undone"}) for goal in ("one", "two")),
+    ("undo", {"undo_id": "last"}),
+    ("remember", {"content": "Saucers are white."}),
+    ("remember", {"content": "Saucers are black.", "kind": "correction"}),
+    ("undo", {"undo_id": "last"}),
+    ("undo", {}),
     ("list_all_threads", {"limit": 1}),
     ("erase_memory", {"thread_id": "other"}),
     ("erase_memory", {"thread_id": "other", "dry_run": False}),
@@ -224,11 +234,12 @@ MORE_CALLS: list[tuple[str, Json]] = [
 
 # test_vectors.py has an embedder that fails.
 SEEN_ELSEWHERE: dict[str, set[str]] = {
-    "remember": {"degraded"},
+    "remember": {"degraded", "whose"},  # whose: in a project, test_projects
     "get_run": {"cut"},  # test_answer_sizes
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
     "get_messages": {"turn", "historyIds", "inputIds", "responseIds"},  # test_turn_sets
+    "undo": {"left", "already"},  # test_undoing
     "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
 }
 

@@ -1,7 +1,5 @@
 """What a change of working memory takes out, how it is undone, and what a note adds to the profile."""
 
-import json
-
 import pytest
 
 from layerlore.memory.documents.working_memory import DROPPED_CHARS, MOST_DROPPED
@@ -16,10 +14,8 @@ BOTH = pytest.mark.parametrize("which", [{"thread_id": "main"}, {"scope": "resou
 
 
 async def undo(tools: Tools, told: Json) -> Json:
-    """Do the call that an answer names."""
-    name, _, given = told["undo"].partition("(")
-    arguments = dict(each.split("=") for each in given.removesuffix(")").split(", "))
-    answer: Json = await tools(name, **{key: json.loads(value.replace("'", '"')) for key, value in arguments.items()})
+    """Undo what an answer names."""
+    answer: Json = await tools("undo", undo_id=told["undo"])
     return answer
 
 
@@ -30,7 +26,7 @@ async def test_a_change_says_which_lines_it_dropped_and_the_call_that_brings_the
     await update(tools, "likes tea\n\nhas a cat\nlives in Graz", mode="replace", **which)
     told = await update(tools, "lives in Graz\nhas a dog", mode="replace", **which)
     assert (told["dropped_lines"], told["dropped"]) == (2, ["likes tea", "has a cat"])
-    assert (await undo(tools, told))["version"] == 3
+    assert (await undo(tools, told))["documents"] == 1
     assert await content(tools, **which) == "likes tea\n\nhas a cat\nlives in Graz"
 
 

@@ -16,7 +16,7 @@ from layerlore.storage.core.tables.audit import (
 )
 from layerlore.storage.core.tables.changes import events, resource_events, resources
 from layerlore.storage.core.tables.columns import SCOPE, THREAD, metadata
-from layerlore.storage.core.tables.conversations import deletions, erased_ids, messages, threads
+from layerlore.storage.core.tables.conversations import deletions, erased_ids, messages, threads, undo_parts
 from layerlore.storage.core.tables.derived import (
     document_sources,
     entries,
@@ -24,6 +24,7 @@ from layerlore.storage.core.tables.derived import (
     observations,
     session_memories,
     session_notes,
+    shared_lines,
     summaries,
     user_profiles,
 )
@@ -58,12 +59,14 @@ __all__ = [
     "search_vectors",
     "session_memories",
     "session_notes",
+    "shared_lines",
     "spending",
     "steps",
     "stored_bytes",
     "summaries",
     "tenant_spending",
     "threads",
+    "undo_parts",
     "usage",
     "user_profiles",
 ]

@@ -1,4 +1,4 @@
-"""The tables of threads and their messages, and of what was deleted of them."""
+"""The tables of threads and their messages, of what was deleted of them, and of what can be undone."""
 
 from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Integer, PrimaryKeyConstraint, Table, Text, text
 
@@ -110,4 +110,27 @@ deletions = Table(
     PrimaryKeyConstraint(*SCOPE, "deletion_uid"),
     ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
     Index("deletions_by_time", "deleted_at"),
+)
+
+# What one call did that can be undone, a row for each thing that it did: places of what is kept, never content. Nobody
+# undoes it after ``retention.deleted_days``.
+undo_parts = Table(
+    "undo_parts",
+    metadata,
+    *scope_columns(),
+    Column("undo_id", Text, nullable=False),
+    Column("part", Integer, nullable=False),
+    Column("kind", Text, nullable=False),  # deletion, document, plan, dropped, superseded, kept, refreshed
+    Column("ref", Text, nullable=False),  # the id of the delete or the entry, else empty
+    Column("thread_uid", Text),  # of a delete, a session memory or a plan
+    Column("before_version", BigInteger, nullable=False),  # of a document or a plan, else 0
+    Column("after_version", BigInteger, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("undone_at", BigInteger),
+    PrimaryKeyConstraint(*SCOPE, "undo_id", "part"),
+    ForeignKeyConstraint(THREAD, [f"threads.{name}" for name in THREAD], ondelete="CASCADE"),
+    Index("undo_parts_by_time", *SCOPE, "created_at"),
+    Index("undo_parts_by_ref", *SCOPE, "ref"),
+    partial_index("undo_parts_by_thread", *THREAD, where=text("thread_uid IS NOT NULL")),
 )

@@ -129,7 +129,7 @@ entries = Table(
     Column("kind", Text),  # preference, decision, fact, correction, explicit_remember
     Column("status", Text, nullable=False),  # active, superseded, dropped
     Column("superseded_by", Text),
-    Column("origin", Text, nullable=False),  # extracted; remembered with evidence; caller: its own word
+    Column("origin", Text, nullable=False),  # extracted; remembered with evidence; caller: its own word; shared
     Column("trust", Text, nullable=False),
     Column("model", Text, nullable=False),
     Column("prompt", Text, nullable=False),
@@ -160,4 +160,18 @@ entry_sources = Table(
     ),
     of_message(),
     Index("entry_sources_by_message", *THREAD, "message_seq"),
+)
+
+# What a resource shares through a file: each line by its id. ``entry_id``: the entry that says it; of what was forgotten
+# both are null. ``own``: whether it was written here; of the document: its version here.
+shared_lines = Table(
+    "shared_lines",
+    metadata,
+    *scope_columns(),
+    Column("share_id", Text, nullable=False),
+    Column("entry_id", Text),
+    Column("own", Integer, nullable=False),
+    Column("line", Text),
+    PrimaryKeyConstraint(*SCOPE, "share_id"),
+    Index("shared_lines_by_entry", *SCOPE, "entry_id"),
 )

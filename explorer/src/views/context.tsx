@@ -1,0 +1,280 @@
+// What `get_context` gives for a conversation and a question: block by block, with what it costs and what was left out.
+
+import { useEffect, useState } from "preact/hooks";
+import { useAsked, useSettled, useWatched } from "../parts/asking";
+import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Slider, Source, TextField } from "../parts/pieces";
+import { ThreadField } from "../parts/threads";
+import { go, route } from "../store";
+import type { Message } from "../stored";
+import { showCount, showJson, showNumber } from "../text";
+
+// What stands behind the place where a prompt cache may cut: it changes with each call.
+const CHANGING = new Set(["session-memory", "current-task", "plan", "previous-attempts", "open-work", "memory", "current-turn"]);
+
+const MEANING: { [block: string]: string } = {
+  "predefined-messages": "examples or a persona that the window's policy brings along",
+  "user-profile": "working memory about the user",
+  observations: "notes on what was said earlier",
+  summary: "what is neither in the window nor noted",
+  conversation: "the newest messages but the last turn",
+  "session-memory": "working memory of this conversation",
+  "current-task": "what is going on, and what comes next",
+  plan: "the open plan",
+  "previous-attempts": "what was tried before",
+  "open-work": "unfinished plans and suspended runs of other conversations",
+  memory: "entries and lines of other conversations that fit the question",
+  "current-turn": "the newest message of the user, and what came after it",
+};
+
+const FORMATS = [
+  { value: "json", title: "Blocks" },
+  { value: "text", title: "Text" },
+  { value: "openai", title: "OpenAI" },
+  { value: "anthropic", title: "Anthropic" },
+  { value: "responses", title: "Responses" },
+  { value: "gemini", title: "Gemini" },
+  { value: "ai-sdk", title: "AI SDK" },
+] as const;
+type Format = (typeof FORMATS)[number]["value"];
+
+interface BlockShown {
+  block: string;
+  text?: string;
+  messages?: Message[];
+}
+
+interface Report {
+  window: string;
+  tokens: number;
+  max_tokens: number;
+  blocks: { block: string; tokens: number }[];
+  left_out?: string[];
+  degraded?: string[] | string;
+}
+
+interface Context {
+  blocks?: BlockShown[];
+  report: Report;
+}
+
+// The slider goes by powers, since 500 and 200,000 are both of use.
+const LEAST = Math.log2(500);
+const MOST = Math.log2(200_000);
+const tokensAt = (place: number): number => {
+  const raw = 2 ** place;
+  const step = raw < 4000 ? 100 : raw < 20_000 ? 500 : 5000;
+  return Math.min(200_000, Math.max(500, Math.round(raw / step) * step));
+};
+
+export function ContextPreview() {
+  const { thread, query } = route.value;
+  const [question, setQuestion] = useState(query["q"] ?? "");
+  const [place, setPlace] = useState(Math.log2(8000));
+  const [format, setFormat] = useState<Format>("json");
+  const tokens = useSettled(tokensAt(place), 250);
+  const asking = useSettled(question, 300);
+  const given = { thread_id: thread, max_tokens: tokens, ...(asking.trim() ? { query: asking.trim() } : {}) };
+  const asked = useAsked(
+    thread ? (from, signal) => from.call<Context>("get_context", { ...given, format: "json" }, signal) : null,
+    [thread, tokens, asking],
+  );
+  const shaped = useAsked(
+    thread && format !== "json" ? (from, signal) => from.call<unknown>("get_context", { ...given, format }, signal) : null,
+    [thread, tokens, asking, format],
+  );
+  useWatched(thread ? [`memory://threads/${encodeURIComponent(thread)}/messages`, "memory://profile"] : [], asked.again);
+  return (
+    <div class="view">
+      <Head title="Context preview" note="What the next model call of a conversation is shown, and what it costs." />
+      <div class="card stack">
+        <div class="row">
+          <ThreadField value={thread} onPick={(picked) => go({ view: "context", thread: picked })} />
+          <TextField
+            search
+            label="Question"
+            placeholder="Default: the newest user message"
+            value={question}
+            onInput={setQuestion}
+          />
+          <Slider
+            label="max_tokens"
+            value={place}
+            least={LEAST}
+            most={MOST}
+            step={0.02}
+            show={(at) => showNumber(tokensAt(at))}
+            onInput={setPlace}
+          />
+        </div>
+        {asked.value && thread && <Bar report={asked.value.report} loading={asked.loading} />}
+      </div>
+      {!thread && (
+        <Empty title="Choose a conversation">
+          <p>
+            Its context is then shown block by block. A name that nobody wrote to yet shows how a new conversation begins.
+          </p>
+        </Empty>
+      )}
+      {asked.error && <Failure error={asked.error} again={asked.again} />}
+      {thread && asked.loading && !asked.value && <Loading what="Asking for the context" />}
+      {thread && asked.value && (
+        <>
+          <LeftOut report={asked.value.report} />
+          <Choice label="Shape" value={format} choices={FORMATS} onChange={setFormat} />
+          {format === "json" ? (
+            <Blocks context={asked.value} />
+          ) : shaped.error ? (
+            <Failure error={shaped.error} again={shaped.again} />
+          ) : shaped.value === undefined ? (
+            <Loading what="Asking for this shape" />
+          ) : (
+            <Source text={showJson(withoutReport(shaped.value))} label={`The context as ${format}`} />
+          )}
+        </>
+      )}
+    </div>
+  );
+}
+
+function withoutReport(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  const { report, ...rest } = value as { report?: unknown };
+  void report;
+  return rest;
+}
+
+const hueOf = (block: string): string => `hue-${[...block].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7) % 8}`;
+const HUES: { [block: string]: string } = {
+  "predefined-messages": "hue-7",
+  "user-profile": "hue-1",
+  observations: "hue-5",
+  summary: "hue-6",
+  conversation: "hue-0",
+  "session-memory": "hue-2",
+  plan: "hue-4",
+  "previous-attempts": "hue-7",
+  "open-work": "hue-6",
+  memory: "hue-3",
+  "current-turn": "hue-8",
+};
+
+function Bar({ report, loading }: { report: Report; loading: boolean }) {
+  const most = report.max_tokens;
+  const cutAt = report.blocks.findIndex((each) => CHANGING.has(each.block));
+  const share = (tokens: number): string => `${((100 * tokens) / Math.max(most, report.tokens)).toFixed(2)}%`;
+  const described = report.blocks.map((each) => `${each.block} ${each.tokens}`).join(", ");
+  return (
+    <div class="stack" aria-busy={loading}>
+      <div
+        class="bar"
+        role="img"
+        aria-label={`${report.tokens} of ${most} tokens: ${described}`}
+      >
+        {report.blocks.map((each, index) => (
+          <span
+            class={`${HUES[each.block] ?? hueOf(each.block)}${index === cutAt - 1 ? " cut-here" : ""}`}
+            style={{ width: share(each.tokens) }}
+            title={`${each.block}: ${showNumber(each.tokens)} tokens`}
+          />
+        ))}
+      </div>
+      <div class="legend">
+        <strong>
+          {showNumber(report.tokens)} of {showNumber(most)} tokens
+        </strong>
+        {report.blocks.map((each) => (
+          <span title={MEANING[each.block]}>
+            <span class={`dot ${HUES[each.block] ?? hueOf(each.block)}`} />
+            {each.block} {showNumber(each.tokens)}
+          </span>
+        ))}
+        <span class="note">window: {report.window}</span>
+      </div>
+    </div>
+  );
+}
+
+function LeftOut({ report }: { report: Report }) {
+  const degraded = [report.degraded ?? []].flat();
+  return (
+    <>
+      {degraded.map((why) => (
+        <p class="warning">Degraded: {why}</p>
+      ))}
+      {report.left_out && report.left_out.length > 0 && (
+        <p class="warning">
+          Left out, since max_tokens is {showNumber(report.max_tokens)}: {report.left_out.join("; ")}. Raise it to show more.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Blocks({ context }: { context: Context }) {
+  const blocks = context.blocks ?? [];
+  const cutAt = blocks.findIndex((each) => CHANGING.has(each.block));
+  const tokens = new Map(context.report.blocks.map((each) => [each.block, each.tokens]));
+  if (!blocks.length)
+    return (
+      <Empty title="The context is empty">
+        <p>Nothing is remembered that bears on this. Ask a question, or choose a conversation that has messages.</p>
+      </Empty>
+    );
+  return (
+    <div class="stack">
+      {blocks.map((each, index) => (
+        <>
+          {index === cutAt && <p class="cut-line">a prompt cache may cut here</p>}
+          <section class="card" aria-label={each.block}>
+            <div class="card-head">
+              <h2>
+                <span class={`dot ${HUES[each.block] ?? hueOf(each.block)}`} />
+                {each.block}
+              </h2>
+              <span class="meta">{showCount(tokens.get(each.block) ?? 0, "token")}</span>
+            </div>
+            <p class="note">{MEANING[each.block]}</p>
+            {each.text !== undefined && <Source text={each.text} label={`Text of ${each.block}`} />}
+            {each.messages && <Window messages={each.messages} />}
+          </section>
+        </>
+      ))}
+    </div>
+  );
+}
+
+const SHOWN_AT_ONCE = 40;
+
+function Window({ messages }: { messages: Message[] }) {
+  const [shown, setShown] = useState(SHOWN_AT_ONCE);
+  useEffect(() => setShown(SHOWN_AT_ONCE), [messages]);
+  const hidden = Math.max(0, messages.length - shown);
+  return (
+    <div class="stack">
+      {hidden > 0 && (
+        <button type="button" class="link" onClick={() => setShown(shown + 200)}>
+          Show {showCount(Math.min(hidden, 200), "earlier message")} of {showNumber(hidden)}
+        </button>
+      )}
+      {messages.slice(-shown).map((message) => (
+        <div class={`message ${message.role}`}>
+          <div class="who">
+            {message.role}
+            {message.seq !== undefined && <small>#{message.seq}</small>}
+          </div>
+          <div class="body">
+            {message.parts.map((part) =>
+              part.text !== undefined ? (
+                <p class="text">{part.text}</p>
+              ) : (
+                <Fold title={<Badge>{part.type.replace("_", " ")}</Badge>}>
+                  <Source text={showJson({ ...part, ...("data" in part ? { data: "…" } : {}) })} label={part.type} />
+                </Fold>
+              ),
+            )}
+          </div>
+        </div>
+      ))}
+    </div>
+  );
+}

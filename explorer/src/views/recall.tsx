@@ -1,0 +1,238 @@
+// A bench for recall: what a question finds, what made each score, and what is held back.
+
+import { useEffect, useState } from "preact/hooks";
+import { useAsked, useSettled } from "../parts/asking";
+import { Badge, Empty, Failure, Fold, Head, Loading, Marked, Slider, TextField } from "../parts/pieces";
+import { ThreadField } from "../parts/threads";
+import { go, route, writeRoute } from "../store";
+import type { EntrySource } from "../stored";
+import { markWords, showCount, showDay } from "../text";
+import { LABELS } from "./remembered";
+
+interface Hit {
+  kind: "message" | "entry";
+  id: string;
+  thread_id?: string;
+  seq?: number;
+  role?: string;
+  name?: string;
+  text: string;
+  said_at: string;
+  age?: string;
+  about?: string;
+  trust?: string;
+  score: number;
+  sources?: EntrySource[];
+  parts?: { [part: string]: number | string[] };
+}
+
+interface Found {
+  hits: Hit[];
+  signals: string[];
+  words?: string[];
+  held_back?: number;
+  degraded?: string[] | string;
+  unsure?: boolean;
+}
+
+const MEANING: { [part: string]: string } = {
+  lexical: "words of the question, the rarer the more",
+  context: "words that stand around it",
+  semantic: "meaning, by its vector",
+  speaker: "who is asked about said it",
+  role: "a user's words count more",
+  session: "its conversation as a whole fits",
+  asks: "it asks rather than tells",
+  empty: "it says little",
+  same: "it says what the question says",
+  answers: "it answers what was asked before it",
+  answered: "it was answered",
+  followed: "what follows fits",
+};
+const BARS = Object.keys(MEANING);
+const SURE = 0.5;
+
+export function RecallBench() {
+  const { query, thread } = route.value;
+  const [question, setQuestion] = useState(query["q"] ?? "");
+  const [floor, setFloor] = useState(0);
+  const [kind, setKind] = useState<"all" | "entry" | "message">("all");
+  const asking = useSettled(question.trim(), 300);
+  useEffect(() => {
+    if (asking !== (query["q"] ?? "")) go({ view: "recall", thread, query: asking ? { q: asking } : {} }, true);
+  }, [asking]);
+  const given = {
+    query: asking,
+    format: "json",
+    explain: true,
+    limit: 50,
+    max_tokens: 20_000,
+    detail: "high",
+    ...(thread ? { thread_id: thread } : {}),
+    ...(kind !== "all" ? { kinds: [kind] } : {}),
+  };
+  // All that is found at all, and what the server's own floor gives: what stands between is held back.
+  const own = useAsked(
+    asking ? (from, signal) => from.call<Found>("recall_memory", given, signal) : null,
+    [asking, thread, kind],
+  );
+  const every = useAsked(
+    asking ? (from, signal) => from.call<Found>("recall_memory", { ...given, min_score: 0.0001 }, signal) : null,
+    [asking, thread, kind],
+  );
+  const hits = mergeHits(own.value?.hits ?? [], every.value?.hits ?? []);
+  const passed = new Set((own.value?.hits ?? []).map((hit) => hit.id));
+  const kept = hits.filter((hit) => (floor > 0 ? hit.score >= floor : passed.has(hit.id)));
+  const held = hits.filter((hit) => !kept.includes(hit));
+  const words = own.value?.words ?? [];
+  const degraded = [own.value?.degraded ?? []].flat();
+  return (
+    <div class="view">
+      <Head title="Recall bench" note="What a question finds in everything that was said, and why." />
+      <div class="card stack">
+        <div class="row">
+          <TextField
+            search
+            label="Question"
+            placeholder="Such as: What am I allergic to?"
+            value={question}
+            onInput={setQuestion}
+          />
+          <ThreadField value={thread} all="All of them" onPick={(picked) => go({ view: "recall", thread: picked, query })} />
+          <div class="field">
+            <label for="recall-kind">Kind</label>
+            <select id="recall-kind" value={kind} onChange={(event) => setKind(event.currentTarget.value as typeof kind)}>
+              <option value="all">Notes and messages</option>
+              <option value="entry">Notes</option>
+              <option value="message">Messages</option>
+            </select>
+          </div>
+          <Slider
+            label="Floor (min_score)"
+            value={floor}
+            least={0}
+            most={1}
+            step={0.01}
+            show={(at) => (at === 0 ? "the server's own" : at.toFixed(2))}
+            onInput={setFloor}
+          />
+        </div>
+        {own.value && asking && (
+          <div class="row meta">
+            {own.value.signals.map((signal) => (
+              <Badge tone="good">{signal}</Badge>
+            ))}
+            <span>
+              {showCount(kept.length, "hit")}, {held.length} held back
+            </span>
+            {words.length > 0 && <span>words: {words.join(", ")}</span>}
+          </div>
+        )}
+      </div>
+      {degraded.map((why) => (
+        <p class="warning">Degraded: {why}</p>
+      ))}
+      {own.error && <Failure error={own.error} again={own.again} />}
+      {!asking && (
+        <Empty title="Ask something">
+          <p>The best hits come with the parts of their scores. What is not relevant enough is shown in grey.</p>
+        </Empty>
+      )}
+      {asking && own.loading && !own.value && <Loading what="Searching" />}
+      {asking && own.value && !own.loading && kept.length === 0 && (
+        <Empty title="Nothing relevant is remembered about this">
+          <p>
+            {held.length
+              ? `The nearest ${showCount(held.length, "line")} are below. Lower the floor to let them pass.`
+              : "Ask in other words, or in all conversations."}
+          </p>
+        </Empty>
+      )}
+      <div class="stack" aria-busy={own.loading}>
+        {asking && kept.map((hit) => <HitCard key={hit.id} hit={hit} words={words} held={false} />)}
+        {asking && held.length > 0 && <p class="cut-line">held back as not relevant enough</p>}
+        {asking && held.map((hit) => <HitCard key={hit.id} hit={hit} words={words} held />)}
+      </div>
+    </div>
+  );
+}
+
+function mergeHits(own: Hit[], every: Hit[]): Hit[] {
+  const byId = new Map<string, Hit>();
+  for (const hit of [...own, ...every]) if (!byId.has(hit.id)) byId.set(hit.id, hit);
+  return [...byId.values()].sort((one, other) => other.score - one.score);
+}
+
+function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolean }) {
+  const place =
+    hit.kind === "message" ? { thread: hit.thread_id ?? "", seq: hit.seq } : { thread: hit.sources?.[0]?.thread_id ?? "", seq: hit.sources?.[0]?.seq };
+  const source = hit.sources?.[0];
+  return (
+    <article class={`card hit${held ? " held" : ""}`} aria-label={hit.text.slice(0, 80)}>
+      <div class="card-head">
+        <div class="row meta">
+          <span class="score" title="0 to 1: how surely it is about the question">
+            {hit.score.toFixed(hit.score < 0.01 ? 4 : 2)}
+          </span>
+          <Badge tone={hit.kind === "entry" ? "accent" : "plain"}>{hit.kind === "entry" ? "note" : (hit.role ?? "message")}</Badge>
+          {held && <Badge>held back</Badge>}
+          {!held && hit.score < SURE && <Badge tone="warn">not sure</Badge>}
+          <span>{showDay(hit.said_at)}</span>
+          {hit.age && <span>{hit.age}</span>}
+        </div>
+        {place.thread && (
+          <a
+            href={writeRoute({ view: "conversation", thread: place.thread, query: { seq: String(place.seq) } })}
+            onClick={(event) => {
+              event.preventDefault();
+              go({ view: "conversation", thread: place.thread, query: { seq: String(place.seq) } });
+            }}
+          >
+            {place.thread} #{place.seq}
+          </a>
+        )}
+      </div>
+      <p class="entry-text">
+        <Marked pieces={markWords(hit.text, words)} />
+      </p>
+      {source?.quote && (
+        <p class="quote">
+          {LABELS[source.label] ?? source.label}: “{source.quote}”
+        </p>
+      )}
+      {hit.parts && (
+        <Fold title="What made this score" open={!held}>
+          <Parts parts={hit.parts} />
+        </Fold>
+      )}
+    </article>
+  );
+}
+
+function Parts({ parts }: { parts: { [part: string]: number | string[] } }) {
+  const shown = BARS.flatMap((name) => {
+    const value = parts[name];
+    return typeof value === "number" && Math.abs(value) >= 0.005 ? [{ name, value }] : [];
+  });
+  const most = Math.max(1, ...shown.map((each) => Math.abs(each.value)));
+  const rest = ["relevance", "ranking", "cosine", "recency"].flatMap((name) => {
+    const value = parts[name];
+    return typeof value === "number" ? [`${name} ${value.toFixed(3)}`] : [];
+  });
+  return (
+    <>
+      <div class="parts">
+        {shown.map(({ name, value }) => (
+          <>
+            <span title={MEANING[name]}>{name}</span>
+            <span class="track">
+              <span class={value < 0 ? "minus" : undefined} style={{ left: 0, width: `${(100 * Math.abs(value)) / most}%` }} />
+            </span>
+            <span class="number">{value.toFixed(2)}</span>
+          </>
+        ))}
+      </div>
+      <p class="note">{rest.join(" · ")}</p>
+    </>
+  );
+}

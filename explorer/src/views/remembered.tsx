@@ -1,0 +1,359 @@
+// What is remembered about a person: the profile and every entry, why each is there, and ways to mend it.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Memory } from "../connection/connection";
+import { useAct, useAsked, useWatched } from "../parts/asking";
+import { Badge, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
+import { VirtualList } from "../parts/virtual_list";
+import { go, memory, say, writeRoute } from "../store";
+import { type Entry, type EntrySource, type Message, textOfMessage } from "../stored";
+import { holdsAll, markQuote, markWords, showCount, showDay, showMoment, wordsOf } from "../text";
+
+const MOST_PAGES = 200;
+
+const TRUST: { [trust: string]: { text: string; tone: string; why: string } } = {
+  user: { text: "your words", tone: "user", why: "It rests on words that the user said." },
+  assistant: { text: "assistant", tone: "plain", why: "It rests on what the assistant said or found." },
+  caller: { text: "noted by a program", tone: "warn", why: "A program kept it without the user's words." },
+  tool: { text: "a tool's words", tone: "warn", why: "It rests on what a tool returned." },
+};
+
+export const LABELS: { [label: string]: string } = {
+  user_assertion: "the user said",
+  user_accepted_assistant_proposal: "the user accepted",
+  verified_assistant_finding: "the assistant found",
+  caller: "noted",
+};
+
+interface Page {
+  entries: Entry[];
+  next_cursor?: string;
+}
+
+interface Profile {
+  content: string | object;
+  version: number;
+  changed_at?: string;
+  changed_by?: string;
+}
+
+async function readAll(from: Memory, signal: AbortSignal, told: (entries: Entry[]) => void): Promise<Entry[]> {
+  const all: Entry[] = [];
+  let cursor = "";
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const read = await from.readJson<Page>(`memory://entries${cursor ? `?cursor=${encodeURIComponent(cursor)}` : ""}`, signal);
+    all.push(...read.entries);
+    if (!read.next_cursor) break;
+    cursor = read.next_cursor;
+    told([...all]);
+  }
+  return all;
+}
+
+export function Remembered() {
+  const [query, setQuery] = useState("");
+  const [early, setEarly] = useState<Entry[]>([]);
+  const asked = useAsked((from, signal) => readAll(from, signal, setEarly), []);
+  const profile = useAsked(
+    (from, signal) => from.call<Profile>("get_working_memory", { scope: "resource", format: "json" }, signal),
+    [],
+  );
+  useWatched(["memory://entries", "memory://profile"], () => {
+    asked.again();
+    profile.again();
+  });
+  const all = asked.value ?? early;
+  const words = useMemo(() => wordsOf(query), [query]);
+  const found = useMemo(
+    () => (words.length ? all.filter((entry) => holdsAll(searched(entry), words)) : all),
+    [all, words],
+  );
+  const note = asked.loading && !all.length ? "" : showCount(all.length, "note");
+  const remove = (id: string) => asked.change((last) => last.filter((entry) => entry.id !== id));
+  const lines = profileLines(profile.value, words);
+  const rows = found.length + 1;
+  return (
+    <div class="view full">
+      <Head title="What I remember about you" note={note}>
+        <TextField
+          search
+          hidden
+          label="Search what is remembered"
+          placeholder="Search as you type"
+          value={query}
+          onInput={setQuery}
+        />
+      </Head>
+      {asked.error && <Failure error={asked.error} again={asked.again} />}
+      {asked.loading && !all.length && <Loading what="Reading what is remembered" />}
+      {(asked.value || all.length > 0) && (
+        <VirtualList
+          count={rows}
+          estimate={150}
+          label="What is remembered, newest first"
+          listKey={query}
+          row={(index) =>
+            index === 0 ? (
+              <ProfileCard profile={profile.value} lines={lines} words={words} error={profile.error} />
+            ) : index <= found.length ? (
+              <EntryCard
+                key={found[index - 1]?.id}
+                entry={found[index - 1] as Entry}
+                words={words}
+                onGone={remove}
+                onChanged={asked.again}
+              />
+            ) : null
+          }
+        />
+      )}
+      {asked.value && found.length === 0 && (
+        <Empty title={all.length ? "No note has these words" : "No notes are kept yet"}>
+          {all.length ? (
+            <button type="button" class="link" onClick={() => go({ view: "recall", query: { q: query } })}>
+              Search everything that was said, by meaning
+            </button>
+          ) : (
+            <p>
+              Talk with an agent that uses this memory, or ask it to remember something. What it notes appears here, with
+              the words that it rests on.
+            </p>
+          )}
+        </Empty>
+      )}
+    </div>
+  );
+}
+
+const searched = (entry: Entry): string =>
+  [entry.content, entry.kind ?? "", ...entry.sources.map((source) => source.quote ?? "")].join("\n");
+
+function profileLines(profile: Profile | undefined, words: string[]): string[] {
+  if (!profile) return [];
+  const text = typeof profile.content === "string" ? profile.content : JSON.stringify(profile.content, null, 2);
+  const lines = text.split("\n").filter((line) => line.trim());
+  return words.length ? lines.filter((line) => holdsAll(line, words)) : lines;
+}
+
+interface ProfileProps {
+  profile: Profile | undefined;
+  lines: string[];
+  words: string[];
+  error: string;
+}
+
+const LINES_SHOWN = 10;
+
+function ProfileCard({ profile, lines, words, error }: ProfileProps) {
+  const [whole, setWhole] = useState(false);
+  if (error) return <Failure error={error} />;
+  if (!profile) return <Loading what="Reading the profile" />;
+  if (!lines.length) return <p class="note">{words.length ? "The profile has none of these words." : "The profile is empty."}</p>;
+  return (
+    <section class="card" aria-label="Profile">
+      <div class="card-head">
+        <h2>Profile</h2>
+        <span class="meta">
+          version {profile.version}
+          {profile.changed_at && ` · ${showMoment(profile.changed_at)}`}
+          {profile.changed_by && ` · by ${profile.changed_by}`}
+        </span>
+      </div>
+      <div class="text">
+        {(whole ? lines : lines.slice(0, LINES_SHOWN)).map((line) => (
+          <div>
+            <Marked pieces={markWords(line, words)} />
+          </div>
+        ))}
+      </div>
+      {lines.length > LINES_SHOWN && (
+        <button type="button" class="link" aria-expanded={whole} onClick={() => setWhole(!whole)}>
+          {whole ? "Show less" : `Show all ${lines.length} lines`}
+        </button>
+      )}{" "}
+      <a href={writeRoute({ view: "documents" })} onClick={(event) => (event.preventDefault(), go({ view: "documents" }))}>
+        Versions and changes
+      </a>
+    </section>
+  );
+}
+
+interface EntryProps {
+  entry: Entry;
+  words: string[];
+  onGone: (id: string) => void;
+  onChanged: () => void;
+}
+
+function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
+  const [asking, setAsking] = useState<"" | "correct" | "wrong">("");
+  const [busy, act] = useAct();
+  const from = memory.value as Memory;
+  const trust = TRUST[entry.trust] ?? { text: entry.trust, tone: "plain", why: "" };
+  const forget = (said: string) =>
+    act(async () => {
+      await from.call("forget", { ids: [entry.id] });
+      onGone(entry.id);
+      say(said, {
+        undo: async () => {
+          await from.call("forget", { ids: [entry.id], undo: true });
+          onChanged();
+        },
+      });
+    });
+  return (
+    <article class="card" aria-label={entry.content.slice(0, 80)}>
+      <p class="entry-text">
+        <Marked pieces={markWords(entry.content, words)} />
+      </p>
+      <div class="row meta">
+        {entry.kind && <Badge tone="accent">{entry.kind.replace("_", " ")}</Badge>}
+        <Badge tone={trust.tone} title={trust.why}>
+          {trust.text}
+        </Badge>
+        {entry.contradicted_by && (
+          <Badge tone="warn" title="A newer note says otherwise.">
+            contradicted by a newer note
+          </Badge>
+        )}
+        <span title={`kept ${showMoment(entry.created_at)}`}>said {showDay(entry.said_at)}</span>
+        {entry.by && <span>kept by {entry.by}</span>}
+      </div>
+      {entry.sources.map((source) => (
+        <SourceLine source={source} words={words} />
+      ))}
+      {entry.superseded && (
+        <Fold title={`Took the place of ${showCount(entry.superseded.length, "earlier note")}`}>
+          {entry.superseded.map((old) => (
+            <p>
+              <span class="gone">{old.content}</span> <span class="meta">kept {showDay(old.created_at)}</span>
+            </p>
+          ))}
+        </Fold>
+      )}
+      <div class="acts">
+        <button type="button" disabled={busy} onClick={() => setAsking("correct")}>
+          Correct
+        </button>
+        <button type="button" disabled={busy} class="danger" onClick={() => forget("Forgotten.")}>
+          Forget
+        </button>
+      </div>
+      {asking === "correct" && (
+        <Correct
+          entry={entry}
+          onDone={() => {
+            setAsking("");
+            onChanged();
+          }}
+          onNo={() => setAsking("")}
+        />
+      )}
+    </article>
+  );
+}
+
+function SourceLine({ source, words }: { source: EntrySource; words: string[] }) {
+  const [shown, setShown] = useState(false);
+  if (!source.thread_id) return null;
+  return (
+    <div class="stack">
+      <div class="quote">
+        {LABELS[source.label] ?? source.label}
+        {source.quote ? (
+          <>
+            : “<Marked pieces={markWords(source.quote, words)} />”
+          </>
+        ) : (
+          ""
+        )}{" "}
+        <button type="button" class="link" aria-expanded={shown} onClick={() => setShown(!shown)}>
+          {shown ? "hide its message" : "show it in its message"}
+        </button>
+      </div>
+      {shown && <InMessage source={source} />}
+    </div>
+  );
+}
+
+function InMessage({ source }: { source: EntrySource }) {
+  const asked = useAsked(
+    (from, signal) =>
+      from.call<{ messages: Message[] }>(
+        "get_messages",
+        { thread_id: source.thread_id, before: source.seq + 1, limit: 1, detail: "high" },
+        signal,
+      ),
+    [source.thread_id, source.seq],
+  );
+  if (asked.error) return <Failure error={asked.error} again={asked.again} />;
+  if (!asked.value) return <Loading what="Reading the message" />;
+  const message = asked.value.messages.find((each) => each.seq === source.seq);
+  if (!message) return <p class="note">The message is not there any more.</p>;
+  return (
+    <div class={`message ${message.role}`}>
+      <div class="who">
+        {message.role} <small>#{message.seq}</small>
+      </div>
+      <div class="body">
+        <p class="text">
+          <Marked pieces={markQuote(textOfMessage(message), source.quote ?? "")} />
+        </p>
+        <a
+          href={writeRoute({ view: "conversation", thread: source.thread_id, query: { seq: String(source.seq) } })}
+          onClick={(event) => {
+            event.preventDefault();
+            go({ view: "conversation", thread: source.thread_id, query: { seq: String(source.seq) } });
+          }}
+        >
+          Open the conversation “{source.thread_id}”, {showDay(message.said_at)}
+        </a>
+      </div>
+    </div>
+  );
+}
+
+interface CorrectProps {
+  entry: Entry;
+  onDone: () => void;
+  onNo: () => void;
+}
+
+/** A note in other words takes the place of the old one, which is forgotten; both at once, and undone at once. */
+function Correct({ entry, onDone, onNo }: CorrectProps) {
+  const [text, setText] = useState(entry.content);
+  const [busy, act] = useAct();
+  useEffect(() => setText(entry.content), [entry.id]);
+  const from = memory.value as Memory;
+  const correct = () =>
+    act(async () => {
+      const kept = await from.call<{ id: string; status: string }>("remember", { content: text.trim(), kind: "correction" });
+      if (kept.id !== entry.id) await from.call("forget", { ids: [entry.id] });
+      onDone();
+      say("Corrected.", {
+        undo: async () => {
+          await from.call("forget", { ids: [kept.id] });
+          await from.call("forget", { ids: [entry.id], undo: true });
+          onDone();
+        },
+      });
+    });
+  return (
+    <Question
+      title="Correct this note"
+      yes="Correct"
+      ready={!busy && Boolean(text.trim()) && text.trim() !== entry.content.trim()}
+      onYes={correct}
+      onNo={onNo}
+    >
+      <div class="field">
+        <label for={`correct-${entry.id}`}>What is true instead, in one to three sentences</label>
+        <textarea
+          id={`correct-${entry.id}`}
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+      </div>
+    </Question>
+  );
+}

@@ -1,0 +1,44 @@
+"""What a context in a project takes from the person's own memory: the profile, and what fits the question."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, prepare_memory
+from layerlore.memory.recall.recall import PreparedRecall
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived.working_memory import Version
+from layerlore.storage.threads import threads
+
+
+@dataclass(frozen=True, slots=True)
+class PersonMemory:
+    """``tokens``: how many are said in all of the person's own threads; ``entries``: how many are kept."""
+
+    profile: Version | None = None
+    recalled: RecalledMemory = field(default_factory=RecalledMemory)
+    tokens: int = 0
+    entries: int = 0
+
+
+async def read_person(engine: Engine, scope: Scope, questions: Sequence[str]) -> PersonMemory | None:
+    """What the person's memory tells beside that of a project; None where the scope is no project's.
+
+    Raises LimitExceeded for a question that is too long.
+    """
+    if not scope.person:
+        return None
+    prepared = await prepare_memory(engine, scope.of_person, questions)
+    return await engine.database.read(_read, scope.of_person, engine, prepared)
+
+
+async def _read(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall | None) -> PersonMemory:
+    _, _, tokens = await threads.count_live(tx, scope)
+    return PersonMemory(
+        await working_memory.read_newest(tx, scope, None),
+        await find_memory(tx, engine, scope, prepared),
+        tokens,
+        await entries.count(tx, scope),
+    )

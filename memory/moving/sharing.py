@@ -1,0 +1,446 @@
+"""Sharing: the entries and the document of a resource, kept equal with those of others through files of lines.
+
+What is shared stands in the lines that were written or read last. Before either, what happened here since is written into
+them: an entry that is not told any more is forgotten under all ids that it has, one that was said again has a new one.
+Of two machines that each say the same, both ids lead to one entry, which goes when both are forgotten.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.speech import said
+from layerlore.memory.moving.line_forms import RECORD
+from layerlore.memory.moving.reports import ImportReport
+from layerlore.memory.moving.shared_lines import (
+    DOCUMENT,
+    ID,
+    MOST_QUOTES,
+    ORIGINS,
+    SharedLines,
+    is_gone,
+    later,
+    make_gone,
+)
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.damaged_values import value_of
+from layerlore.storage.core.json_text import to_json
+from layerlore.storage.core.records import Json, Origin, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived.entries import Entry, Status, content_hash
+from layerlore.storage.derived.working_memory import Version
+from layerlore.storage.messages import indexed_rows
+from layerlore.storage.moving import shared_rows
+from layerlore.storage.moving.shared_rows import SharedRow, ToldEntry
+from layerlore.storage.threads import events
+from layerlore.storage.threads.events import NewEvent
+
+BATCH = 2_000
+"""Lines that one transaction takes in."""
+_READ = 200
+_BY = "import"
+_NAMED = 200
+
+
+async def list_shared(engine: Engine, scope: Scope) -> dict[str, Json]:
+    """The lines that a scope shares, by their ids, with what happened since they were last asked for."""
+    seed, now = engine.new_id(), engine.now()
+    found: dict[str, Json] = {}
+
+    async def unit(tx: Tx, of: Scope) -> None:
+        exchange = _Exchange(tx, of, engine, seed, now)
+        await exchange.begin()
+        await exchange.end()
+        found.clear()
+        found.update(exchange.list_lines())
+
+    await engine.database.write(unit, scope)
+    return found
+
+
+async def take_shared(
+    engine: Engine, scope: Scope, given: SharedLines, sent: Sent, *, dry_run: bool = False
+) -> ImportReport:
+    """Have a scope follow lines that others share, and say what became of each. Raises LimitExceeded beyond the quota,
+    StorageUnavailable."""
+    report = ImportReport(masked=given.masked)
+    ids = sorted(given.lines)
+    for at in range(0, len(ids), BATCH):
+        some = {id_: given.lines[id_] for id_ in ids[at : at + BATCH]}
+        taken = await _take_some(engine, scope, some, sent, dry_run=dry_run)
+        for kind, outcomes in taken.counts.items():
+            for outcome, number in outcomes.items():
+                report.add(kind, outcome, number)
+        for each in taken.skipped:
+            report.skip(each.kind, each.where, each.why, 0)
+    return report
+
+
+class _Undone(Exception):
+    """A dry run ends its transaction with it."""
+
+
+async def _take_some(
+    engine: Engine, scope: Scope, lines: Mapping[str, Json], sent: Sent, *, dry_run: bool
+) -> ImportReport:
+    seed, now = engine.new_id(), engine.now()
+    found = [ImportReport()]
+
+    async def unit(tx: Tx) -> Json:
+        exchange = _Exchange(tx, scope, engine, seed, now)
+        await exchange.begin()
+        await exchange.take(lines, sent.origin)
+        await exchange.end()
+        found[:] = [exchange.report]
+        return {"entries": len(exchange.touched)}
+
+    async def tried(tx: Tx, _: Scope) -> None:
+        await unit(tx)
+        raise _Undone
+
+    if dry_run:
+        try:
+            await engine.database.write(tried, scope)
+        except _Undone:
+            return found[0]
+    await engine.write(scope, sent, [], now, unit)
+    return found[0]
+
+
+class _Exchange:
+    """The lines and the entries of a scope in one transaction, which holds the resource."""
+
+    def __init__(self, tx: Tx, scope: Scope, engine: Engine, seed: str, now: int) -> None:
+        self.report = ImportReport()
+        self.touched: set[str] = set()
+        self._tx = tx
+        self._scope = scope
+        self._engine = engine
+        self._seed = seed
+        self._now = now
+        self._rows: dict[str, SharedRow] = {}
+        self._lines: dict[str, Json] = {}
+        self._ids: dict[str, set[str]] = {}
+        self._entries: dict[str, ToldEntry] = {}
+        self._by_hash: dict[str, str] = {}
+        self._changed: set[str] = set()
+        self._document: Version | None = None
+
+    def list_lines(self) -> dict[str, Json]:
+        """What the scope shares now."""
+        found = {id_: self._lines.get(id_) or make_gone(id_) for id_ in self._rows if id_ != DOCUMENT}
+        document = self._document_line()
+        return found if document is None else {**found, DOCUMENT: document}
+
+    async def begin(self) -> None:
+        """Read what is shared, and bring into it what happened here since."""
+        await resource_lock.hold(self._tx, self._scope)
+        for each in await shared_rows.read_entries(self._tx, self._scope):
+            self._entries[each.entry.entry_id] = each
+            self._by_hash[each.entry.content_hash] = each.entry.entry_id
+        for row in await shared_rows.read_lines(self._tx, self._scope):
+            self._rows[row.share_id] = row
+            if row.line is not None and row.share_id != DOCUMENT:
+                self._lines[row.share_id] = value_of(row.line)
+            if row.entry_id is not None:
+                self._ids.setdefault(row.entry_id, set()).add(row.share_id)
+        for row in list(self._rows.values()):
+            gone = row.entry_id is not None and row.entry_id not in self._entries
+            if gone or (row.entry_id is not None and row.share_id not in self._lines):
+                self._forget(row.share_id)
+        told = sorted(entry_id for entry_id, found in self._entries.items() if found.told)
+        for entry_id in self._entries.keys() - set(told):
+            for id_ in list(self._ids.get(entry_id, ())):
+                self._forget(id_)
+        quotes = await self._read_quotes(told)
+        for entry_id in told:
+            self._note(self._entries[entry_id].entry, quotes.get(entry_id, []))
+        for entry_id in sorted({str(self._rows[id_].entry_id) for id_ in self._changed if id_ in self._lines}):
+            await self._show(entry_id)
+        await self._note_document()
+
+    async def end(self) -> None:
+        """Store the lines that changed."""
+        await shared_rows.put_lines(self._tx, self._scope, [self._rows[id_] for id_ in sorted(self._changed)])
+
+    # What happened here
+
+    def _note(self, entry: Entry, quotes: Sequence[Json]) -> None:
+        ids = self._ids.get(entry.entry_id, set())
+        if not ids:
+            self._write_own(entry, quotes)
+            return
+        standing = self._standing(ids)
+        line = self._lines[standing]
+        if content_hash(line["content"]) != content_hash(entry.content):
+            for id_ in list(ids):
+                self._forget(id_)
+            self._write_own(entry, quotes)
+            return
+        ended = line["status"] == "superseded"
+        own = self._rows[standing].own
+        again = entry.status == "active" and (ended or (entry.seen_at > line["seen_at"] and not own))
+        if again:
+            self._write_own(entry, quotes)
+        elif not self._says(entry, line) or (own and not _has_all(line.get("quotes", []), quotes)):
+            ends = entry.status == "superseded" and not ended
+            for id_ in sorted(ids) if ends else [standing]:
+                if self._lines[id_]["status"] == "active" or not ends:
+                    self._write_again(id_, entry, quotes)
+
+    def _says(self, entry: Entry, line: Json) -> bool:
+        said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at)
+        said_there = (line["content"], line.get("kind"), line["status"], line["trust"], line["seen_at"])
+        by = line.get("superseded_by")
+        return said_here == said_there and self._successor(entry.superseded_by) == self._successor(by)
+
+    def _write_own(self, entry: Entry, quotes: Sequence[Json]) -> None:
+        id_ = entry.entry_id
+        if id_ in self._rows or not ID.fullmatch(id_):
+            id_ = self._make_id(id_)
+        origin = entry.origin if entry.origin in ORIGINS else "remembered"
+        self._put(id_, entry.entry_id, True, self._describe(id_, entry, quotes, origin, entry.seen_at))
+
+    def _write_again(self, id_: str, entry: Entry, quotes: Sequence[Json]) -> None:
+        row, line = self._rows[id_], self._lines[id_]
+        changed_at = max(entry.seen_at, line["changed_at"] + 1)
+        shown = list(quotes) if row.own else line.get("quotes", [])
+        self._put(id_, entry.entry_id, bool(row.own), self._describe(id_, entry, shown, line["origin"], changed_at))
+
+    def _describe(self, id_: str, entry: Entry, quotes: Sequence[Json], origin: str, changed_at: int) -> Json:
+        line: Json = {
+            "id": id_,
+            RECORD: "entry",
+            "status": entry.status,
+            "superseded_by": self._id_of(entry.superseded_by),
+            "changed_at": changed_at,
+            "created_at": entry.created_at,
+            "seen_at": entry.seen_at,
+            "kind": entry.kind,
+            "origin": origin,
+            "trust": entry.trust,
+            "content": entry.content,
+            "quotes": list(quotes) or None,
+        }
+        return {name: value for name, value in line.items() if value is not None}
+
+    async def _read_quotes(self, entry_ids: Sequence[str]) -> dict[str, list[Json]]:
+        """The words that entries rest on, as far as their messages are here."""
+        found: dict[str, list[Json]] = {}
+        for at in range(0, len(entry_ids), _READ):
+            sources = await entries.sources_of(self._tx, self._scope, entry_ids[at : at + _READ])
+            places = [(source.thread_uid, source.seq) for some in sources.values() for source in some]
+            read = await indexed_rows.messages_of(self._tx, self._scope, places) if places else {}
+            for entry_id, some in sources.items():
+                for source in some[:MOST_QUOTES]:
+                    message = read.get((source.thread_uid, source.seq))
+                    text = said(self._engine, message)[source.starts : source.ends] if message else ""
+                    if message and text:
+                        quote = {"text": text, "label": source.label, "said_at": message.said_at}
+                        found.setdefault(entry_id, []).append(quote)
+        return found
+
+    # What others say
+
+    async def take(self, lines: Mapping[str, Json], origin: Origin) -> None:
+        """Have the scope follow these lines."""
+        moved: set[str] = set()
+        for id_, line in sorted(lines.items()):
+            if id_ == DOCUMENT:
+                await self._take_document(line, origin)
+                continue
+            outcome = self._meet(id_, line)
+            self.report.add("entry", outcome)
+            moved |= {id_} if outcome in ("added", "forgotten") else set()
+        # The entry here that an id leads to is another one now, or none.
+        for id_, line in self._lines.items():
+            if line.get("superseded_by") in moved:
+                self.touched.add(str(self._rows[id_].entry_id))
+        for entry_id in sorted(self.touched):
+            await self._show(entry_id)
+        if self.touched:
+            happened = NewEvent("entries_changed", {"ids": sorted(self.touched)[:_NAMED]})
+            await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)
+
+    def _meet(self, id_: str, line: Json) -> str:
+        row, known = self._rows.get(id_), self._lines.get(id_)
+        if is_gone(line):
+            if known is None:
+                if row is None:
+                    self._keep(SharedRow(id_, None, 0, None))
+                return "unchanged"
+            self.touched.add(self._forget(id_))
+            return "forgotten"
+        if known is None and row is not None:
+            return "unchanged"
+        if known is not None and later(known, line) == known:
+            return "unchanged"
+        if row is not None:
+            self.touched.add(self._forget(id_))
+        key = content_hash(line["content"])
+        entry_id = self._by_hash.get(key)
+        if entry_id is None:
+            entry_id = id_ if id_ not in self._entries else self._make_id(id_)
+            self._by_hash[key] = entry_id
+        self._put(id_, entry_id, bool(row and row.own), line)
+        self.touched.add(entry_id)
+        return "added" if row is None else "replaced"
+
+    async def _show(self, entry_id: str) -> None:
+        """Have an entry be what its lines say."""
+        ids, told = self._ids.get(entry_id), self._entries.get(entry_id)
+        if ids:
+            line = self._lines[self._standing(ids)]
+            own = all(self._rows[id_].own for id_ in ids)
+            shown = self._make_entry(entry_id, told.entry if told else None, line, own=own)
+        elif told is None or not told.told:
+            return
+        else:
+            shown = replace(told.entry, status="dropped", superseded_by=None, seen_at=self._now)
+        if told is None:
+            await shared_rows.add_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
+        elif shown != told.entry:
+            await shared_rows.change_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
+        self._entries[entry_id] = ToldEntry(shown, shown.status != "dropped")
+        if shown.status == "dropped" and self._engine.deleted_days == 0:
+            await entries.erase(self._tx, self._scope, [entry_id])
+
+    def _make_entry(self, entry_id: str, known: Entry | None, line: Json, *, own: bool) -> Entry:
+        keeps = known is not None and (known.origin == "caller" or own)
+        return Entry(
+            entry_id,
+            line["content"],
+            known.content_hash if known else content_hash(line["content"]),
+            line.get("kind"),
+            cast(Status, line["status"]),
+            self._entry_of(line.get("superseded_by")),
+            known.origin if known and keeps else "shared",
+            line["trust"],
+            known.model if known else _BY,
+            known.prompt if known else "",
+            known.created_at if known else line["created_at"],
+            line["seen_at"],
+        )
+
+    # Ids and lines
+
+    def _standing(self, ids: Collection[str]) -> str:
+        """The id of the line that says what an entry is: one that is active before those that are not, then the one
+        seen last."""
+
+        def place(id_: str) -> tuple[Any, ...]:
+            line = self._lines[id_]
+            return line["status"] == "active", line["seen_at"], to_json(line)
+
+        return max(ids, key=place)
+
+    def _entry_of(self, id_: str | None) -> str | None:
+        """The entry here that has an id everywhere."""
+        row = self._rows.get(id_) if id_ is not None else None
+        return row.entry_id if row is not None and row.entry_id is not None else id_
+
+    def _successor(self, id_: str | None) -> str | None:
+        """The entry here that took another's place; empty: it is not told any more."""
+        found = self._entry_of(id_)
+        return found if found is None or self._ids.get(found) else ""
+
+    def _id_of(self, entry_id: str | None) -> str | None:
+        """An id everywhere of an entry here."""
+        ids = self._ids.get(entry_id or "", ())
+        if entry_id is None or entry_id in ids:
+            return entry_id
+        return min(ids) if ids else entry_id if ID.fullmatch(entry_id) else None
+
+    def _make_id(self, known: str) -> str:
+        return hashlib.sha256(f"{self._seed} {known}".encode()).hexdigest()[:32]
+
+    def _keep(self, row: SharedRow) -> None:
+        self._rows[row.share_id] = row
+        self._changed.add(row.share_id)
+
+    def _put(self, id_: str, entry_id: str, own: bool, line: Json) -> None:
+        self._keep(SharedRow(id_, entry_id, int(own), to_json(line)))
+        self._lines[id_] = line
+        self._ids.setdefault(entry_id, set()).add(id_)
+
+    def _forget(self, id_: str) -> str:
+        """Forget a line for good; the entry that said it."""
+        entry_id = str(self._rows[id_].entry_id)
+        self._keep(SharedRow(id_, None, 0, None))
+        self._lines.pop(id_, None)
+        self._ids[entry_id].discard(id_)
+        return entry_id
+
+    # The document
+
+    async def _note_document(self) -> None:
+        self._document = await working_memory.read_newest(self._tx, self._scope, None)
+        row, version = self._rows.get(DOCUMENT), self._document.version if self._document else 0
+        if row is None and not (self._document and self._document.content):
+            return
+        if row is None or row.own != version:
+            last = _changed_at(row) + 1 if row is not None else 0
+            self._stamp(max(last, self._document.created_at if self._document else 0))
+
+    def _stamp(self, changed_at: int) -> None:
+        version = self._document.version if self._document else 0
+        self._keep(SharedRow(DOCUMENT, None, version, to_json({"changed_at": changed_at})))
+
+    def _document_line(self) -> Json | None:
+        row = self._rows.get(DOCUMENT)
+        if row is None:
+            return None
+        content = self._document.content if self._document else ""
+        line = {"id": DOCUMENT, RECORD: "document", "changed_at": _changed_at(row)}
+        return {**line, "content": content} if content else line
+
+    async def _take_document(self, line: Json, origin: Origin) -> None:
+        known = self._document_line()
+        if known is not None and later(known, line) == known:
+            self.report.add("profile", "unchanged")
+            return
+        content = line.get("content", "")
+        why = self._refuse(content)
+        if why:
+            self.report.skip("profile", "the profile", why)
+            return
+        if content != (self._document.content if self._document else ""):
+            changed = await working_memory.change(
+                self._tx,
+                self._scope,
+                "",
+                lambda *_: content,
+                how="replace" if content else "clear",
+                expected_version=None,
+                erase=not content and self._engine.deleted_days == 0,
+                origin=origin,
+                new_uid="",
+                now=self._now,
+            )
+            self._document = changed.after
+            version = changed.after.version if changed.after else 0
+            happened = NewEvent("profile_updated", {"scope": "resource", "version": version, "mode": "replace"})
+            await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)
+        self._stamp(line["changed_at"])
+        self.report.add("profile", "added" if known is None else "replaced")
+
+    def _refuse(self, content: str) -> str:
+        """Why a document cannot be the resource's; empty: it can."""
+        most = self._engine.working_memory.max_bytes
+        if len(content.encode()) > most:
+            return f"it has more than {most:,} bytes (working_memory.max_bytes)"
+        is_json = self._engine.working_memory.of("resource").format == "json"
+        if content and is_json and not isinstance(value_of(content), dict):
+            return "it is text, and this server keeps the profile as JSON"
+        return ""
+
+
+def _has_all(quotes: Iterable[Json], there: Sequence[Json]) -> bool:
+    return all(quote in there for quote in quotes)
+
+
+def _changed_at(row: SharedRow) -> int:
+    return int(value_of(row.line)["changed_at"]) if row.line is not None else 0

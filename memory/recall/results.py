@@ -1,0 +1,111 @@
+"""What a recall found, and how what two memories hold is told as one answer: a project's and its person's, nearest first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from layerlore.memory.recall.message_texts import MessageTexts
+from layerlore.memory.settings.recall import RecallRules
+from layerlore.storage.core.records import Message, Whose
+from layerlore.storage.derived.entries import PLACE
+
+Signal = Literal["lexical", "semantic"]
+Confidence = Literal["sure", "unsure", "nothing"]
+
+# What the person's memory holds comes after what the project's holds that is about as relevant.
+_FARTHER = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreParts:
+    """The parts of a hit's score, which is the relevance of the query with this number times how likely the hit is
+    beside the best one, e to the power of the difference of their ranking scores. A ranking score is ``recency`` times
+    the sum of what each signal ``added``; ``cosine`` is None where the message has no vector yet, or none serve."""
+
+    query: int
+    relevance: float
+    ranking: float
+    added: Mapping[str, float]
+    cosine: float | None
+    recency: float
+    words: tuple[str, ...]
+    context_words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One ranked result, its score from 0 to 1, its neighbours, and the number of the chunk that was found. ``explain``
+    gives what made the score: most answers do not say. An entry has the shape of a message here
+    (``entries.as_message``) and no neighbours."""
+
+    message: Message
+    score: float
+    explain: Callable[[], ScoreParts]
+    before: list[Message] = field(default_factory=list)
+    after: list[Message] = field(default_factory=list)
+    chunk: int = 0
+    kept: MessageTexts | None = None
+
+    @property
+    def texts(self) -> MessageTexts:
+        """What is made of the message alone."""
+        return self.kept if self.kept and self.kept.message is self.message else MessageTexts(self.message)
+
+    @property
+    def is_entry(self) -> bool:
+        return self.message.thread_id.startswith(PLACE)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallResult:
+    """The hits, best first; the words that were looked for, and their weights; the signals that served, and which did
+    not, and why; how many of the hits that were asked for were held back, since they say too little about the query;
+    and how far the hits are about it: if not surely, they are few, and with ``nothing`` there are none."""
+
+    hits: list[Hit]
+    words: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ("lexical",)
+    degraded: tuple[str, ...] = ()
+    held_back: int = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    confidence: Confidence = "sure"
+
+
+def find_confidence(found: Sequence[Confidence]) -> Confidence:
+    """The best of all."""
+    return "sure" if "sure" in found else "unsure" if "unsure" in found else "nothing"
+
+
+def mark_hit(hit: Hit, whose: Whose) -> Hit:
+    """The hit as one that says whose it is, with its neighbours."""
+    before, after = mark_messages(hit.before, whose), mark_messages(hit.after, whose)
+    marked = replace(hit.message, whose=whose)
+    return replace(hit, message=marked, before=before, after=after, kept=MessageTexts(marked))
+
+
+def mark_messages(messages: Sequence[Message], whose: Whose) -> list[Message]:
+    """The messages, or entries, as ones that say whose they are."""
+    return [replace(each, whose=whose) for each in messages]
+
+
+def join_results(project: RecallResult, person: RecallResult, limit: int, rules: RecallRules) -> RecallResult:
+    """Both answers as one of at most ``limit`` hits: each says whose it is, and the project's come before what is as
+    relevant. Where one is surely about the query, the other's guesses are held back."""
+    confidence = find_confidence((project.confidence, person.confidence))
+    ranked: list[tuple[float, Hit]] = []
+    sides: list[tuple[RecallResult, Whose, float]] = [(project, "project", 1.0), (person, "you", _FARTHER)]
+    for found, whose, weight in sides:
+        if found.confidence == confidence:
+            ranked += [(weight * hit.score, mark_hit(hit, whose)) for hit in found.hits]
+    ranked.sort(key=lambda each: -each[0])
+    most = limit if confidence == "sure" else min(limit, rules.unsure_hits)
+    wanted = sum(len(each.hits) + each.held_back for each in (project, person))
+    return RecallResult(
+        [hit for _, hit in ranked[:most]],
+        words=project.words,
+        signals=max(project.signals, person.signals, key=len),
+        degraded=tuple(dict.fromkeys((*project.degraded, *person.degraded))),
+        held_back=min(limit, wanted) - len(ranked[:most]),
+        weights={**person.weights, **project.weights},
+        confidence=confidence,
+    )

@@ -1,0 +1,309 @@
+"""Undoing what a call did, by the id that its answer named: deletes, forgotten entries, documents and plans that were
+replaced, and corrections.
+
+What was changed again since is left as it is, and the answer says how to bring the older one back in its place.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from layerlore.memory.documents.working_memory import record_change
+from layerlore.memory.engine import acts
+from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.removal.deletion import restore
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.validation import check_id
+from layerlore.memory.work import plan_rules
+from layerlore.storage.core import resource_lock
+from layerlore.storage.core.errors import Conflict, NotFound
+from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import entries, entry_restoration, working_memory
+from layerlore.storage.removal import acts as stored_acts
+from layerlore.storage.removal import restoration
+from layerlore.storage.removal.acts import Act, ActPart, PartKind
+from layerlore.storage.threads import events, threads
+from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.work import plans
+
+LAST = "last"
+MOST_LISTED = 50
+
+_REMOVING: frozenset[PartKind] = frozenset({"deletion", "dropped"})
+"""What only somebody who may delete brings back."""
+
+
+def removes(act: Act) -> bool:
+    """Whether the act took something away, so that only who may delete can undo it."""
+    return any(part.kind in _REMOVING for part in act.parts)
+
+
+def _list_memories(scope: Scope) -> list[Scope]:
+    """The memories whose acts a caller can undo: in a project the person's, too."""
+    return [scope, scope.of_person] if scope.person else [scope]
+
+
+async def _find_act(engine: Engine, scope: Scope, undo_id: str) -> tuple[Act, Scope]:
+    """The act of this id, or (``last``) the newest one that can be undone, and in whose memory it was. Raises NotFound, InvalidInput."""
+    since = acts.undoable_since(engine, engine.now())
+    if undo_id.strip().lower() == LAST:
+        newest = [
+            (act, of)
+            for of in _list_memories(scope)
+            for act in await engine.database.read(stored_acts.list_open, of, since=since, most=1)
+        ]
+        if newest:
+            return max(newest, key=lambda each: each[0].created_at)
+        raise NotFound("there is nothing to undo: nothing was done that can be, or it is undone, or erased for good")
+    wanted = check_id(undo_id.strip().lower(), "undo_id", engine.limits.id_chars)
+    for of in _list_memories(scope):
+        act = await engine.database.read(stored_acts.read, of, wanted, since=since)
+        if act is not None:
+            return act, of
+    return _expect(None, wanted), scope
+
+
+def _expect(act: Act | None, undo_id: str) -> Act:
+    if act is None:
+        raise NotFound(
+            f"there is nothing to undo under {undo_id!r}: it is unknown, or what it did is erased for good; undo without "
+            "undo_id lists what can be undone"
+        )
+    return act
+
+
+async def list_acts(engine: Engine, scope: Scope, *, most: int = MOST_LISTED) -> list[Json]:
+    """What can be undone, the newest first: ``undo_id``, ``tool``, ``at``, ``until``, ``what`` in words, without content."""
+    since = acts.undoable_since(engine, engine.now())
+    found = [
+        act
+        for of in _list_memories(scope)
+        for act in await engine.database.read(stored_acts.list_open, of, since=since, most=most)
+    ]
+    found.sort(key=lambda act: act.created_at, reverse=True)
+    return [
+        {
+            "undo_id": act.undo_id,
+            "tool": act.tool,
+            "at": iso(act.created_at),
+            "until": iso(act.created_at + engine.deleted_days * DAY_MS),
+            "what": "; ".join(_describe_parts(act)),
+        }
+        for act in found[:most]
+    ]
+
+
+def _describe_parts(act: Act) -> Iterator[str]:
+    dropped = sum(part.kind == "dropped" for part in act.parts)
+    if dropped:
+        yield f"{dropped} {'entry' if dropped == 1 else 'entries'} forgotten"
+    replaced = sum(part.kind == "superseded" for part in act.parts)
+    if replaced:
+        yield f"{replaced} {'entry' if replaced == 1 else 'entries'} replaced by a correction"
+    for part, thread_id in zip(act.parts, act.thread_ids, strict=True):
+        if part.kind == "deletion":
+            whole = act.tool == "delete_thread"
+            yield f"conversation {thread_id!r} deleted" if whole else f"messages of {thread_id!r} deleted"
+        elif part.kind == "document":
+            which = "the user profile" if thread_id is None else f"the session memory of {thread_id!r}"
+            yield f"{which} changed from version {part.before_version}"
+        elif part.kind == "plan":
+            yield f"the plan of {thread_id!r} changed from revision {part.before_version}"
+
+
+async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Json:
+    """Undo the act of this id, or (``last``) the newest one: all of it that can be. ``check`` may refuse the act by
+    raising. Returns ``undo_id``, ``tool``, how much is back (``messages``, ``entries``,
+    ``documents``, ``plans``), ``left`` with what was left as it is and why, and ``already`` if nothing was to be done.
+
+    Raises NotFound for an unknown act, and one that is erased; Conflict when all of it was changed since.
+    """
+    if sent.key and (told := await engine.kept_answer(scope, sent, [asked])) is not None:
+        return told
+    repeated = [await engine.kept_answer(of, sent, [asked]) for of in _list_memories(scope)[1:]] if sent.key else []
+    if told := next((each for each in repeated if each is not None), None):
+        return told
+    found, scope = await _find_act(engine, scope, asked)
+    check(found)
+    undo_id, now = found.undo_id, engine.now()
+    since = acts.undoable_since(engine, now)
+
+    async def write(tx: Tx) -> Json:
+        first = _expect(await stored_acts.read(tx, scope, undo_id, since=since), undo_id)
+        # Deletes first, then threads in one order, then the resource, as everybody takes them.
+        await restoration.hold(tx, scope, [part.ref for part in first.parts if part.kind == "deletion"])
+        uids = sorted({part.thread_uid for part in first.parts if part.thread_uid})
+        for uid in uids:
+            await threads.lock_uid(tx, scope, uid)
+        await resource_lock.hold(tx, scope)
+        act = _expect(await stored_acts.lock(tx, scope, undo_id, since=since), undo_id)
+        answer: Json = {"undo_id": undo_id, "tool": act.tool}
+        if act.undone:
+            return {**answer, "already": True}
+        undoing = _UndoTransaction(tx, engine, scope, act, sent, now)
+        await undoing.run()
+        if not undoing.done:
+            raise Conflict("nothing was undone: " + "; ".join(undoing.left))
+        await stored_acts.mark_undone(tx, scope, act, undoing.done, now=now)
+        return {**answer, **undoing.counts, **({"left": undoing.left} if undoing.left else {})}
+
+    return await engine.write(scope, sent, [asked], now, write)
+
+
+@dataclass(slots=True)
+class _UndoTransaction:
+    """One transaction that undoes an act, part by part. ``done`` are the places of the parts that are undone."""
+
+    tx: Tx
+    engine: Engine
+    scope: Scope
+    act: Act
+    sent: Sent
+    now: int
+    done: list[int] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        for place in self.act.open_parts:
+            part = self.act.parts[place]
+            if part.kind in ("deletion", "document", "plan"):
+                try:
+                    await self._undo_part(part)
+                except (NotFound, Conflict) as error:
+                    self.left.append(str(error))
+                else:
+                    self.done.append(place)
+        # After the messages that entries may rest on.
+        await self._undo_dropped(self._places("dropped"))
+        await self._undo_correction(self._places("superseded"))
+
+    def _places(self, kind: PartKind) -> list[int]:
+        return [place for place in self.act.open_parts if self.act.parts[place].kind == kind]
+
+    def _count(self, name: str, number: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
+
+    async def _undo_part(self, part: ActPart) -> None:
+        if part.kind == "deletion":
+            restored = await restore(self.tx, self.engine, self.scope, part.ref, self.sent.origin, self.now)
+            self._count("messages", restored.message_count)
+        elif part.kind == "document":
+            await self._undo_document(part)
+        else:
+            await self._undo_plan(part)
+
+    async def _find_thread(self, uid: str) -> Thread:
+        thread = await threads.lock_uid(self.tx, self.scope, uid)
+        if thread is None:
+            raise Conflict("its conversation is deleted: undo that first")
+        return thread
+
+    async def _undo_document(self, part: ActPart) -> None:
+        thread = await self._find_thread(part.thread_uid) if part.thread_uid else None
+        thread_id = thread.thread_id if thread else ""
+        current = await working_memory.read_newest(self.tx, self.scope, thread)
+        kept = await working_memory.read_contents(self.tx, self.scope, thread_id, [part.before_version])
+        name = f"the session memory of {thread_id!r}" if thread else "the user profile"
+        if part.before_version not in kept:
+            raise NotFound(
+                f"version {part.before_version} of {name} is gone: it is erased, or older than the kept ones"
+            )
+        if current is not None and current.content == kept[part.before_version]:
+            return
+        if current is None or current.version != part.after_version:
+            of = f"thread_id={thread_id!r}" if thread else "scope='resource'"
+            found = f"version {current.version}, by {current.tool or current.actor}" if current else "empty"
+            raise Conflict(
+                f"{name} was changed since, and is now {found}, which an undo would replace; if that is meant: "
+                f"update_working_memory(restore_version={part.before_version}, {of})"
+            )
+        changed = await working_memory.change(
+            self.tx,
+            self.scope,
+            thread_id,
+            lambda _, was: was,
+            how="restore",
+            expected_version=part.after_version,
+            restore_version=part.before_version,
+            origin=self.sent.origin,
+            new_uid="",
+            now=self.now,
+        )
+        await record_change(self.tx, self.scope, changed, "restore", self.sent.origin, now=self.now)
+        self._count("documents")
+
+    async def _undo_plan(self, part: ActPart) -> None:
+        assert part.thread_uid is not None
+        thread = await self._find_thread(part.thread_uid)
+        history = await plans.read_history(self.tx, self.scope, thread.thread_id, [part.before_version])
+        was = history.asked.get(part.before_version) if history else None
+        if history is None or was is None:
+            raise NotFound(f"revision {part.before_version} of the plan of {thread.thread_id!r} is gone")
+        if history.newest.revision != part.after_version:
+            raise Conflict(
+                f"the plan of {thread.thread_id!r} was changed since, and is now revision {history.newest.revision}, which "
+                f"an undo would replace; plan(action='review', revision={part.before_version}) shows what it was"
+            )
+        old = was.plan
+
+        def make(current: Json | None) -> Json:
+            # Ids of steps are given once.
+            return {**old, "last_id": max(old.get("last_id", 0), (current or {}).get("last_id", 0))}
+
+        done = await plans.change(
+            self.tx,
+            self.scope,
+            thread.thread_id,
+            make,
+            expected_revision=part.after_version,
+            actor=self.sent.origin.actor,
+            new_uid="",
+            now=self.now,
+            is_open=plan_rules.is_open,
+        )
+        happened = NewEvent("plan_updated", {"revision": done.after.revision})
+        await events.record(self.tx, self.scope, done.thread, [happened], origin=self.sent.origin, now=self.now)
+        self._count("plans")
+
+    async def _undo_dropped(self, places: Sequence[int]) -> None:
+        ids = [self.act.parts[place].ref for place in places]
+        back = await entry_restoration.restore_dropped(self.tx, self.scope, ids, search_text=self.engine.search_text_of)
+        await self._record_entries(places, ids, back)
+        self.left += [
+            f"entry {id_!r} cannot be brought back: it is erased, another took its place, or the messages that it rests "
+            "on are deleted"
+            for id_ in ids
+            if id_ not in back
+        ]
+
+    async def _undo_correction(self, places: Sequence[int]) -> None:
+        if not places:
+            return
+        at, new = next((at, part) for at, part in enumerate(self.act.parts) if part.kind in ("kept", "refreshed"))
+        there = await entry_restoration.read_standing(self.tx, self.scope, [new.ref])
+        status, by = there.get(new.ref, ("dropped", None))
+        if status == "superseded":
+            self.left.append(
+                f"the correction, entry {new.ref!r}, was itself corrected since by entry {by!r}: undo or forget that first"
+            )
+            return
+        ids = [self.act.parts[place].ref for place in places]
+        if new.kind == "kept" and status == "active":
+            await entries.drop(self.tx, self.scope, [new.ref], now=self.now)
+            happened = NewEvent("entries_changed", {"ids": [new.ref]})
+            await events.record_of_resource(self.tx, self.scope, happened, origin=self.sent.origin, now=self.now)
+        back = await entry_restoration.restore_superseded(
+            self.tx, self.scope, ids, new.ref, search_text=self.engine.search_text_of
+        )
+        await self._record_entries(places, ids, back)
+        self.done += [at] if back else []
+        self.left += [f"entry {id_!r} is gone, or the messages that it rests on are" for id_ in ids if id_ not in back]
+
+    async def _record_entries(self, places: Sequence[int], ids: Sequence[str], back: Sequence[str]) -> None:
+        if not back:
+            return
+        self._count("entries", len(back))
+        self.done += [place for place, id_ in zip(places, ids, strict=True) if id_ in back]
+        happened = NewEvent("entries_changed", {"ids": list(back)})
+        await events.record_of_resource(self.tx, self.scope, happened, origin=self.sent.origin, now=self.now)

@@ -1,0 +1,104 @@
+"""Sessions of browsers: how a page of this server calls it as whoever signed in, without holding the credential.
+
+A credential is cut in two halves of random look, and neither alone says anything about it. The browser keeps one in a
+cookie that no script can read, the page keeps the other and sends it in a header. So nothing is kept here: every process
+that serves can join them, and a key that is revoked ends the session.
+
+A cookie goes to every port of a host. Another program that serves pages on this machine gets one half of it, and cannot
+use it; nor can a page of somebody else's, which does not know the other half, and is refused by its origin.
+"""
+
+import base64
+import binascii
+import secrets
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+PAGE_HEADER = "Layerlore-Explorer"
+"""What the page sends with every request: its half, or anything where no credential is needed."""
+SESSION_SECONDS = 12 * 3600
+LONGEST_CREDENTIAL = 2048
+"""In bytes. A browser keeps a cookie of 4 KB."""
+
+_PORTS = {"http": "80", "https": "443"}
+_HEADER = PAGE_HEADER.lower().encode()
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def split(credential: str) -> tuple[str, str]:
+    """The halves of a credential: what the cookie holds, and what the page does. Raises ValueError for one that is too
+    long."""
+    text = credential.encode()
+    if len(text) > LONGEST_CREDENTIAL:
+        raise ValueError(f"a browser's session takes a credential of at most {LONGEST_CREDENTIAL:,} bytes")
+    pad = secrets.token_bytes(len(text))
+    return _write(_mixed(text, pad)), _write(pad)
+
+
+def join(kept: str, sent: str) -> str | None:
+    """The credential; None for what are no two halves of one."""
+    try:
+        text, pad = _read(kept), _read(sent)
+        return _mixed(text, pad).decode() if len(text) == len(pad) else None
+    except (ValueError, binascii.Error):
+        return None
+
+
+def sent_by_page(headers: Headers) -> bool:
+    """Whether the request says that the explorer's page sends it."""
+    return any(name == _HEADER for name, _ in headers)
+
+
+def is_own_page(headers: Headers, public_url: str = "") -> bool:
+    """Whether the page that sends a request is one of this server: its origin is the host that it asks, or the server's
+    public URL. A browser sends the origin with everything but GET."""
+    found = {name: value.decode("latin-1").lower() for name, value in headers if name in (b"host", b"origin")}
+    origin, host = found.get(b"origin", ""), found.get(b"host", "")
+    if public_url and origin == public_url.lower():
+        return True
+    url = urlsplit(origin)
+    if url.scheme not in _PORTS or origin != f"{url.scheme}://{url.netloc}" or "@" in url.netloc:
+        return False
+    return url.netloc == host.removesuffix(f":{_PORTS[url.scheme]}")
+
+
+def credential_of(headers: Headers) -> str | None:
+    """The credential of a page's request; "" if it has no cookie, None if its halves do not belong together."""
+    headers = list(headers)
+    named = cookie_name(headers)
+    sent = [value.decode("latin-1") for name, value in headers if name == _HEADER]
+    cookies = b";".join(value for name, value in headers if name == b"cookie").decode("latin-1").split(";")
+    kept = [value for name, _, value in (each.strip().partition("=") for each in cookies) if name == named]
+    if not kept:
+        return ""
+    return join(kept[0], sent[0]) if len(kept) == len(sent) == 1 else None
+
+
+def make_cookie(headers: Headers, kept: str, *, seconds: int = SESSION_SECONDS) -> str:
+    """The Set-Cookie header for a page's half; with 0 seconds it is taken back."""
+    headers = list(headers)
+    secure = any(name == b"origin" and value.lower().startswith(b"https://") for name, value in headers)
+    return (
+        f"{cookie_name(headers)}={kept}; Path=/mcp; Max-Age={seconds}; HttpOnly; SameSite=Strict"
+        f"{'; Secure' if secure else ''}"
+    )
+
+
+def cookie_name(headers: Headers) -> str:
+    """The cookie's name, which has the port: servers of one host share its cookies."""
+    host = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
+    port = host.rpartition(":")[2]
+    return f"layerlore-explorer-{port if port.isdigit() else '0'}"
+
+
+def _mixed(text: bytes, pad: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(text, pad, strict=True))
+
+
+def _write(half: bytes) -> str:
+    return base64.urlsafe_b64encode(half).decode().rstrip("=")
+
+
+def _read(half: str) -> bytes:
+    return base64.b64decode(half + "=" * (-len(half) % 4), altchars=b"-_", validate=True)

@@ -1,0 +1,267 @@
+"""Which project a folder belongs to, found by reading files: git's own are read here, and git is never run.
+
+A project is a resource of its own. Clones and worktrees of one remote are one project; a repository without a remote is
+known by the folder of its git files, which its worktrees share; any other folder is known by its path. The folders above
+a person's files (the home folder, the root, those of installed programs) are no project.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+PREFIX = "project:"
+"""How the resource of a project begins."""
+AUTO, NONE = "auto", "none"
+"""Words in place of a project's name: that of the folder, and no project."""
+MOST_CHARS = 200
+"""The longest name of a project; a longer one ends in a hash."""
+
+_MOST_BYTES = 1024 * 1024
+# A clone of a clone of a clone ...
+_MOST_CLONES = 5
+# Hosts that take the names of owners and repositories in either case.
+_CASELESS = ("github.com", "gitlab.com", "bitbucket.org", "codeberg.org")
+# The names under which forges are reached where only HTTPS's port is open, and by ssh alone.
+_OTHER_NAMES = {
+    "ssh.github.com": "github.com",
+    "www.github.com": "github.com",
+    "altssh.gitlab.com": "gitlab.com",
+    "altssh.bitbucket.org": "bitbucket.org",
+    "ssh.dev.azure.com": "dev.azure.com",
+}
+_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_DRIVE = re.compile(r"/?[A-Za-z]:[\\/]")
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_UNWANTED = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
+
+
+def project_resource(name: str) -> str:
+    """The resource that has the memory of the project with this name. A name that begins with PREFIX is one already."""
+    return PREFIX + clean_name(name.removeprefix(PREFIX))
+
+
+def is_project(resource: str) -> bool:
+    """Whether a resource is a project's."""
+    return resource.startswith(PREFIX)
+
+
+def choose_project(wanted: str, folder: str) -> str:
+    """The resource of the project that a launch asks for; "" for none. ``wanted``: a name, AUTO, NONE or "" as NONE;
+    ``folder``: where it works, for AUTO. Raises nothing."""
+    if wanted.lower() in ("", NONE):
+        return ""
+    name = find_project(folder) if wanted.lower() == AUTO else wanted
+    return project_resource(name) if name else ""
+
+
+def clean_name(name: str) -> str:
+    """A name in one line without blanks at its ends, cut where it is too long."""
+    found = _UNWANTED.sub(" ", name).strip()
+    return found if len(found) <= MOST_CHARS else f"{found[: MOST_CHARS - 9]}-{_hash(found)}"
+
+
+def find_project(folder: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The name of the project that a folder belongs to; "" for a folder that is none, or is not there. Raises nothing."""
+    try:
+        here = os.path.realpath(folder)
+        if not (folder and os.path.isdir(here)):
+            return ""
+        above = _folders_above(environ)
+        if _same(here, above):
+            return ""
+        top, git = _find_repository(here, above)
+        if git:
+            return clean_name(_name_repository(git, _MOST_CLONES))
+        return "" if _is_of_programs(here, environ) else clean_name(_name_folder(top or here))
+    except (OSError, ValueError):
+        return ""
+
+
+def name_remote(url: str) -> str:
+    """What is the same in all forms of a remote's URL: ``github.com/owner/name``; "" for a path on this machine. User,
+    password, port, query and ``.git`` are left out."""
+    url = url.strip()
+    schemed = _SCHEME.fullmatch(url)
+    if schemed:
+        if schemed[1].lower() == "file":
+            return ""
+        place, _, path = re.split(r"[?#]", schemed[2], maxsplit=1)[0].partition("/")
+    else:
+        place, colon, path = url.partition(":")
+        if not colon or "/" in place or "\\" in place or _DRIVE.match(url):
+            return ""
+    host = re.sub(r":\d*$", "", place.rpartition("@")[2]).lower().rstrip(".")
+    host = _OTHER_NAMES.get(host, host)
+    return "/".join([host, *_name_parts(host, path)]) if host else ""
+
+
+def _name_parts(host: str, path: str) -> list[str]:
+    decoded = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), path) if "%" in path else path
+    parts = [part for part in decoded.split("/") if part not in ("", ".")]
+    if host == "dev.azure.com":  # ssh: v3/owner/project/name, https: owner/project/_git/name
+        parts = [part for part in parts if part not in ("v3", "_git")]
+    if parts and parts[-1].lower().endswith(".git"):
+        parts[-1] = parts[-1][:-4]
+    return [part.lower() if host in _CASELESS else part for part in parts if part]
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def _name_folder(folder: str) -> str:
+    """A folder's own name, and a hash of its path."""
+    return f"{os.path.basename(folder) or 'folder'}-{_hash(os.path.normcase(folder))}"
+
+
+def _same(folder: str, others: Sequence[str]) -> bool:
+    return os.path.normcase(folder) in others
+
+
+def _folders_above(environ: Mapping[str, str]) -> list[str]:
+    """The folders that hold a person's files, and no project: the home folder and all above it."""
+    home = os.path.realpath(
+        environ.get("USERPROFILE" if sys.platform == "win32" else "HOME") or os.path.expanduser("~")
+    )
+    found = [home]
+    while os.path.dirname(found[-1]) != found[-1]:
+        found.append(os.path.dirname(found[-1]))
+    return [os.path.normcase(each) for each in found]
+
+
+def _is_of_programs(folder: str, environ: Mapping[str, str]) -> bool:
+    """Whether a folder without git is the system's or a program's: there a host was launched that opens none."""
+    if os.path.dirname(folder) == folder:
+        return True
+    if sys.platform == "win32":
+        named = (
+            environ.get(name) for name in ("SystemRoot", "ProgramFiles", "ProgramFiles(x86)", "LOCALAPPDATA", "APPDATA")
+        )
+        tops = [each for each in named if each]
+    else:
+        tops = ["/usr", "/bin", "/opt", "/Applications", "/System", "/Library", "/snap", "/proc"]
+    path = os.path.normcase(folder)
+    return any((path + os.sep).startswith(os.path.normcase(os.path.realpath(top)) + os.sep) for top in tops)
+
+
+def _find_repository(folder: str, above: Sequence[str]) -> tuple[str, str]:
+    """The nearest folder up from here that git knows, and where its git files are: "" if they are not there or cannot be
+    read. Two "" where there is no such folder."""
+    while not _same(folder, above):
+        for place in (os.path.join(folder, ".git"), folder):
+            git = _find_git(place, folder)
+            if git is not None:
+                return folder, git
+        folder, last = os.path.dirname(folder), folder
+        if folder == last:
+            break
+    return "", ""
+
+
+def _find_git(place: str, folder: str) -> str | None:
+    """The git folder that ``place`` is, or names if it is a file: "" if that cannot be read. None if it is neither."""
+    git = place
+    if os.path.basename(place) == ".git" and os.path.isfile(place):
+        text = _read(place)
+        named = text[len("gitdir:") :].strip().replace("\0", "?")
+        git = os.path.realpath(os.path.join(folder, named))
+        return git if text.startswith("gitdir:") and os.path.isfile(os.path.join(git, "HEAD")) else ""
+    if not os.path.isdir(git):
+        return None
+    if not os.access(git, os.R_OK | os.X_OK):
+        return "" if place != folder else None
+    return git if os.path.isfile(os.path.join(git, "HEAD")) and _has_objects(git) else None
+
+
+def _has_objects(git: str) -> bool:
+    return os.path.isdir(os.path.join(git, "objects")) or os.path.isfile(os.path.join(git, "commondir"))
+
+
+def _name_repository(git: str, clones: int) -> str:
+    """The name of the repository with this git folder. ``clones``: so many folders that it was cloned from may be looked
+    at, one after the other."""
+    shared = _read(os.path.join(git, "commondir")).strip()
+    if shared:
+        git = os.path.realpath(os.path.join(git, shared))
+    own, remote = _read_config(os.path.join(git, "config"))
+    if own:
+        return own
+    named = name_remote(remote) if remote else ""
+    if named:
+        return named
+    origin = _find_clone(remote, _top_of(git)) if remote else ""
+    if origin and clones:
+        _, there = _find_repository(origin, ())
+        if there:
+            return _name_repository(there, clones - 1)
+    return _name_folder(_top_of(os.path.realpath(git)))
+
+
+def _top_of(git: str) -> str:
+    """The folder by which people know a repository."""
+    return os.path.dirname(git) if os.path.basename(git) == ".git" else git
+
+
+def _find_clone(remote: str, top: str) -> str:
+    """The folder on this machine that a repository was cloned from; "" if it is not there."""
+    schemed = _SCHEME.fullmatch(remote)
+    path = schemed[2] if schemed else remote
+    if sys.platform == "win32" and _DRIVE.match(path):
+        path = path.lstrip("/")
+    found = os.path.realpath(os.path.join(top, path))
+    found = found if os.path.isdir(found) else f"{found}.git"
+    return found if os.path.isdir(found) and found != os.path.realpath(top) else ""
+
+
+def _read_config(path: str) -> tuple[str, str]:
+    """The project that a repository's configuration names (``layerlore.project``), and the URL of its remote: origin,
+    else the first; "" for what there is not."""
+    own, section = "", ("", "")
+    remotes: dict[str, str] = {}
+    for line in _read(path).replace("\\\n", "").splitlines():
+        rest = line.strip()
+        found = _SECTION.match(rest)
+        if found:
+            section = found[1].lower(), re.sub(r"\\(.)", r"\1", found[2] or "")
+            rest = rest[found.end() :].strip()
+        named = _NAMED.match(rest)
+        if not named:
+            continue
+        key, value = named[1].lower(), _read_value(named[2])
+        if section == ("layerlore", "") and key == "project":
+            own = value
+        if section[0] == "remote" and key == "url" and value:
+            remotes.setdefault(section[1], value)
+    return own, remotes.get("origin") or next(iter(remotes.values()), "")
+
+
+def _read_value(text: str) -> str:
+    """A value as git reads it: quotes and comments taken away."""
+    found, quoted, rest = "", False, iter(text)
+    for char in rest:
+        if char == "\\":
+            found += next(rest, "")
+        elif char == '"':
+            quoted = not quoted
+        elif char in "#;" and not quoted:
+            break
+        else:
+            found += char
+    return found.strip()
+
+
+def _read(path: str) -> str:
+    """A small file's text; "" if it is not there or cannot be read."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="replace") as file:
+            return file.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return ""

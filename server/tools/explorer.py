@@ -1,0 +1,165 @@
+"""The tools of the explorer's page: what it shows that no model needs, and the one by which a model has it shown."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+
+from mcp.types import Tool as ListedTool
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.server.access.principal import Right
+from layerlore.server.process.late_modules import LateModule
+from layerlore.server.tools.call import Call
+from layerlore.server.tools.declaration import ThreadId, tool
+from layerlore.server.tools.stored_content import Stored
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json
+
+if TYPE_CHECKING:
+    from layerlore.memory.engine import journal
+    from layerlore.memory.entries import listing
+    from layerlore.server.tools import background
+    from layerlore.storage.messages import days as stored_days
+else:
+    journal = LateModule("layerlore.memory.engine.journal")
+    listing = LateModule("layerlore.memory.entries.listing")
+    background = LateModule("layerlore.server.tools.background")
+    stored_days = LateModule("layerlore.storage.messages.days")
+
+EXPLORER_URI = "ui://layerlore/explorer"
+
+
+class EntryPage(TypedDict):
+    entries: Stored[list[dict[str, Any]]]
+    next_cursor: NotRequired[str]
+
+
+class Day(TypedDict):
+    day: str
+    messages: int
+    tokens: int
+    entries: int
+    steps: int
+
+
+class Days(TypedDict):
+    days: list[Day]
+
+
+class JournalEntry(TypedDict):
+    at: str
+    agent: str
+    resource_mark: str
+    principal: str
+    client: str
+    tool: str
+    outcome: str
+    reason: NotRequired[str]
+    counts: dict[str, int]
+
+
+class JournalPage(TypedDict):
+    lines: list[JournalEntry]
+    next_cursor: NotRequired[str]
+
+
+class ResumedJobs(TypedDict):
+    resumed: int
+
+
+@tool("Show the memory", "pages", "read", opens=EXPLORER_URI)
+async def open_explorer(call: Call, thread_id: ThreadId = "") -> str:
+    """Show the user a page with all that is remembered, to look through and mend."""
+    call.thread(thread_id, reads=True)
+    return "The user sees the page; what is in it is not in this answer."
+
+
+@tool("List entries", "pages", "read", answers=EntryPage)
+async def explore_entries(
+    call: Call,
+    query: Annotated[str, Field(description="Only those that have each of these words, or the beginning of one.")] = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    cursor: str = "",
+) -> Json:
+    """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
+    trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
+    return await listing.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
+
+
+@tool("Count by day", "pages", "read", answers=Days)
+async def explore_days(call: Call, days: Annotated[int, Field(ge=1, le=3660)] = 90) -> Json:
+    """Count the messages, their tokens, the entries and the steps of each day (UTC) that had any, the oldest first."""
+    today = call.engine.now() // DAY_MS
+    counted = await call.engine.database.read(stored_days.count_by_day, call.scope, since=(today - days + 1) * DAY_MS)
+    return {
+        "days": [
+            {
+                "day": iso(each.day * DAY_MS)[:10],
+                "messages": each.messages,
+                "tokens": each.tokens,
+                "entries": each.entries,
+                "steps": each.steps,
+            }
+            for each in counted
+        ]
+    }
+
+
+def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"read", "admin"} if arguments.get("everybody") else {"read"})
+
+
+@tool(
+    "Read the journal",
+    "pages",
+    "read",
+    answers=JournalPage,
+    rights_of=_rights_to_journal,
+    ways=({}, {"everybody": True}),
+)
+async def explore_journal(
+    call: Call,
+    everybody: Annotated[bool, Field(description="Of the whole tenant, with the right admin.")] = False,
+    limit: Annotated[int, Field(ge=1, le=500)] = 100,
+    cursor: str = "",
+) -> Json:
+    """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
+    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
+    engine = call.engine
+    lines = await journal.list_lines(
+        engine.database,
+        engine.hmac_key,
+        call.scope,
+        everybody=everybody,
+        limit=limit,
+        before=int(cursor) if cursor else None,
+    )
+    shown = [
+        {
+            "at": iso(each.line.at),
+            "agent": each.agent_id,
+            "resource_mark": each.line.resource_mark,
+            "principal": each.line.principal,
+            "client": each.line.client,
+            "tool": each.line.tool,
+            "outcome": each.line.outcome,
+            **({"reason": each.line.reason} if each.line.reason else {}),
+            "counts": dict(each.line.counts),
+        }
+        for each in lines
+    ]
+    return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+
+
+@tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
+async def resume_jobs(call: Call) -> Json:
+    """Make the background jobs due again that failed too often; memory_status lists them."""
+    return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
+
+
+def show_to_page(listed: ListedTool) -> ListedTool:
+    """The tool as a page is listed it: hidden from models, unless it is the one that shows the page."""
+    meta = listed.meta or {}
+    return listed.model_copy(update={"meta": {**meta, "ui": {"visibility": ["app"], **meta.get("ui", {})}}})

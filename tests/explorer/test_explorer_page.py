@@ -1,0 +1,105 @@
+"""The explorer's page, in a browser: each view and what can be done in it, against a real server on both databases.
+
+`make explorer-test` runs this: it needs Node and Chromium, which no other test does. Pictures of the views are left in
+`.explorer-shots/`.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "explorer"
+BUILT = ROOT / "server" / "explorer" / "explorer.html"
+PROGRAM = str(Path(sys.executable).with_name("layerlore"))
+REQUIRED = "LAYERLORE_TEST_EXPLORER"
+PATIENCE = 300  # seconds for what takes a minute on an idle machine
+MARKUP = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|DOMParser|srcdoc"
+    r"|createContextualFragment|\beval\(|new Function"
+)
+
+
+def needed(found: bool, what: str) -> None:
+    """Skip, or fail where `make explorer-test` asked for it, without something that the machine must have."""
+    if not found:
+        message = f"{what} is missing; `make explorer-test` says how to get it"
+        if os.environ.get(REQUIRED):
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    found = shutil.which("node")
+    needed(
+        found is not None and (SOURCES / "node_modules" / "esbuild").exists(), "Node 20 with the packages of explorer/"
+    )
+    return found or ""
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[dict[str, str]]:
+    """A server with an empty memory; what the browser needs to know of it."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    environment = {
+        **kept,
+        "HOME": str(folder),
+        "LAYERLORE_HTTP__PORT": "0",
+        "LAYERLORE_DATA_DIR": str(folder / "memory"),
+    }
+    command = [PROGRAM, "serve", "--toolsets", "all", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+        try:
+            assert server.stderr is not None
+            listening = re.search(r"listens on (http://127\.0\.0\.1:\d+)/mcp", server.stderr.readline())
+            assert listening
+            yield {"MEMORY_URL": listening[1], "MEMORY_KEY": (folder / "memory" / "http-key").read_text().strip()}
+        finally:
+            server.terminate()
+
+
+def look(node: str, file: str, **environment: str) -> None:
+    """Run the tests of a file for Node; what fails in it fails here, with all that it printed."""
+    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    needed(chromium is not None, "Chromium")
+    done = subprocess.run(
+        [node, "--test", "--test-reporter=spec", Path(__file__).with_name(file)],
+        env={**os.environ, **environment, "CHROMIUM": chromium or "", "EXPLORER_ROOT": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
+
+
+def test_the_committed_page_is_what_its_sources_build(node: str, tmp_path: Path) -> None:
+    subprocess.run(
+        [node, SOURCES / "build.mjs", tmp_path / "page.html"], check=True, capture_output=True, timeout=PATIENCE
+    )
+    assert (tmp_path / "page.html").read_bytes() == BUILT.read_bytes(), "run `make explorer` and commit the page"
+
+
+def test_no_source_of_the_page_makes_markup_of_text() -> None:
+    sources = sorted((SOURCES / "src").rglob("*.ts*"))
+    assert len(sources) > 10
+    assert [each.name for each in sources if MARKUP.search(each.read_text())] == []
+
+
+def test_each_view_and_act_works_beside_sqlite(node: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        look(node, "views.test.mjs", **server, DATABASE="sqlite")
+
+
+def test_each_view_and_act_works_beside_postgres(node: str, tmp_path: Path, postgres_url: str) -> None:
+    with serving(tmp_path, "--database", postgres_url) as server:
+        look(node, "views.test.mjs", **server, DATABASE="postgres")

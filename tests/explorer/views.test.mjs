@@ -1,0 +1,479 @@
+// The explorer's page in Chromium, against the server at MEMORY_URL, whose memory is empty when this begins.
+import assert from "node:assert/strict";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { KEY, URL_OF, attacks, call, fill, rpc } from "./memory.mjs";
+
+const ROOT = process.env.EXPLORER_ROOT;
+const require = createRequire(join(ROOT, "explorer/package.json"));
+const { chromium } = require("playwright-core");
+const AXE = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
+const SHOTS = join(ROOT, ".explorer-shots");
+const DATABASE = process.env.DATABASE;
+const VIEWS = [
+  ["remembered", "#/remembered", ".entry-text"],
+  ["context", "#/context/berlin-trip", ".bar"],
+  ["recall", "#/recall?q=Which%20budget%20for%20the%20flat", ".hit"],
+  ["conversations", "#/conversation", ".picked"],
+  ["conversation", "#/conversation/berlin-trip", ".message"],
+  ["steps", "#/conversation/berlin-trip?tab=steps", ".steps li"],
+  ["documents", "#/documents", ".diff"],
+  ["runs", "#/work", ".card"],
+  ["plan", "#/work/berlin-trip?tab=plan", ".steps li"],
+  ["jobs", "#/work?tab=jobs", ".card"],
+  ["numbers", "#/numbers", ".tile"],
+  ["keeping", "#/keeping", ".card"],
+];
+
+// Of the documentation, taken where EXPLORER_PICTURES names a folder.
+const PICTURES = { remembered: "light", context: "light", recall: "dark", conversation: "light" };
+
+let browser;
+let context;
+let page;
+const dialogs = [];
+const foreign = [];
+const broken = [];
+
+function watch(opened) {
+  opened.on("dialog", (dialog) => {
+    dialogs.push(dialog.message());
+    void dialog.dismiss();
+  });
+  opened.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(URL_OF) && !url.startsWith("data:") && !url.startsWith("blob:")) foreign.push(url);
+  });
+  opened.on("pageerror", (error) => broken.push(String(error.stack)));
+  opened.on("console", (message) => {
+    if (message.type() === "error") broken.push(message.text());
+  });
+}
+
+async function show(route, wanted) {
+  await page.evaluate((hash) => {
+    location.hash = hash;
+  }, route);
+  if (wanted) await page.waitForSelector(wanted);
+}
+
+const said = (text) => page.locator(".toast", { hasText: text }).last();
+
+async function undo(text) {
+  const toast = said(text);
+  await toast.waitFor();
+  await toast.getByRole("button", { name: "Undo" }).click();
+}
+
+before(async () => {
+  await mkdir(SHOTS, { recursive: true });
+  await fill();
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+  context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", reducedMotion: "reduce" });
+  context.setDefaultTimeout(30_000);
+  page = await context.newPage();
+  watch(page);
+});
+
+after(async () => {
+  await browser?.close();
+});
+
+test("a wrong key is refused in plain words, and the right one opens the first view", async () => {
+  await page.goto(`${URL_OF}/explore`);
+  await page.getByLabel("Key").fill("llk_wrong");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  assert.match(await page.getByRole("alert").textContent(), /not known/);
+  assert.equal(broken.splice(0).filter((text) => !text.includes("401")).length, 0);
+  await page.getByLabel("Key").fill(KEY);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForSelector(".entry-text");
+  assert.equal(await page.getByRole("heading", { level: 1 }).textContent(), "What I remember about you");
+});
+
+test("a page that is loaded again needs no second sign-in, and says how long its first view took", async (t) => {
+  await page.reload();
+  await page.waitForSelector(".entry-text");
+  const took = await page.evaluate(() => Math.round(performance.now()));
+  const loaded = await page.evaluate(() => Math.round(performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd));
+  t.diagnostic(`${DATABASE}: the page was there after ${loaded} ms, its first view at most ${took - loaded} ms later`);
+});
+
+test("every note shows its words in their message, and what it took the place of", async () => {
+  const note = page.locator("article", { hasText: "The budget for the flat is 1,600 euros a month." });
+  await note.getByText("show it in its message").click();
+  assert.equal(await note.locator(".message mark").textContent(), "my budget for the flat is 1,600 euros a month now");
+  await note.getByText("Took the place of 1 earlier note").click();
+  await note.getByText("The budget for the flat is 1,400 euros a month.").waitFor();
+  assert.equal(await page.locator("section[aria-label=Profile]").getByText("Has a bad knee").count(), 1);
+});
+
+test("searching narrows the notes as one types, and says so where there are none", async () => {
+  await page.keyboard.press("Escape");
+  await page.locator("h1").click();
+  await page.keyboard.press("/");
+  await page.keyboard.type("bullet");
+  await page.locator("article").nth(1).waitFor({ state: "detached" });
+  assert.equal(await page.locator("article mark").first().textContent(), "bullet");
+  await page.keyboard.type("zzz");
+  await page.getByText("No note has these words").waitFor();
+  await page.getByLabel("Search what is remembered").fill("");
+  await page.locator("article").nth(2).waitFor();
+});
+
+test("a note is forgotten and brought back, corrected and put back", async () => {
+  const gone = page.locator("article", { hasText: "The user wants answers in short bullet points." });
+  await gone.getByRole("button", { name: "Forget" }).click();
+  await gone.waitFor({ state: "detached" });
+  await undo("Forgotten.");
+  await gone.waitFor();
+  await gone.getByRole("button", { name: "Correct" }).click();
+  await page.getByLabel(/What is true instead/).fill("The user wants answers in full sentences.");
+  await page.locator("dialog").getByRole("button", { name: "Correct" }).click();
+  const fresh = page.locator("article", { hasText: "The user wants answers in full sentences." });
+  await fresh.waitFor();
+  await gone.waitFor({ state: "detached" });
+  await undo("Corrected.");
+  await gone.waitFor();
+  await fresh.waitFor({ state: "detached" });
+});
+
+test("a context is shown block by block, with what is left out, and in the shapes of providers", async () => {
+  await show("#/context/berlin-trip", ".bar");
+  await page.getByText("a prompt cache may cut here").waitFor();
+  assert.match(await page.locator(".bar").getAttribute("aria-label"), /of 8000 tokens: user-profile \d+/);
+  const slider = page.getByLabel(/max_tokens/);
+  await slider.focus();
+  await page.keyboard.press("Home");
+  await page.getByText(/Left out, since max_tokens is 500/).waitFor();
+  await page.keyboard.press("End");
+  await page.getByText(/of 200,000 tokens/).waitFor();
+  await page.getByText("OpenAI", { exact: true }).click();
+  await page.locator("pre", { hasText: '"role": "system"' }).waitFor();
+});
+
+test("the bench shows what made each score, and greys what a floor holds back", async () => {
+  await show("#/recall?q=Which%20budget%20for%20the%20flat", ".hit .parts");
+  await page.locator(".badge", { hasText: "lexical" }).waitFor();
+  const slider = page.getByLabel(/Floor/);
+  await slider.focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("ArrowLeft");
+  await page.locator(".hit.held").first().waitFor();
+  await page.keyboard.press("Home");
+  await page.getByLabel("Question").fill("");
+  await page.getByText("Ask something").waitFor();
+});
+
+test("a conversation shows its calls and images, loses a message and gets it back, and follows what others say", async () => {
+  await show("#/conversation", ".picked");
+  await page.getByLabel("Search titles and names").fill("berlin-trip");
+  await page.locator(".picked").first().click();
+  await page.locator("article", { hasText: "It looks bright." }).waitFor();
+  const called = page.locator("article", { hasText: "calls search_flats" });
+  await called.locator("summary").click();
+  await called.getByText('"max_rent": 1400').waitFor();
+  await page.getByRole("button", { name: /Show image/ }).click();
+  await page.locator("article img[src^='data:image/png']").waitFor();
+  const lost = page.locator("article", { hasText: "It looks bright." });
+  await lost.getByRole("button", { name: /Delete message/ }).click();
+  await lost.waitFor({ state: "detached" });
+  await undo("1 message deleted.");
+  await lost.waitFor();
+  await call("add_messages", { thread_id: "berlin-trip", messages: [{ role: "user", content: "Somebody else adds this line." }] });
+  await page.locator("article", { hasText: "Somebody else adds this line." }).waitFor();
+  await page.getByRole("button", { name: "Delete last turn" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.locator("article", { hasText: "Somebody else adds this line." }).waitFor({ state: "detached" });
+});
+
+test("a whole conversation is deleted after a question, and brought back", async () => {
+  await show("#/conversation/tea-3", "article");
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.locator("dialog[open]").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.locator("dialog").getByRole("button", { name: "Delete" }).click();
+  await undo("The conversation is deleted.");
+  await page.locator("article", { hasText: "Tea number 3 is fine." }).waitFor();
+});
+
+test("steps are a tree with sub-agents", async () => {
+  await show("#/conversation/berlin-trip?tab=steps", ".steps li");
+  await page.getByText("sub-agent scout, 1 step").waitFor();
+});
+
+test("a document shows what changed, goes back to a version, and the restore is undone", async () => {
+  await show("#/documents", ".diff .added");
+  assert.match((await page.locator(".diff .added").allTextContents()).join("\n"), /Has a bad knee/);
+  await page.getByRole("button", { name: /^Version 1/ }).click();
+  await page.getByRole("button", { name: "Restore" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Restore" }).click();
+  await page.locator(".diff .removed", { hasText: "Has a bad knee" }).waitFor();
+  await undo("Version 1 is back.");
+  await page.locator(".diff .added", { hasText: "Has a bad knee" }).waitFor();
+});
+
+test("a run's call is approved, another's denied, and a run is cancelled after a question", async () => {
+  await show("#/work", "article");
+  const run = (id) => page.locator(`article[aria-label="Run ${id}"]`);
+  await run("mailer-1").getByRole("button", { name: "Approve" }).click();
+  await said("Approved.").waitFor();
+  await run("mailer-1").getByRole("button", { name: "Approve" }).waitFor({ state: "detached" });
+  await run("mailer-2").getByRole("button", { name: "Deny" }).click();
+  await said("Denied.").waitFor();
+  await run("hunt-1").getByRole("button", { name: "Cancel run" }).click();
+  await page.locator("dialog").getByRole("button", { name: "Cancel the run" }).click();
+  await run("hunt-1").getByText("cancelled", { exact: true }).waitFor();
+  const decided = await call("get_run", { run_id: "mailer-1" });
+  assert.deepEqual(decided.resumed.map((each) => each.data), [{ approved: true }]);
+  await show("#/work/berlin-trip?tab=plan", ".steps li");
+  await page.getByText("1 of 3 steps done").waitFor();
+  await page.getByText(/bounced|550 no such user/).waitFor();
+});
+
+test("numbers are counted, and drawn where the server counts days", async () => {
+  await show("#/numbers", ".tile");
+  await page.getByText("gpt-4o-mini").waitFor();
+  await page.locator("canvas").nth(3).waitFor();
+  await page.locator("section[aria-label=Messages] summary").click();
+  const today = page.locator("section[aria-label=Messages] tbody tr").last();
+  assert.ok(Number((await today.locator("td").last().textContent()).replaceAll(",", "")) >= 32);
+});
+
+test("what is seen is exported, and a conversation erased after its preview and a word", async () => {
+  await show("#/keeping", ".card");
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  const saved = await readFile(await (await saving).path(), "utf8");
+  const kinds = saved.trim().split("\n").map((line) => JSON.parse(line).type);
+  assert.deepEqual([...new Set(kinds)].sort(), ["entry", "message", "profile", "thread"]);
+  assert.ok(kinds.filter((kind) => kind === "message").length >= 34);
+  const erase = page.locator("section[aria-label=Erase]");
+  await erase.getByLabel("Conversation").selectOption("tea-0");
+  await erase.getByRole("button", { name: "Show what would go" }).click();
+  const yes = page.locator("dialog").getByRole("button", { name: "Erase for good" });
+  assert.equal(await yes.isDisabled(), true);
+  await page.getByLabel(/to confirm/).fill("erase");
+  await yes.click();
+  await said("Erased:").waitFor();
+  const { threads } = await call("list_threads", { limit: 100 });
+  assert.equal(threads.some((each) => each.thread_id === "tea-0"), false);
+  await page.locator("section[aria-label=Journal]").getByText("erase_memory").first().waitFor();
+});
+
+async function takePictures(name, scheme) {
+  if (!process.env.EXPLORER_PICTURES || PICTURES[name] !== scheme) return;
+  const session = await context.newCDPSession(page);
+  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 82 });
+  await mkdir(process.env.EXPLORER_PICTURES, { recursive: true });
+  await writeFile(join(process.env.EXPLORER_PICTURES, `explorer-${name}.webp`), Buffer.from(data, "base64"));
+}
+
+test("every view is whole at each width, and axe finds nothing serious in either theme", async () => {
+  const found = [];
+  await page.evaluate(() => document.querySelectorAll(".toast button[aria-label=Dismiss]").forEach((button) => button.click()));
+  for (const scheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme: scheme });
+    for (const [name, route, wanted] of VIEWS) {
+      await page.setViewportSize({ width: 1280, height: 860 });
+      await show(route, wanted);
+      await page.waitForSelector(".loading", { state: "detached" });
+      if (DATABASE === "sqlite" || name === "remembered") {
+        // The page's policy lets no script in but its own; the tests' own way in is not a script of the page.
+        const { violations } = await page.evaluate(`(() => { ${AXE}; return axe.run(document, { resultTypes: ["violations"] }); })()`);
+        for (const each of violations)
+          if (["serious", "critical"].includes(each.impact))
+            found.push(`${name} ${scheme}: ${each.id}: ${each.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(" ")}`);
+      }
+      for (const [width, height] of [[360, 740], [1280, 860], [2000, 1200]]) {
+        if (scheme === "dark" && width !== 1280) continue;
+        await page.setViewportSize({ width, height });
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${name} is ${wide} wide at ${width}`);
+        await page.screenshot({ path: join(SHOTS, `${DATABASE}-${name}-${width}-${scheme}.png`) });
+        if (width === 1280) await takePictures(name, scheme);
+      }
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 860 });
+  assert.deepEqual(found, []);
+});
+
+test("the theme that somebody chooses stays", async () => {
+  await page.getByText("Dark", { exact: true }).click();
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await page.reload();
+  await page.waitForSelector("nav");
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+  await page.getByText("Auto", { exact: true }).click();
+});
+
+test("arrows move through a list", async () => {
+  await show("#/conversation/berlin-trip", ".message");
+  await page.locator("[data-row]").last().focus();
+  const last = await page.evaluate(() => Number(document.activeElement.dataset.row));
+  await page.keyboard.press("ArrowUp");
+  await page.waitForFunction((row) => Number(document.activeElement.dataset.row) === row - 1, last);
+  await page.keyboard.press("Home");
+  await page.waitForFunction(() => Number(document.activeElement.dataset.row) === 0);
+});
+
+test("100,000 messages are a list of which only what is seen is drawn", async (t) => {
+  const total = 100_000;
+  await page.route("**/mcp", async (route) => {
+    const { id, params } = route.request().postDataJSON();
+    const given = params?.arguments ?? {};
+    if (params?.name !== "get_messages" || given.thread_id !== "endless") return route.fallback();
+    const limit = given.limit ?? 50;
+    const from = given.offset ?? (given.before === undefined ? total : given.before - 1) - limit;
+    const messages = Array.from({ length: Math.min(limit, total - from) }, (_, at) => ({
+      id: `m${from + at}`,
+      seq: from + at + 1,
+      role: (from + at) % 2 ? "assistant" : "user",
+      parts: [{ type: "text", text: `Line ${from + at + 1}. ${"All that is said. ".repeat((from + at) % 9)}` }],
+      said_at: "2026-01-01T00:00:00Z",
+    }));
+    const structuredContent = { thread_id: "endless", messages, total };
+    await route.fulfill({ json: { jsonrpc: "2.0", id, result: { content: [], structuredContent } } });
+  });
+  await show("#/conversation/endless", "article");
+  await page.getByText("Line 100000.").waitFor();
+  const drawn = await page.evaluate(async () => {
+    const box = document.querySelector(".virtual");
+    const frames = [];
+    let most = 0;
+    let last = performance.now();
+    for (let at = 0; at < 90; at++) {
+      box.scrollTop -= 180;
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      frames.push(now - last);
+      last = now;
+      most = Math.max(most, document.querySelectorAll("[data-row]").length);
+    }
+    frames.sort((one, other) => one - other);
+    return { most, middle: frames[45], slow: frames[81] };
+  });
+  t.diagnostic(`scrolling 100,000 messages: a frame in ${drawn.middle.toFixed(1)} ms, nine of ten within ${drawn.slow.toFixed(1)} ms`);
+  assert.ok(drawn.most < 80, `${drawn.most} rows were drawn`);
+  await page.evaluate(() => {
+    document.querySelector(".virtual").scrollTop = 0;
+  });
+  await page.getByText("Line 1.", { exact: false }).first().waitFor();
+  await show("#/conversation/endless?seq=50000", "article.sought");
+  assert.match(await page.locator("article.sought").textContent(), /Line 50000\./);
+  await page.unroute("**/mcp");
+});
+
+test("200 stored attacks open no dialog, run nothing and load nothing, in any view", async () => {
+  const texts = attacks();
+  assert.equal(texts.length, 200);
+  for (let at = 0; at < texts.length; at += 50)
+    await call("add_messages", { thread_id: "attacks", messages: texts.slice(at, at + 50).map((content) => ({ role: "user", content })) });
+  await call("update_thread", { thread_id: "attacks", title: texts[1] });
+  await call("update_working_memory", { scope: "resource", mode: "replace", content: texts.slice(0, 60).join("\n") });
+  await call("update_working_memory", { thread_id: "attacks", content: texts.slice(60, 120).join("\n") });
+  for (const content of texts.slice(0, 24)) await call("remember", { content: `Attack: ${content}` });
+  await call("plan", { thread_id: "attacks", action: "create", plan: { goal: texts[4], steps: texts.slice(4, 12).map((description) => ({ description })) } });
+  await call("suspend_run", {
+    run_id: texts[0].slice(0, 60),
+    thread_id: "attacks",
+    state: {},
+    reason: texts[8],
+    pending_tool_calls: [{ tool_call_id: "x", tool_name: "evil", arguments: { html: texts.slice(0, 40) } }],
+  });
+  await call("record_steps", { thread_id: "attacks", steps: texts.slice(0, 30).map((content) => ({ type: "text", operation_id: "a", content })) });
+  for (const route of ["#/remembered", "#/context/attacks", "#/recall?q=Attack%20script%20alert", "#/conversation", "#/conversation/attacks?tab=steps", "#/documents", "#/work", "#/work/attacks?tab=plan", "#/documents/attacks?of=thread", "#/keeping"]) {
+    await show(route);
+    await page.waitForSelector("h1");
+    await page.waitForSelector(".loading", { state: "detached" });
+    for (const summary of await page.locator("summary:visible").all()) await summary.click().catch(() => undefined);
+  }
+  await show("#/conversation/attacks", "article");
+  const seen = new Set();
+  const box = page.locator(".virtual");
+  for (let at = 0; at < 80 && seen.size < 200; at++) {
+    for (const text of await page.locator("article .text").allTextContents()) seen.add(text);
+    await box.evaluate((list) => {
+      list.scrollTop -= list.clientHeight * 0.8;
+    });
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await page.waitForFunction(() => !document.querySelector(".skeleton"));
+  }
+  // Each is there, letter by letter: it was shown and did nothing.
+  assert.deepEqual(texts.filter((text) => ![...seen].some((shown) => shown.trim() === text.trim())), []);
+  assert.equal(await page.evaluate(() => window.stolen), undefined);
+  assert.match(await page.title(), /layerlore$/);
+  assert.deepEqual(dialogs, []);
+  assert.deepEqual(foreign, []);
+});
+
+test("inside a host the page speaks through it, takes its theme, and ends when it is told to", async () => {
+  const html = await readFile(join(ROOT, "server/explorer/explorer.html"), "utf8");
+  const shell = await context.newPage();
+  watch(shell);
+  await shell.exposeFunction("askServer", (method, params) => rpc(method, params));
+  await shell.route("http://host.invalid/", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html><title>host</title><body></body>" }));
+  foreign.length = 0;
+  await shell.goto("http://host.invalid/");
+  foreign.length = 0;
+  await shell.evaluate((page) => {
+    window.heard = [];
+    const frame = document.createElement("iframe");
+    frame.sandbox = "allow-scripts";
+    frame.style.cssText = "width:900px;height:700px";
+    frame.srcdoc = page;
+    const send = (message) => frame.contentWindow.postMessage({ jsonrpc: "2.0", ...message }, "*");
+    window.send = send;
+    addEventListener("message", async ({ data, source }) => {
+      if (source !== frame.contentWindow) return;
+      window.heard.push(data);
+      if (data.method === "ui/initialize")
+        send({
+          id: data.id,
+          result: {
+            protocolVersion: "2026-01-26",
+            hostInfo: { name: "test host", version: "1" },
+            hostCapabilities: { serverTools: {}, serverResources: {} },
+            hostContext: { theme: "dark", displayMode: "inline", availableDisplayModes: ["inline", "fullscreen"] },
+          },
+        });
+      else if (data.method === "tools/call" || data.method === "resources/read")
+        try {
+          send({ id: data.id, result: await window.askServer(data.method, data.params) });
+        } catch (error) {
+          send({ id: data.id, error: { code: -32603, message: String(error) } });
+        }
+    });
+    document.body.append(frame);
+  }, html);
+  const inner = shell.frameLocator("iframe");
+  await inner.locator(".entry-text").first().waitFor();
+  const theme = () => inner.locator("html").getAttribute("data-theme");
+  assert.equal(await theme(), "dark");
+  const heard = await shell.evaluate(() => window.heard.map((message) => message.method));
+  assert.deepEqual(heard.slice(0, 2), ["ui/initialize", "ui/notifications/initialized"]);
+  assert.ok(heard.includes("ui/notifications/size-changed"));
+  await shell.evaluate(() => window.send({ method: "ui/notifications/host-context-changed", params: { theme: "light" } }));
+  await inner.locator("html[data-theme=light]").waitFor();
+  await shell.evaluate(() => window.send({ method: "ui/notifications/tool-input", params: { arguments: { thread_id: "tea-4" } } }));
+  await shell.evaluate(() => window.send({ method: "ui/notifications/tool-result", params: { content: [{ type: "text", text: "shown" }] } }));
+  await inner.locator("article", { hasText: "Tea number 4 is fine." }).waitFor();
+  await shell.screenshot({ path: join(SHOTS, `${DATABASE}-in-a-host.png`) });
+  await shell.evaluate(() => window.send({ id: "bye", method: "ui/resource-teardown", params: {} }));
+  await shell.waitForFunction(() => window.heard.some((message) => message.id === "bye" && message.result));
+  await inner.getByText("The host has closed this page.").waitFor();
+  await shell.close();
+});
+
+test("signing out ends the session, and the page itself never failed", async () => {
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Key").waitFor();
+  assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+  assert.deepEqual(broken, []);
+});
