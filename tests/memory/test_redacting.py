@@ -211,7 +211,7 @@ async def note(memory: Memory, told: str) -> None:
     """An observation, as a model wrote it."""
     ((uid,),) = await rows(memory, "SELECT thread_uid FROM threads")
     values: Json = {
-        **dict(zip(("tenant_id", "agent_id", "resource_id"), dataclasses.astuple(ANA), strict=True)),
+        **{name: getattr(ANA, name) for name in ("tenant_id", "agent_id", "resource_id")},
         "thread_uid": uid,
         "observation_id": 1,
         "marker": "info",

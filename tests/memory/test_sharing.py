@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from layerlore.memory.moving.reports import ImportReport
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, render_lines
 from layerlore.memory.moving.sharing import list_shared, take_shared
 from layerlore.memory.removal import deletion, erasure, forget_requests
+from layerlore.memory.removal.undoing import undo
 from layerlore.storage.core.errors import InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database
@@ -64,12 +66,12 @@ class Store:
 
     async def forget(self, *texts: str) -> None:
         ids = [entry.entry_id for entry in await self.told() if not texts or entry.content in texts]
-        await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", sent=SENT)
-        self.forgotten += ids
+        told = await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", sent=SENT)
+        self.forgotten += re.findall(r'undo_id="(u_\w+)"', told)
 
     async def bring_back(self) -> None:
-        ids = self.forgotten[-1:]
-        await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", undo=True, sent=SENT)
+        asked = self.forgotten[-1] if self.forgotten else "u_none"
+        await undo(self.engine, self.scope, asked, check=lambda _: None, sent=SENT)
 
     async def write(self, text: str) -> None:
         await working_memory.update_document(

@@ -296,7 +296,7 @@ def test_a_text_too_long_for_one_message_becomes_several_and_what_is_unknown_is_
     odd = tmp_path / "odd.json"
     odd.write_text('{"tea": 1}', "utf-8")
     code, _, err = kept("import", str(odd))
-    assert (code, "is in no format that is known; --from names one: layerlore, chatgpt, " in err) == (1, True)
+    assert (code, "is in no format that is known; --from names one: layerlore, shared, chatgpt, " in err) == (1, True)
 
 
 def test_a_long_name_before_short_entries_is_cut_and_the_note_ends(

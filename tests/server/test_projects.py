@@ -1,6 +1,7 @@
 """Projects: what is remembered of one is shown in all its checkouts and nowhere else, and the person's memory everywhere."""
 
 import contextlib
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -122,8 +123,8 @@ async def test_what_the_person_told_elsewhere_is_found_and_forgotten_from_a_proj
         done = await ask(in_zoo, "forget", confirm=preview.partition('confirm="')[2][:8])
         assert done.count("Forgotten: 1 message") == 2
         # A delete among the person's conversations is undone from here, too.
-        for call in done.split('ids=["')[1:]:
-            await ask(in_zoo, "delete_messages", which="undo", ids=[call[: call.index('"')]])
+        for act in re.findall(r'undo_id="(u_\w+)"', done):
+            await ask(in_zoo, "undo", undo_id=act)
         assert "[you]" in await ask(in_zoo, "recall_memory", query="who is Momo?")
         gone = await ask(in_zoo, "forget", ids=[proven["id"]])
         assert "Forgotten: 1 entry" in gone

@@ -13,7 +13,7 @@ from layerlore.server.settings.project import choose_project
 from .test_moving_commands import call
 
 Cli = Callable[..., tuple[int, str, str]]
-GUIDE = (Path(__file__).parents[2] / "docs" / "sharing.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs" / "sharing.md").read_text(encoding="utf-8").replace(".venv/bin/", "")
 SESSION = re.search(r"```\n(.*?)```", GUIDE, re.DOTALL)
 
 

@@ -19,6 +19,8 @@ from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import jobs
+from layerlore.storage.moving import shared_rows
+from layerlore.storage.moving.shared_rows import SharedRow
 from layerlore.storage.removal import erasable_rows, erasure, restoration
 from layerlore.storage.removal.erasable_rows import OWNED
 from layerlore.storage.threads import events, threads
@@ -68,12 +70,19 @@ async def fill_all(database: Database, words: Sequence[str]) -> None:
     await database.write(derive, ANA, words)
 
 
+async def share(database: Database, line: str, scope: Scope = ANA) -> None:
+    """Lines of a shared file, as a project keeps them: one that is told, and one that was forgotten."""
+    lines = [SharedRow("s1", None, 1, line), SharedRow("s2", None, 1, None)]
+    await database.write(shared_rows.put_lines, scope, lines)
+
+
 async def fill_others(database: Database) -> None:
     for scope in OTHERS:
         await say(database, "main", draft("a kept quokka", id="k"), draft("gone", id="g"), scope=scope)
         await drop(database, "main", "ids", ["g"], scope=scope)
         await write_profile(database, "likes quokkas", scope)
         await remember(database, "e", "a quokka", scope)
+        await share(database, "a quokka", scope)
     await embed_all(database)
 
 
@@ -157,6 +166,7 @@ async def test_all_of_a_scope_is_gone_from_every_table_and_of_others_nothing(dat
     await fill_all(database, words)
     await drop_thread(database, "main")
     await fill(database, words)
+    await share(database, words[0])
     await fill_others(database)
     before = await owned_rows(database, but=ANA)
     filled = await contents(database)

@@ -16,7 +16,15 @@ from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.records import Origin, Tenant
-from layerlore.storage.core.tables import jobs, metadata, observations, session_notes, summaries, threads
+from layerlore.storage.core.tables import (
+    jobs,
+    metadata,
+    observations,
+    session_notes,
+    shared_lines,
+    summaries,
+    threads,
+)
 from layerlore.storage.core.transaction import Database, Row, Tx
 
 from .calling import Connect, Json, Tools
@@ -106,12 +114,22 @@ async def think(tx: Tx) -> None:
         made = {**of, "text": f"told {title}", "from_seq": 1, "model": "m", "prompt": "p", "created_at": 1}
         noted = {"observation_id": 1, "to_seq": 1, "marker": "info", "said_at": 1, "tokens": 3, "batch": 1, "level": 0}
         job = {"kind": "x", "requested_seq": 1, "done_seq": 1, "due_at": 1, "epoch": 1, "attempts": 1}
+        line = json.dumps({"content": title})
+        shared = {
+            "tenant_id": tenant,
+            "agent_id": agent,
+            "resource_id": resource,
+            "share_id": uid,
+            "own": 1,
+            "line": line,
+        }
         note = {"status": "active", "trust": "user", "refers_to": title}
         for table, values in (
             (observations, {**made, **noted, **note}),
             (session_notes, {**made, "note_id": 1, "to_seq": 1, "category": "state"}),
             (summaries, {**made, "upto_seq": 1, "tokens": 3}),
             (jobs, {**of, **job, "error": title, "created_at": 1, "updated_at": 1}),
+            (shared_lines, shared),
         ):
             await tx.run(insert(table).values(values))
         await tx.run(update(threads).where(threads.c.thread_uid == uid).values(current_task=title, next_step=title))
