@@ -292,8 +292,9 @@ def test_the_image_is_built_here_before_it_is_run() -> None:
 
 
 def test_every_command_that_demo_and_doctor_print_is_this_program(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PATH", os.defpath)  # An activated environment has the program by its short name.
     settings = Settings(data_dir=tmp_path)
     show_connecting(Console(width=1000), settings)
     doctor(settings, as_json=False)

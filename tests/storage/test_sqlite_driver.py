@@ -156,6 +156,24 @@ async def test_a_connection_that_cannot_be_opened_leaves_no_thread_behind() -> N
     assert threading.active_count() <= before + 1  # the event loop keeps a thread for such waits
 
 
+async def test_a_close_that_is_cancelled_has_ended_the_thread_all_the_same() -> None:
+    own = await OwnThread.start(connect)
+    thread = await own.hop(lambda _: threading.current_thread())
+    go_on = threading.Event()
+    hop = asyncio.create_task(own.hop(lambda _: go_on.wait()))
+    closing = asyncio.create_task(own.close())
+    for _ in range(3):
+        await asyncio.sleep(0)
+        closing.cancel()
+    assert not closing.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    thread.join(30)
+    assert not thread.is_alive()
+    assert await hop
+
+
 def test_no_extension_can_be_loaded_once_a_connection_is_open() -> None:
     connection = connect()
     try:

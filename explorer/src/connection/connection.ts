@@ -131,6 +131,13 @@ export class Memory {
 const textOf = (result: ToolResult): string =>
   (result.content ?? []).flatMap((block) => (block.type === "text" && block.text ? [block.text] : [])).join("\n");
 
+/** Undoes what a tool did: the answer names the act, in its structure or in words. Raises Refused. */
+export async function undo(from: Memory, answer: string | { undo?: string }): Promise<void> {
+  const named = typeof answer === "string" ? /undo_id="([^"]+)"/.exec(answer)?.[1] : answer.undo;
+  if (!named) throw new Refused("this server keeps nothing that is removed, so this cannot be undone", "tool");
+  await from.call("undo", { undo_id: named });
+}
+
 // crypto.randomUUID is only there over TLS and on this machine.
 export function makeKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,7 +1,7 @@
 // What is remembered about a person: the profile and every entry, why each is there, and ways to mend it.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Memory } from "../connection/connection";
+import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Badge, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
 import { VirtualList } from "../parts/virtual_list";
@@ -192,11 +192,11 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
   const trust = TRUST[entry.trust] ?? { text: entry.trust, tone: "plain", why: "" };
   const forget = (said: string) =>
     act(async () => {
-      await from.call("forget", { ids: [entry.id] });
+      const forgotten = await from.call<string>("forget", { ids: [entry.id] });
       onGone(entry.id);
       say(said, {
         undo: async () => {
-          await from.call("forget", { ids: [entry.id], undo: true });
+          await undo(from, forgotten);
           onChanged();
         },
       });
@@ -327,13 +327,11 @@ function Correct({ entry, onDone, onNo }: CorrectProps) {
   const from = memory.value as Memory;
   const correct = () =>
     act(async () => {
-      const kept = await from.call<{ id: string; status: string }>("remember", { content: text.trim(), kind: "correction" });
-      if (kept.id !== entry.id) await from.call("forget", { ids: [entry.id] });
+      const kept = await from.call<{ undo?: string }>("remember", { content: text.trim(), entry_id: entry.id });
       onDone();
       say("Corrected.", {
         undo: async () => {
-          await from.call("forget", { ids: [kept.id] });
-          await from.call("forget", { ids: [entry.id], undo: true });
+          await undo(from, kept);
           onDone();
         },
       });

@@ -47,7 +47,7 @@ class OwnThread:
             return cls(await connection)
         except BaseException:
             # aiosqlite asks its thread to end and does not wait: it could outlive the event loop that it answers to.
-            await asyncio.to_thread(connection._thread.join)
+            connection._thread.join()
             raise
 
     async def hop(self, function: Callable[..., R], *args: Any) -> R:
@@ -60,7 +60,18 @@ class OwnThread:
         self._connection._conn.interrupt()
 
     async def close(self) -> None:
-        await self._connection.close()
+        """End the thread; it has ended on return, even where the caller is cancelled meanwhile."""
+        ending = asyncio.ensure_future(self._connection.close())
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError as error:
+                # A thread that goes on would answer to an event loop that may be closed by then.
+                cancelled = error
+        if cancelled:
+            raise cancelled
+        ending.result()
 
 
 def _read_unit(
