@@ -156,8 +156,9 @@ class _Exchange:
             for id_ in list(self._ids.get(entry_id, ())):
                 self._forget(id_)
         quotes = await self._read_quotes(told)
-        for entry_id in told:
-            self._note(self._entries[entry_id].entry, quotes.get(entry_id, []))
+        for _ in range(2):  # The second time, what took another's place has its id.
+            for entry_id in told:
+                self._note(self._entries[entry_id].entry, quotes.get(entry_id, []))
         for entry_id in sorted({str(self._rows[id_].entry_id) for id_ in self._changed if id_ in self._lines}):
             await self._show(entry_id)
         await self._note_document()
@@ -195,7 +196,7 @@ class _Exchange:
         said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at)
         said_there = (line["content"], line.get("kind"), line["status"], line["trust"], line["seen_at"])
         by = line.get("superseded_by")
-        return said_here == said_there and self._successor(entry.superseded_by) == self._successor(by)
+        return said_here == said_there and self._told(entry.superseded_by) == self._told(self._entry_of(by))
 
     def _write_own(self, entry: Entry, quotes: Sequence[Json]) -> None:
         id_ = entry.entry_id
@@ -259,6 +260,9 @@ class _Exchange:
         for id_, line in self._lines.items():
             if line.get("superseded_by") in moved:
                 self.touched.add(str(self._rows[id_].entry_id))
+        # One that was not told may be told again, under an id that none of these lines name.
+        followed = {entry_id for entry_id, found in self._entries.items() if found.entry.superseded_by in self.touched}
+        self.touched |= {entry_id for entry_id in followed if self._ids.get(entry_id)}
         for entry_id in sorted(self.touched):
             await self._show(entry_id)
         if self.touched:
@@ -338,21 +342,24 @@ class _Exchange:
         return max(ids, key=place)
 
     def _entry_of(self, id_: str | None) -> str | None:
-        """The entry here that has an id everywhere."""
+        """The entry here that an id everywhere leads to: none once it was forgotten, even where the entry that bears it as
+        its own is told under another one since."""
         row = self._rows.get(id_) if id_ is not None else None
-        return row.entry_id if row is not None and row.entry_id is not None else id_
+        return row.entry_id if row is not None else id_
 
-    def _successor(self, id_: str | None) -> str | None:
-        """The entry here that took another's place; empty: it is not told any more."""
-        found = self._entry_of(id_)
-        return found if found is None or self._ids.get(found) else ""
+    def _told(self, entry_id: str | None) -> str | None:
+        """This entry here, where it is told."""
+        return entry_id if entry_id is not None and self._ids.get(entry_id) else None
 
     def _id_of(self, entry_id: str | None) -> str | None:
-        """An id everywhere of an entry here."""
+        """An id everywhere of an entry here, or of one that no line told of yet; none of an entry that is not told."""
         ids = self._ids.get(entry_id or "", ())
         if entry_id is None or entry_id in ids:
             return entry_id
-        return min(ids) if ids else entry_id if ID.fullmatch(entry_id) else None
+        if ids:
+            return min(ids)
+        known = self._entries.get(entry_id)
+        return entry_id if ID.fullmatch(entry_id) and (known is None or known.told) else None
 
     def _make_id(self, known: str) -> str:
         return hashlib.sha256(f"{self._seed} {known}".encode()).hexdigest()[:32]

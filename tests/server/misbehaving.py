@@ -194,6 +194,9 @@ def _repeating_what_was_sent() -> dict[str, Way]:
     }
 
 
+HOW_IT_OPENS = ("slowly", "outwards", "silently", "halfway", "daily", "upwards", "smoothly", "inwards")
+
+
 def _of_entries() -> dict[str, Way]:
     nowhere = "stands word for word in none"
 
@@ -227,7 +230,7 @@ def _of_entries() -> dict[str, Way]:
         "too many entries": of(
             "",
             lambda case: [
-                entry(f"The gate at dock {case} opens{', again' * n}.", f"gate at dock {case} opens") for n in range(40)
+                entry(f"The gate at dock {case} opens {how}.", f"gate at dock {case} opens") for how in HOW_IT_OPENS
             ],
             kept=5,
         ),

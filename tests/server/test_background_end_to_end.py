@@ -36,7 +36,14 @@ PATIENCE = 120.0
 BASE_URL = os.environ.get("LAYERLORE_TEST_LLM_BASE_URL", "")
 NAME = os.environ.get("LAYERLORE_TEST_LLM_MODEL", "qwen2.5:0.5b")
 QUICK = {"LLM__TIMEOUT_SECONDS": "2", "LLM__CONCURRENCY": "4"}
-A_FEW = ("closed without an answer", "an error there", "cut off in silence", REFUSED, "an invented quote")
+A_FEW = (
+    "closed without an answer",
+    "an error there",
+    "cut off in silence",
+    REFUSED,
+    "an invented quote",
+    "too many entries",
+)
 
 
 @pytest.mark.soak
