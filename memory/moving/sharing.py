@@ -138,15 +138,7 @@ class _Exchange:
     async def begin(self) -> None:
         """Read what is shared, and bring into it what happened here since."""
         await resource_lock.hold(self._tx, self._scope)
-        for each in await shared_rows.read_entries(self._tx, self._scope):
-            self._entries[each.entry.entry_id] = each
-            self._by_hash[each.entry.content_hash] = each.entry.entry_id
-        for row in await shared_rows.read_lines(self._tx, self._scope):
-            self._rows[row.share_id] = row
-            if row.line is not None and row.share_id != DOCUMENT:
-                self._lines[row.share_id] = value_of(row.line)
-            if row.entry_id is not None:
-                self._ids.setdefault(row.entry_id, set()).add(row.share_id)
+        await self._read()
         for row in list(self._rows.values()):
             gone = row.entry_id is not None and row.entry_id not in self._entries
             if gone or (row.entry_id is not None and row.share_id not in self._lines):
@@ -156,12 +148,26 @@ class _Exchange:
             for id_ in list(self._ids.get(entry_id, ())):
                 self._forget(id_)
         quotes = await self._read_quotes(told)
+        for entry_id in [entry_id for entry_id in told if entry_id not in quotes]:
+            await self._forget_unproven(entry_id)
+        told = [entry_id for entry_id in told if self._entries[entry_id].told]
         for _ in range(2):  # The second time, what took another's place has its id.
             for entry_id in told:
                 self._note(self._entries[entry_id].entry, quotes.get(entry_id, []))
         for entry_id in sorted({str(self._rows[id_].entry_id) for id_ in self._changed if id_ in self._lines}):
             await self._show(entry_id)
         await self._note_document()
+
+    async def _read(self) -> None:
+        for each in await shared_rows.read_entries(self._tx, self._scope):
+            self._entries[each.entry.entry_id] = each
+            self._by_hash[each.entry.content_hash] = each.entry.entry_id
+        for row in await shared_rows.read_lines(self._tx, self._scope):
+            self._rows[row.share_id] = row
+            if row.line is not None and row.share_id != DOCUMENT:
+                self._lines[row.share_id] = value_of(row.line)
+            if row.entry_id is not None:
+                self._ids.setdefault(row.entry_id, set()).add(row.share_id)
 
     async def end(self) -> None:
         """Store the lines that changed."""
@@ -191,6 +197,14 @@ class _Exchange:
             for id_ in sorted(ids) if ends else [standing]:
                 if self._lines[id_]["status"] == "active" or not ends:
                     self._write_again(id_, entry, quotes)
+
+    async def _forget_unproven(self, entry_id: str) -> None:
+        """Forget what an entry said here on the strength of messages that are gone; what others say of it stays."""
+        own = [id_ for id_ in self._ids.get(entry_id, ()) if self._rows[id_].own and self._lines[id_].get("quotes")]
+        for id_ in own:
+            self._forget(id_)
+        if own:
+            await self._show(entry_id)
 
     def _says(self, entry: Entry, line: Json) -> bool:
         said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at)
