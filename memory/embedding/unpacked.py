@@ -1,8 +1,8 @@
-"""The built-in embedder's tables as files that the process maps instead of holding them.
+"""The built-in embedder's tables as files that the process reads from instead of holding them.
 
 Its package ships the word table compressed, 65 MB unpacked, and a vocabulary that takes 45 MB as Python objects. Unpacked
-into a folder once, the table costs only the memory of what is read of it, processes share that, and a start takes a
-hundredth of the time. Vectors are exactly those of the package.
+into a folder once, the table takes no memory of the process, and a start takes a hundredth of the time. Vectors are exactly
+those of the package.
 """
 
 import contextlib
@@ -10,6 +10,7 @@ import os
 import shutil
 import struct
 import uuid
+import weakref
 from array import array
 from bisect import bisect_left
 from pathlib import Path
@@ -134,7 +135,7 @@ class _MappedBackend(NumpyBackend):  # type: ignore[misc]
         self.sp = _MappedTokenizer(place)
         self.threads = 1
         self._threadpool = ThreadpoolController().limit
-        self.table = np.load(place / f"{_TABLE}.npy", mmap_mode="r", allow_pickle=False)
+        self.table = _open_table(place / f"{_TABLE}.npy")
         several: dict[str, dict[int, NDArray[Any]]] = {}
         for file in place.glob("*.npy"):
             kind, _, name = file.stem.partition(".")
@@ -147,6 +148,31 @@ class _MappedBackend(NumpyBackend):  # type: ignore[misc]
                 several.setdefault(name, {})[int(at)] = np.load(file, allow_pickle=False)
         for name, values in several.items():
             setattr(self, name, [values[at] for at in sorted(values)])
+
+
+def _open_table(path: Path) -> "_RowsOfFile | NDArray[np.uint8]":
+    """The table, to be asked for rows. Raises ValueError or OSError for a file that is damaged."""
+    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not hasattr(os, "pread"):
+        return mapped
+    return _RowsOfFile(path, mapped)
+
+
+class _RowsOfFile:
+    """The rows of a table in a file, read one by one. A mapping of the file takes as little time, but the memory of the
+    pages around each row, which came to most of the 65 MB."""
+
+    def __init__(self, path: Path, mapped: NDArray[np.uint8]) -> None:
+        self._begins, self._width = mapped.offset, mapped.shape[1]
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        weakref.finalize(self, os.close, self._file)
+
+    def __getitem__(self, numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The rows with these numbers: uint8 [numbers, width]."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        file, begins, width = self._file, self._begins, self._width
+        read = b"".join([os.pread(file, width, begins + width * number) for number in distinct.tolist()])
+        return np.frombuffer(read, np.uint8).reshape(-1, width)[places]
 
 
 class _MappedTokenizer(pure_tokenizer.UsePureTokenizer):  # type: ignore[misc]

@@ -183,7 +183,7 @@ async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -
 
 def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
     """Of how many messages the rows with these ids are chunks."""
-    held = rows.numbers[np.isin(rows.row_ids, row_ids)].astype(np.int64)
+    held = rows.numbers[find_among(np.sort(row_ids), rows.row_ids)].astype(np.int64)
     return len(np.unique(held[:, THREAD] * 2**32 + held[:, SEQ]))
 
 
@@ -315,11 +315,13 @@ class _VectorReader:
 
     async def read(self, row_ids: Ints) -> None:
         """Read the vectors that these rows have."""
-        wanted = np.setdiff1d(row_ids, self._asked)
-        if self._space is None or not len(wanted):
+        if self._space is None:
+            return
+        wanted = _leave_out(self._asked, np.unique(row_ids))
+        if not len(wanted):
             return
         found, read = await vectors.of_rows(self._tx, self._scope, self._space.model, wanted)
-        self._asked = np.union1d(self._asked, wanted)
+        self._asked = np.sort(np.concatenate([self._asked, wanted]))
         if len(found):
             joined = np.concatenate([self._row_ids, found])
             order = np.argsort(joined)

@@ -28,6 +28,19 @@ def shorten_pauses() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
 
 
+# Of mallopt(3).
+_MOST_HEAPS = -8
+
+
+def share_one_heap() -> None:
+    """Have all threads take memory from one heap, where glibc keeps up to eight a core: what one thread has freed serves
+    the others. Measured with 10,000 messages in scope: 231 MB instead of 277. Threads that run already keep theirs."""
+    with contextlib.suppress(AttributeError, OSError, ImportError):
+        if sys.platform == "linux":
+            # Loaded later than a thin client and ``initialize`` need.
+            importlib.import_module("ctypes").CDLL(None).mallopt(_MOST_HEAPS, 1)
+
+
 @contextlib.contextmanager
 def pause_collection() -> Iterator[None]:
     """Pause the cycle collector while modules are imported: they make a hundred thousand objects that all stay, and

@@ -10,7 +10,7 @@ import anyio
 
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.principal import Principal
-from layerlore.server.process.interpreter import pause_collection, shorten_pauses
+from layerlore.server.process.interpreter import pause_collection, share_one_heap, shorten_pauses
 from layerlore.server.process.late_modules import load
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.settings.settings import Settings
@@ -95,6 +95,7 @@ class Process:
 
     async def _open(self) -> None:
         try:
+            share_one_heap()
             with pause_collection():
                 module = await load("layerlore.server.runtime.runtime")
                 # Not interrupted half way: what is opened must be closed.

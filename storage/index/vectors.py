@@ -156,8 +156,9 @@ _OF_ROWS = (
 async def of_rows(
     tx: Tx, scope: Scope, model: str, row_ids: Sequence[int] | RowIdArray
 ) -> tuple[RowIdArray, NDArray[np.float32]]:
-    """The vectors that these rows have: row ids, ascending, and as many rows of float32. The rows are there, as the
-    transaction sees it, or have gone since it asked for their ids."""
+    """The vectors that these rows have: row ids, ascending, and as many rows of float32, rounded to 16 bits where a
+    transaction that only reads has them in memory. The rows are there, as the transaction sees it, or have gone since it
+    asked for their ids."""
     tokens = _tokens(scope)
 
     async def read(asked: RowIdArray) -> tuple[RowIdArray, NDArray[np.float32]]:

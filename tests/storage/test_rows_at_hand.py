@@ -52,7 +52,9 @@ async def check(database: SqliteDatabase, scope: Scope = ANA, some: int = 2) -> 
     for _ in range(3):
         found = await database.read(look, scope, row_ids)
         assert found[:2] == read[:2]
-        assert np.array_equal(found[2], read[2])
+        # What is kept in memory is rounded to 16 bits.
+        assert found[2].shape == read[2].shape
+        assert np.abs(found[2] - read[2]).max(initial=0) <= 1 / 32_767
     return len(read[0]), len(read[1])
 
 
@@ -143,16 +145,16 @@ def test_numbers_of_any_size_are_kept() -> None:
 
 
 async def test_vectors_that_were_not_asked_for_long_make_room() -> None:
-    cache, stamp = VectorCache(most_bytes=4 * 4 * 10), Stamp("0", 1, 9)
+    cache, stamp = VectorCache(most_bytes=2 * 4 * 10), Stamp("0", 1, 9)
     asked: list[list[int]] = []
 
     async def read(row_ids: RowIdArray) -> tuple[RowIdArray, Vectors]:
         asked.append(row_ids.tolist())
-        return row_ids, np.repeat(row_ids[:, None], 4, axis=1).astype(np.float32)
+        return row_ids, np.repeat(row_ids[:, None] / 100, 4, axis=1).astype(np.float32)
 
     async def find(row_ids: range, stamp: Stamp = stamp, token: str = "t") -> None:
         found, floats = await cache.find(stamp, [token], "model", np.array(row_ids), read)
-        assert found.tolist() == floats[:, 0].astype(int).tolist() == list(row_ids)
+        assert found.tolist() == np.rint(100 * floats[:, 0]).astype(int).tolist() == list(row_ids)
 
     for row_ids in (range(8), range(4, 10), range(10), range(14), range(14), range(20)):
         await find(row_ids)

@@ -22,7 +22,7 @@ SAFE_WAL_VERSION = (3, 51, 3)
 SECURE_DELETE_FTS_VERSION = (3, 42, 0)
 
 # Pages of the file that a connection keeps. Who reads has rows and vectors at hand (``row_cache``, ``vector_cache``).
-WRITER_CACHE_KIB = 16_000
+WRITER_CACHE_KIB = 6_000
 READER_CACHE_KIB = 6_000
 
 BUSY_TIMEOUT_MS = 50
