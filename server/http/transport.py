@@ -29,6 +29,7 @@ from layerlore.server.http.connections import ConnectionLimits, Connections, rai
 from layerlore.server.http.listener import describe_failure, open_listener
 from layerlore.server.http.request_guards import BodyGuard, SingleHeaders
 from layerlore.server.http.sse_answers import SseAnswers
+from layerlore.server.http.whole_answers import WholeAnswers
 from layerlore.server.http.worker import SharedConnection, WorkerLink
 from layerlore.server.process.sdk_private import (
     add_middleware,
@@ -91,7 +92,7 @@ def build_app(
     # A redirect would send the credential on to the host of its URL.
     app.router.redirect_slashes = False
     bounds: dict[str, Any] = {"limit": max_body_bytes, "seconds": body_seconds}
-    streamable = gate.wrap(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), **bounds))
+    streamable = gate.wrap(BodyGuard(WholeAnswers(StreamableHTTPASGIApp(mcp.session_manager), mcp), **bounds))
     app.router.routes = [
         *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
         Route(SSE, endpoint=gate.wrap(SseEndpoint(mcp, sse)), methods=["GET"]),

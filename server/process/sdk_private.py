@@ -6,6 +6,7 @@ No other module uses them, so that a new version of the SDK is checked in one pl
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from mcp.server._streamable_http_modern import _SSE_HEADERS, _SSE_PING_INTERVAL, handle_modern_request
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.connection import Connection
 from mcp.server.context import ServerMiddleware, ServerRequestContext
@@ -19,11 +20,15 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp.types import RequestParams, Result
+from starlette.types import Receive, Scope, Send
 
 Messages = ReadStream[SessionMessage | Exception]
 """The messages of one client, as they come."""
 Replies = WriteStream[SessionMessage]
 """What goes to one client."""
+
+PING_SECONDS, STREAM_HEADERS = _SSE_PING_INTERVAL, _SSE_HEADERS
+"""When and how an answer of the modern era over HTTP becomes a stream with pings."""
 
 _ParamsT = TypeVar("_ParamsT", bound=RequestParams)
 
@@ -125,6 +130,15 @@ async def serve_alone(mcp: MCPServer[Any], messages: Messages, replies: Replies)
     """Enter the lifespan, serve one connection of either era until `messages` ends, and leave the lifespan."""
     server = lowlevel_server(mcp)
     await server.run(messages, replies, server.create_initialization_options())
+
+
+async def serve_modern_request(mcp: MCPServer[Any], scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a POST of the modern era as JSON, whatever the app's own setting, inside the running HTTP app's lifespan. A
+    request for a listen stream gets one."""
+    sessions = mcp.session_manager
+    await handle_modern_request(
+        sessions.app, sessions.security_settings, True, sessions._lifespan_state, scope, receive, send
+    )
 
 
 def close_listen_streams(mcp: MCPServer[Any]) -> None:
