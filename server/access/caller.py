@@ -240,4 +240,7 @@ def _own_thread(ctx: RequestContext, default: Default) -> str:
         return SHARED_THREAD
     process = ctx.lifespan_context
     key: Any = process if ctx.request is None else connection_of(ctx.session)
-    return process.session_threads.setdefault(key, f"session-{uuid.uuid4().hex[:12]}")
+    thread = process.session_threads.get(key)
+    if thread is None:
+        thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
+    return thread

@@ -75,7 +75,7 @@ class GatedApp:
     def __init__(self, gate: Gate, app: ASGIApp) -> None:
         self._gate = gate
         self._app = app
-        self._user: AuthenticatedUser | None = None
+        self._known: tuple[Principal, AuthenticatedUser] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         by_page = sent_by_page(scope["headers"])
@@ -96,10 +96,10 @@ class GatedApp:
         await self._gate.open.serve(token or "", found, self._app, known, receive, send)
 
     def _user_of(self, principal: Principal) -> AuthenticatedUser:
-        """The principal in the SDK's form; the one of the last request again, if it is the same object."""
-        if self._user is None or self._user.access_token.claims[PRINCIPAL_CLAIM] is not principal:
-            self._user = AuthenticatedUser(_make_access_token(principal))
-        return self._user
+        """The principal in the SDK's form; that of the last request again, if it is the same object."""
+        if self._known is None or self._known[0] is not principal:
+            self._known = principal, AuthenticatedUser(_make_access_token(principal))
+        return self._known[1]
 
 
 def subject_prefix(tenant: str) -> str:

@@ -27,6 +27,7 @@ _LISTEN = "subscriptions/listen"
 _NEWS = ("progressToken", LOG_LEVEL_META_KEY)
 _BOTH = b"application/json, text/event-stream"
 
+
 class WholeAnswers:
     """ASGI middleware behind a BodyGuard and before ``app``, the SDK's endpoint: what is answered whole never gets there."""
 

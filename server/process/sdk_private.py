@@ -75,7 +75,9 @@ class TracesIfRecorded(OpenTelemetryMiddleware):
 
 def trace_if_recorded(mcp: MCPServer[Any]) -> None:
     """Let calls pass without a trace as long as the process has nobody who records traces."""
-    mcp.middleware[:] = [TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware]
+    mcp.middleware[:] = [
+        TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
+    ]
 
 
 def session_subjects(mcp: MCPServer[Any]) -> list[str]:
