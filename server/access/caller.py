@@ -31,6 +31,9 @@ SHARED_THREAD = "main"
 """The thread of a call that names none where there is no session: one for each agent and resource."""
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
+_READ = (THREAD_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, PAGE_HEADER)
+_RAW = {name: name.lower().encode() for name in _READ}
+_NAMED = "layerlore.named"
 
 Default = Literal["named", "session", "shared"]
 """How a call whose arguments name no thread comes to one: the request or the launch names it, it is that of the session,
@@ -143,7 +146,7 @@ def is_for_page(ctx: RequestContext) -> bool:
 
 def _comes_from_page(request: Any) -> bool:
     """Whether the explorer's page sends the request; the gate has seen to it that it is a page of this server."""
-    return request is not None and PAGE_HEADER in request.headers
+    return request is not None and PAGE_HEADER in _headers_of(request)
 
 
 def _in_project(ctx: RequestContext, person: Scope, principal: Principal) -> Scope:
@@ -176,7 +179,7 @@ def settings_of(ctx: RequestContext) -> Settings:
 def default_of(ctx: RequestContext) -> Default:
     """How a call that comes as this request did gets to its thread, if no argument names one."""
     meta, request = (ctx.params or {}).get("_meta") or {}, ctx.request
-    in_header = request is not None and bool(request.headers.get(THREAD_HEADER))
+    in_header = request is not None and bool(_headers_of(request).get(THREAD_HEADER))
     if ctx.lifespan_context.settings.thread or meta.get(THREAD_META) or in_header:
         return "named"
     return "shared" if request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "session"
@@ -208,11 +211,19 @@ def _named(meta: Mapping[str, Any], key: str, request: Any, header: str, most_ch
 
 def _header(request: Any, header: str) -> str:
     """UTF-8, which HTTP carries as bytes. SingleHeaders has seen to it that there is one at most."""
-    sent: str = request.headers.get(header, "")
     try:
-        return sent.encode("latin-1").decode()
+        return _headers_of(request).get(header, b"").decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"header {header}: must be UTF-8") from error
+
+
+def _headers_of(request: Any) -> Mapping[str, bytes]:
+    """What a request over HTTP has of the headers that are read here, which is looked for once."""
+    named: dict[str, bytes] | None = request.scope.get(_NAMED)
+    if named is None:
+        sent = dict(request.scope["headers"])
+        named = request.scope[_NAMED] = {name: sent[raw] for name, raw in _RAW.items() if raw in sent}
+    return named
 
 
 def _text(value: Any, where: str) -> str:
@@ -229,4 +240,7 @@ def _own_thread(ctx: RequestContext, default: Default) -> str:
         return SHARED_THREAD
     process = ctx.lifespan_context
     key: Any = process if ctx.request is None else connection_of(ctx.session)
-    return process.session_threads.setdefault(key, f"session-{uuid.uuid4().hex[:12]}")
+    thread = process.session_threads.get(key)
+    if thread is None:
+        thread = process.session_threads[key] = f"session-{uuid.uuid4().hex[:12]}"
+    return thread

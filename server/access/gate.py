@@ -75,6 +75,7 @@ class GatedApp:
     def __init__(self, gate: Gate, app: ASGIApp) -> None:
         self._gate = gate
         self._app = app
+        self._known: tuple[Principal, AuthenticatedUser] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         by_page = sent_by_page(scope["headers"])
@@ -89,10 +90,16 @@ class GatedApp:
         known = {
             **scope,
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
-            "user": AuthenticatedUser(_make_access_token(found)),
+            "user": self._user_of(found),
             "auth": AuthCredentials(),
         }
         await self._gate.open.serve(token or "", found, self._app, known, receive, send)
+
+    def _user_of(self, principal: Principal) -> AuthenticatedUser:
+        """The principal in the SDK's form; that of the last request again, if it is the same object."""
+        if self._known is None or self._known[0] is not principal:
+            self._known = principal, AuthenticatedUser(_make_access_token(principal))
+        return self._known[1]
 
 
 def subject_prefix(tenant: str) -> str:

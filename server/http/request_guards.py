@@ -33,6 +33,9 @@ BODY_SECONDS = 30.0
 DISCARDED_LIMITS = 16
 """How many times the limit is read and discarded, so that a client that sends first and reads later learns why."""
 
+MESSAGE = "layerlore.message"
+"""The key in an ASGI scope of the message that a POST's body is, for what stands behind a BodyGuard."""
+
 _JSON = b"application/json"
 
 
@@ -76,6 +79,7 @@ class BodyGuard:
             if isinstance(message, bytes):
                 await _answer(HTTPStatus.BAD_REQUEST, message)(scope, receive, send)
             else:
+                scope[MESSAGE] = message
                 await self._app(scope, _replay(strip_mark(body), receive), send)
 
     async def _read(self, receive: Receive) -> bytes | TooLong | None:

@@ -21,7 +21,7 @@ from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from layerlore.server.access.gate import Gate
 from layerlore.server.access.host_guard import Allowed, HostGuard
@@ -29,6 +29,7 @@ from layerlore.server.http.connections import ConnectionLimits, Connections, rai
 from layerlore.server.http.listener import describe_failure, open_listener
 from layerlore.server.http.request_guards import BodyGuard, SingleHeaders
 from layerlore.server.http.sse_answers import SseAnswers
+from layerlore.server.http.whole_answers import WholeAnswers
 from layerlore.server.http.worker import SharedConnection, WorkerLink
 from layerlore.server.process.sdk_private import (
     add_middleware,
@@ -91,7 +92,7 @@ def build_app(
     # A redirect would send the credential on to the host of its URL.
     app.router.redirect_slashes = False
     bounds: dict[str, Any] = {"limit": max_body_bytes, "seconds": body_seconds}
-    streamable = gate.wrap(BodyGuard(StreamableHTTPASGIApp(mcp.session_manager), **bounds))
+    streamable = gate.wrap(BodyGuard(WholeAnswers(StreamableHTTPASGIApp(mcp.session_manager), mcp), **bounds))
     app.router.routes = [
         *(Route(path, endpoint=streamable) for path in (MCP, f"{MCP}/")),
         Route(SSE, endpoint=gate.wrap(SseEndpoint(mcp, sse)), methods=["GET"]),
@@ -102,7 +103,7 @@ def build_app(
     # What an allowed page may read; other pages were refused before. None may have its browser send a cookie: the page of
     # this server, which has one, needs no leave.
     app.add_middleware(
-        CORSMiddleware,
+        PageCors,
         allow_origin_regex=".*",
         allow_methods=("GET", "POST", "DELETE"),
         allow_headers="*",
@@ -112,6 +113,22 @@ def build_app(
     app.add_middleware(HostGuard, allowed=allowed)
     app.add_middleware(SingleHeaders)
     return app
+
+
+class PageCors(CORSMiddleware):
+    """The answers' headers for pages; a request that comes from none, as those of programs do, costs next to nothing."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or any(name == b"origin" for name, _ in scope["headers"]):
+            await super().__call__(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), (b"vary", b"Origin")]}
+            await send(message)
+
+        await self.app(scope, receive, sent)
 
 
 def _add_task(task: Callable[[], Coroutine[Any, Any, None]], lifespan: Lifespan[Any]) -> Lifespan[Any]:

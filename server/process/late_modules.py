@@ -7,6 +7,7 @@ from typing import Any
 import anyio.to_thread
 
 _loaded: dict[str, Any] = {}
+_ready: set[Callable[..., Any]] = set()
 
 
 class LateModule:
@@ -16,7 +17,10 @@ class LateModule:
         self.module_name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self.module_name), attribute)
+        module = _loaded.get(self.module_name)
+        if module is None:
+            module = _loaded[self.module_name] = importlib.import_module(self.module_name)
+        return getattr(module, attribute)
 
 
 async def load(name: str) -> Any:
@@ -30,6 +34,9 @@ async def load(name: str) -> Any:
 
 async def load_for(function: Callable[..., Any]) -> None:
     """Import in a thread every late module that the function's own module uses, so that the function never waits."""
+    if function in _ready:
+        return
     for used in tuple(function.__globals__.values()):
         if isinstance(used, LateModule) and used.module_name not in _loaded:
             await load(used.module_name)
+    _ready.add(function)

@@ -6,9 +6,11 @@ No other module uses them, so that a new version of the SDK is checked in one pl
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from mcp.server._otel import OpenTelemetryMiddleware
+from mcp.server._streamable_http_modern import _SSE_HEADERS, _SSE_PING_INTERVAL, handle_modern_request
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.connection import Connection
-from mcp.server.context import ServerMiddleware, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.models import InitializationOptions
@@ -19,11 +21,16 @@ from mcp.server.subscriptions import ListenHandler
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from mcp.types import RequestParams, Result
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+from starlette.types import Receive, Scope, Send
 
 Messages = ReadStream[SessionMessage | Exception]
 """The messages of one client, as they come."""
 Replies = WriteStream[SessionMessage]
 """What goes to one client."""
+
+PING_SECONDS, STREAM_HEADERS = _SSE_PING_INTERVAL, _SSE_HEADERS
+"""When and how an answer of the modern era over HTTP becomes a stream with pings."""
 
 _ParamsT = TypeVar("_ParamsT", bound=RequestParams)
 
@@ -55,6 +62,22 @@ def serve_method(
 def add_middleware(mcp: MCPServer[Any], middleware: ServerMiddleware[Any]) -> None:
     """Add `middleware` as the innermost one around every incoming message."""
     mcp.middleware.append(middleware)
+
+
+class TracesIfRecorded(OpenTelemetryMiddleware):
+    """The SDK's traces of calls, which are begun and ended even where nobody records any; here not."""
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if isinstance(get_tracer_provider(), ProxyTracerProvider):
+            return await call_next(ctx)
+        return await super().__call__(ctx, call_next)
+
+
+def trace_if_recorded(mcp: MCPServer[Any]) -> None:
+    """Let calls pass without a trace as long as the process has nobody who records traces."""
+    mcp.middleware[:] = [
+        TracesIfRecorded() if type(each) is OpenTelemetryMiddleware else each for each in mcp.middleware
+    ]
 
 
 def session_subjects(mcp: MCPServer[Any]) -> list[str]:
@@ -125,6 +148,15 @@ async def serve_alone(mcp: MCPServer[Any], messages: Messages, replies: Replies)
     """Enter the lifespan, serve one connection of either era until `messages` ends, and leave the lifespan."""
     server = lowlevel_server(mcp)
     await server.run(messages, replies, server.create_initialization_options())
+
+
+async def serve_modern_request(mcp: MCPServer[Any], scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a POST of the modern era as JSON, whatever the app's own setting, inside the running HTTP app's lifespan. A
+    request for a listen stream gets one."""
+    sessions = mcp.session_manager
+    await handle_modern_request(
+        sessions.app, sessions.security_settings, True, sessions._lifespan_state, scope, receive, send
+    )
 
 
 def close_listen_streams(mcp: MCPServer[Any]) -> None:

@@ -73,7 +73,7 @@ class Runtime:
         self._defaults = DefaultThreads()
         self._tools: dict[tuple[frozenset[Right] | str | bool, ...], frozenset[str]] = {}
         self._under_way = 0
-        self._answered = anyio.Event()
+        self._answered: anyio.Event | None = None
 
     async def worker(self) -> "JobWorker":
         """Who does the background work of this process, made when it is first asked for."""
@@ -113,6 +113,7 @@ class Runtime:
         await anyio.sleep(LOAD_AFTER_SECONDS)
         with anyio.move_on_after(_ANSWERED_SECONDS):
             while self._under_way:
+                self._answered = anyio.Event()
                 await self._answered.wait()
 
     @contextlib.contextmanager
@@ -122,8 +123,8 @@ class Runtime:
             yield
         finally:
             self._under_way -= 1
-            self._answered.set()
-            self._answered = anyio.Event()
+            if self._answered is not None:
+                self._answered.set()
 
     async def _check_room(self, tenant: str) -> None:
         if self._room is None:

@@ -28,7 +28,7 @@ from layerlore.server.access.caller import (
 )
 from layerlore.server.access.permissions import admit
 from layerlore.server.limits.refusal import TooMuch, refusal_result
-from layerlore.server.process.sdk_private import expect_no_argument_headers
+from layerlore.server.process.sdk_private import expect_no_argument_headers, trace_if_recorded
 from layerlore.server.resources.contents import make_result
 from layerlore.server.tools.arguments import check_arguments, quote_name, suggest_name
 from layerlore.server.tools.declaration import Declaration
@@ -56,6 +56,7 @@ class ToolServer(MCPServer[Lifespan]):
         self._declared: dict[str, Tool] = {name: each.tool for name, each in self._declarations.items()}
         super().__init__(name, tools=list(self._declared.values()), **options)
         expect_no_argument_headers(self)
+        trace_if_recorded(self)
 
     async def list_permitted(self, ctx: RequestContext, _: PaginatedRequestParams) -> ListToolsResult:
         """The tools that the caller has the right to."""

@@ -47,7 +47,8 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, An
         )
     given = drop_left_out(tool, arguments)
     try:
-        return tool.fn_metadata.validate_arguments(given), frozenset(given)
+        # JSON text was read for what is left out already: the SDK's own function would try it again.
+        return tool.fn_metadata.arg_model.model_validate(given).model_dump_one_level(), frozenset(given)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         shown = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:_MOST_PROBLEMS])
