@@ -19,12 +19,14 @@ from layerlore.storage.core.records import Json
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
     from layerlore.memory.entries import listing, marking
+    from layerlore.memory.messages import tenant_memories
     from layerlore.server.tools import background
     from layerlore.storage.messages import days as stored_days
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
     marking = LateModule("layerlore.memory.entries.marking")
+    tenant_memories = LateModule("layerlore.memory.messages.tenant_memories")
     background = LateModule("layerlore.server.tools.background")
     stored_days = LateModule("layerlore.storage.messages.days")
 
@@ -35,6 +37,25 @@ class EntryPage(TypedDict):
     entries: Stored[list[dict[str, Any]]]
     next_cursor: NotRequired[str]
     left_out: NotRequired[int]
+
+
+class MemoryRow(TypedDict):
+    agent: str
+    resource: str
+    conversations: int
+    messages: int
+    entries: int
+    last_at: NotRequired[str]
+
+
+class MemoryPage(TypedDict):
+    memories: list[MemoryRow]
+    next_cursor: NotRequired[str]
+
+
+class TenantPage(TypedDict):
+    tenants: list[str]
+    next_cursor: NotRequired[str]
 
 
 class MarkedEntry(TypedDict):
@@ -189,6 +210,34 @@ async def explore_journal(
         for each in lines
     ]
     return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+
+
+@tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)
+async def explore_memories(
+    call: Call,
+    query: Annotated[str, Field(description="Only those whose agent or user has each of these words.")] = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    cursor: str = "",
+) -> Json:
+    """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
+    what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
+    principal = call.caller.principal
+    search = tenant_memories.MemorySearch(principal.agents, principal.resource, query, limit, cursor)
+    return await tenant_memories.list_memories(call.engine, principal.tenant, search, call.sent().origin)
+
+
+@tool("List tenants", "pages", "admin", answers=TenantPage, reads=True, of_tenant=True)
+async def explore_tenants(
+    call: Call,
+    query: Annotated[str, Field(description="Only those whose name has each of these words.")] = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    cursor: str = "",
+) -> Json:
+    """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
+    principal = call.caller.principal
+    if not principal.every_tenant:
+        return {"tenants": [principal.tenant]}
+    return await tenant_memories.list_tenants(call.engine, query=query, limit=limit, cursor=cursor)
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
