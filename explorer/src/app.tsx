@@ -79,7 +79,7 @@ function Frame() {
             <p>
               <strong title={about}>{about}</strong>
               <small title={subject.value.agent}>
-                {[subject.value.tenant, subject.value.agent].filter(Boolean).join(" · ")}
+                {subject.value.tenant && `tenant ${subject.value.tenant} · `}agent {subject.value.agent}
               </small>
             </p>
             <button type="button" onClick={chooseAnother}>

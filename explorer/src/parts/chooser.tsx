@@ -26,6 +26,7 @@ interface Pages<T> {
   /** Where the list goes on; "" at its end. */
   next: string;
   more: () => void;
+  again: () => void;
 }
 
 /** A list that the server gives page by page, anew whenever one of `by` changes. */
@@ -34,6 +35,7 @@ function usePages<T>(read: (cursor: string, signal: AbortSignal) => Promise<{ ro
   const [loading, setLoading] = useState(true);
   const [error, setError] = useState("");
   const [cursor, setCursor] = useState("");
+  const [round, setRound] = useState(0);
   const [key, setKey] = useState(JSON.stringify(by));
   const wanted = JSON.stringify(by);
   if (key !== wanted) {
@@ -57,8 +59,14 @@ function usePages<T>(read: (cursor: string, signal: AbortSignal) => Promise<{ ro
       },
     );
     return () => control.abort();
-  }, [key, cursor]);
-  return { ...known, loading, error, more: () => setCursor(known.next) };
+  }, [key, cursor, round]);
+  return {
+    ...known,
+    loading,
+    error,
+    more: () => setCursor(known.next),
+    again: () => setRound((last) => last + 1),
+  };
 }
 
 export function Chooser() {
@@ -106,7 +114,7 @@ function Tenants({ onPick }: { onPick: (tenant: string) => void }) {
   );
   return (
     <>
-      <TextField search label="Whose server? Search the tenants" placeholder="Search as you type" value={query} onInput={setQuery} />
+      <TextField search label="Search the tenants" placeholder="Search as you type" value={query} onInput={setQuery} />
       <List pages={pages} label="Tenants" none={sought ? "No tenant has this name" : "No memory is kept yet"}>
         {(name) => (
           <button type="button" class="picked" onClick={() => onPick(name)}>
@@ -169,7 +177,7 @@ interface ListProps<T> {
 function List<T>({ pages, label, none, children }: ListProps<T>) {
   return (
     <>
-      {pages.error && <Failure error={pages.error} />}
+      {pages.error && <Failure error={pages.error} again={pages.again} />}
       {pages.rows.length > 0 && (
         <ul class="chooser" aria-label={label}>
           {pages.rows.map((row) => (

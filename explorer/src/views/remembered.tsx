@@ -5,7 +5,7 @@ import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
 import { VirtualList } from "../parts/virtual_list";
-import { go, memory, say, writeRoute } from "../store";
+import { go, memory, say, subject, writeRoute } from "../store";
 import { type Entry, type EntrySource, type Message, textOfMessage } from "../stored";
 import { holdsAll, markQuote, markWords, showCount, showDay, showMoment, wordsOf } from "../text";
 
@@ -57,6 +57,7 @@ const readWrong = (from: Memory, signal: AbortSignal): Promise<Page> =>
 const pinnedFirst = (all: Entry[]): Entry[] => [...all.filter((each) => each.pinned), ...all.filter((each) => !each.pinned)];
 
 export function Remembered() {
+  const about = subject.value.resource;
   const [query, setQuery] = useState("");
   const [listed, setListed] = useState("standing");
   const [early, setEarly] = useState<Entry[]>([]);
@@ -99,7 +100,7 @@ export function Remembered() {
   const rows = found.length + above;
   return (
     <div class="view full">
-      <Head title="What I remember about you" note={note}>
+      <Head title={about ? `What is remembered about ${about}` : "What I remember about you"} note={note}>
         <TextField
           search
           hidden
