@@ -2,8 +2,9 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { chooseSubject, enterKey, gate, host, hostContext, leave } from "./begin";
-import { Choice, Failure, Loading, TextField, Toasts } from "./parts/pieces";
+import { chooseAnother, enterKey, gate, host, hostContext, isAboutSeveral, leave } from "./begin";
+import { Chooser } from "./parts/chooser";
+import { Choice, Failure, Loading, Toasts } from "./parts/pieces";
 import { VIEWS, type ViewName, chooseTheme, go, hostTheme, memory, route, session, subject, theme, writeRoute } from "./store";
 import { ContextPreview } from "./views/context";
 import { Conversations } from "./views/conversation";
@@ -63,6 +64,7 @@ function Frame() {
   const Shown = SHOWN[view];
   const insets = hostContext.value.safeAreaInsets;
   const about = session.value?.resource ?? subject.value.resource;
+  const several = session.value && isAboutSeveral(session.value);
   return (
     <div
       class="frame"
@@ -70,8 +72,21 @@ function Frame() {
     >
       <div class="side">
         <div class="brand">
-          layerlore {about && <small title={about}>{about}</small>}
+          layerlore {about && !several && <small title={about}>{about}</small>}
         </div>
+        {several && (
+          <div class="subject">
+            <p>
+              <strong title={about}>{about}</strong>
+              <small title={subject.value.agent}>
+                {subject.value.tenant && `tenant ${subject.value.tenant} · `}agent {subject.value.agent}
+              </small>
+            </p>
+            <button type="button" onClick={chooseAnother}>
+              Choose another
+            </button>
+          </div>
+        )}
         <nav aria-label="Views">
           {VIEWS.map((each) => (
             <a
@@ -131,8 +146,8 @@ function Gate() {
   const { at, error } = gate.value;
   return (
     <main class="sign-in">
-      <div class="card stack">
-        <h1>layerlore</h1>
+      <div class={at === "whom" ? "card stack wide" : "card stack"}>
+        <h1>{at === "whom" ? "Whose memory?" : "layerlore"}</h1>
         {error && <Failure error={error} />}
         {at === "starting" && <Loading what="Opening the memory" />}
         {at === "key" && <KeyForm />}
@@ -141,7 +156,7 @@ function Gate() {
             This page opens with a link that works once. Run <code>layerlore explore</code> again to get one.
           </p>
         )}
-        {at === "whom" && <SubjectForm />}
+        {at === "whom" && <Chooser />}
         {at === "closed" && <p>The host has closed this page.</p>}
       </div>
     </main>
@@ -174,31 +189,6 @@ function KeyForm() {
       </div>
       <button type="submit" class="primary" disabled={!key.trim()}>
         Sign in
-      </button>
-    </form>
-  );
-}
-
-function SubjectForm() {
-  const known = session.value;
-  const [agent, setAgent] = useState(known?.agents?.[0] ?? "");
-  const [resource, setResource] = useState(known?.resource ?? "");
-  const ready = Boolean((known?.resource || resource.trim()) && (known?.agents?.length === 1 || agent.trim()));
-  return (
-    <form
-      class="stack"
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (ready) void chooseSubject(agent.trim(), resource.trim());
-      }}
-    >
-      <p class="note">This key may look into several memories. Whose is it to be? Each look is kept in the journal.</p>
-      {known?.agents?.length !== 1 && (
-        <TextField label="Agent" value={agent} onInput={setAgent} list={known?.agents ?? []} />
-      )}
-      {known?.resource === null && <TextField label="User (resource)" value={resource} onInput={setResource} />}
-      <button type="submit" class="primary" disabled={!ready}>
-        Open
       </button>
     </form>
   );

@@ -3,8 +3,18 @@
 import { signal } from "@preact/signals";
 import { Memory, describe } from "./connection/connection";
 import { type HostContext, HostConnection } from "./connection/host";
-import { HttpConnection, type Session, askSignIn, keptSession, signIn, signOut } from "./connection/http";
-import { go, hostTheme, memory, readAddress, session, subject } from "./store";
+import {
+  HttpConnection,
+  type Session,
+  type Subject,
+  askSignIn,
+  keepSubject,
+  keptSession,
+  keptSubject,
+  signIn,
+  signOut,
+} from "./connection/http";
+import { NOBODY, go, hostTheme, memory, readAddress, session, subject } from "./store";
 
 /** What the page waits for before there is a memory to show. */
 export const gate = signal<{ at: "starting" | "key" | "link" | "whom" | "open" | "closed"; error: string }>({
@@ -48,11 +58,27 @@ export async function enterKey(key: string): Promise<void> {
   }
 }
 
+export const isAboutSeveral = (known: Session): boolean =>
+  Boolean(known.every_tenant) || known.resource === null || (known.agents?.length ?? 2) > 1;
+
 /** Whom a session that may be about several is about. */
-export async function chooseSubject(agent: string, resource: string): Promise<void> {
-  subject.value = { agent, resource };
+export async function chooseSubject(chosen: Subject): Promise<void> {
+  subject.value = chosen;
+  keepSubject(chosen);
   await enter();
 }
+
+export function chooseAnother(): void {
+  memory.value = null;
+  subject.value = NOBODY;
+  keepSubject(null);
+  // A conversation of the one is none of the other.
+  go({ view: "remembered" }, true);
+  gate.value = { at: "whom", error: "" };
+}
+
+/** A tenant, before it is chosen whose memory the page is about; "": that of the session. */
+export const lookAround = (tenant: string): Memory => connect(() => ({ ...NOBODY, tenant }));
 
 export async function leave(): Promise<void> {
   await signOut();
@@ -63,7 +89,7 @@ export async function leave(): Promise<void> {
 async function ask(error: string): Promise<void> {
   memory.value = null;
   session.value = null;
-  subject.value = { agent: "", resource: "" };
+  subject.value = NOBODY;
   try {
     const way = await askSignIn();
     if (way === "nothing") await open(null);
@@ -75,16 +101,24 @@ async function ask(error: string): Promise<void> {
 
 async function open(known: Session | null): Promise<void> {
   session.value = known;
-  if (known && (known.resource === null || (known.agents?.length ?? 2) > 1)) {
-    gate.value = { at: "whom", error: "" };
-    return;
+  if (known && isAboutSeveral(known)) {
+    const kept = keptSubject();
+    if (!kept) {
+      gate.value = { at: "whom", error: "" };
+      return;
+    }
+    subject.value = kept;
   }
   await enter();
 }
 
-async function enter(): Promise<void> {
+function connect(about: () => Subject): Memory {
   const ended = () => void ask("The session is over: sign in again.");
-  const opened = new Memory(new HttpConnection(session.value?.token ?? "", () => subject.value, ended));
+  return new Memory(new HttpConnection(session.value?.token ?? "", about, ended));
+}
+
+async function enter(): Promise<void> {
+  const opened = connect(() => subject.value);
   // What is listed hides what this caller may not do; the first view does not wait for it.
   void opened.listTools().catch(() => undefined);
   memory.value = opened;

@@ -37,9 +37,10 @@ export interface Toast {
 const THEME = "layerlore-theme";
 const SHOWN_SECONDS = 8;
 
+export const NOBODY: Subject = { tenant: "", agent: "", resource: "" };
 export const memory = signal<Memory | null>(null);
 export const session = signal<Session | null>(null);
-export const subject = signal<Subject>({ agent: "", resource: "" });
+export const subject = signal<Subject>(NOBODY);
 export const route = signal<Route>(readRoute(location.hash));
 export const toasts = signal<Toast[]>([]);
 export const theme = signal<Theme>(keptTheme());

@@ -19,6 +19,8 @@ export interface Entry {
   sources: EntrySource[];
   contradicted_by?: string;
   contradicts?: string[];
+  pinned?: boolean;
+  wrong?: boolean;
   superseded?: { id: string; content: string; superseded_at: string; created_at: string }[];
 }
 

@@ -244,7 +244,7 @@ class EntryExtractor:
             elif kept.outcome == "similar":
                 duplicates.append(f"{where}: the entry {kept.entry_id} says it already")
             else:
-                refused.append(f"{where}: it was forgotten or superseded after it had been said")
+                refused.append(f"{where}: it was forgotten, superseded or marked as wrong after it had been said")
         if changed:
             happened = NewEvent("entries_changed", {"ids": changed})
             origin = Origin(claim.kind, "")

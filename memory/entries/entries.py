@@ -16,13 +16,13 @@ from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core.records import Scope, SearchText
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_marks
 from layerlore.storage.derived.entries import Entry, NewEntry
 from layerlore.storage.index import embedders, lexical, vectors
 from layerlore.storage.index.vectors import NewVector
 from layerlore.storage.messages import indexed_rows
 
-Outcome = Literal["kept", "refreshed", "similar", "forgotten"]
+Outcome = Literal["kept", "refreshed", "similar", "forgotten", "wrong"]
 
 NEAREST = 20
 """How many of the nearest entries a new one is compared with (n8n's)."""
@@ -33,6 +33,9 @@ CORRECTED_SIMILARITY = 0.6
 thing, so it is less near than a repetition."""
 SHARED_WORDS = 0.4
 """The threshold of a correction without vectors: the share of words that both entries have, of the words of either."""
+
+WRONG_WORDS = 0.75
+"""What shares so many of its words with an entry that is marked as wrong says the same: wrong ones have no vectors."""
 
 # What distinguishes two entries that are alike otherwise: 8080 and 9090, v1 and v2, error codes.
 _DETAIL = regex.compile(r"[\p{L}\p{N}]*\p{N}[\p{L}\p{N}]*")
@@ -54,14 +57,17 @@ class EmbeddedText:
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
     """The outcome of keeping an entry: its id, or the id of the one that says the same already, and the ids of those
-    whose place it took. ``forgotten``: it was dropped after what it rests on had been said, and stays so. ``standing``:
-    what it would have corrected, but is trusted more; ``against``: what says otherwise, and stays beside it."""
+    whose place it took. ``forgotten``: it was dropped after what it rests on had been said, and stays so; ``wrong``: the user
+    marked it, or another that says the same, as wrong, and did not say it again. ``standing``:
+    what it would have corrected, but is trusted more; ``against``: what says otherwise, and stays beside it; ``pinned``:
+    it is pinned since one whose place it took was."""
 
     outcome: Outcome
     entry_id: str
     superseded: tuple[str, ...] = ()
     standing: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    pinned: bool = False
 
 
 def normalize(content: str) -> str:
@@ -141,6 +147,9 @@ async def keep_entry(
     known = await entries.of_content(tx, scope, new.content)
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
         return KeptEntry("forgotten", known.entry_id)
+    wrong = None if known is not None and known.status == "active" else await _find_wrong(tx, scope, new.content)
+    if wrong is not None and (new.trust != "user" or (new.origin == "extracted" and said_at <= wrong.seen_at)):
+        return KeptEntry("wrong", wrong.entry_id)
     near = await _find_near(tx, scope, new.content, embedded)
     others = {entry_id: how for entry_id, how in near.items() if known is None or entry_id != known.entry_id}
     seen = await entries.read_seen(tx, scope, [*others, *corrects])
@@ -174,6 +183,7 @@ async def keep_entry(
     if embedded:
         await _store_vectors(tx, scope, entry_id, embedded)
     await entries.supersede(tx, scope, gone, entry_id, now=now)
+    pinned = await entry_marks.inherit_pin(tx, scope, entry_id, gone, now=now)
     await _mark_contradicted(tx, scope, entry_id, new.seen_at, against)
     return KeptEntry(
         "kept" if known is None else "refreshed",
@@ -181,7 +191,20 @@ async def keep_entry(
         tuple(gone),
         tuple(standing),
         tuple(entry.entry_id for entry in against),
+        pinned,
     )
+
+
+async def _find_wrong(tx: Tx, scope: Scope, content: str) -> Entry | None:
+    """An entry that is marked as wrong and has nearly the same words."""
+    own = set(split_words(content))
+    for entry in await entry_marks.list_wrong(tx, scope):
+        other = set(split_words(entry.content))
+        same = entry.content_hash == entries.content_hash(content)
+        alike = bool(own | other) and len(own & other) / len(own | other) >= WRONG_WORDS
+        if same or (alike and not differs_in_detail(content, entry.content)):
+            return entry
+    return None
 
 
 def _find_repeated(content: str, seen: Mapping[str, Entry], alike: Mapping[str, float]) -> str | None:
@@ -201,6 +224,7 @@ async def correct_later(
     older = {entry_id: entry for entry_id, entry in seen.items() if entry.seen_at <= correction.seen_at}
     gone, _ = _find_corrected(correction, older, near, (), similarity, CORRECTED_SIMILARITY)
     await entries.supersede(tx, scope, gone, correction.entry_id, now=now)
+    await entry_marks.inherit_pin(tx, scope, correction.entry_id, gone, now=now)
     return gone
 
 

@@ -11,7 +11,7 @@ from layerlore.memory.rules.validation import check_text
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope, Whose
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists
+from layerlore.storage.derived import entries, entry_lists, entry_marks
 from layerlore.storage.derived.entries import Entry
 from layerlore.storage.moving import shared_rows
 
@@ -63,6 +63,25 @@ def _mark(found: Json, whose: Whose) -> Json:
     if whose == "you" and "next_cursor" in found:
         marked["next_cursor"] = _PERSONS + found["next_cursor"]
     return marked
+
+
+async def list_wrong(engine: Engine, scope: Scope) -> Json:
+    """The entries that were marked as wrong, as ``list_entries`` gives them, those marked last first; in a project the
+    project's, then the person's. As many as an answer holds: ``left_out`` counts the others."""
+    found: list[Json] = []
+    for of in [scope, scope.of_person] if scope.person else [scope]:
+        whose: Whose = "project" if of == scope else "you"
+        rows = await engine.database.read(_read_wrong, of, engine)
+        found += _mark({"entries": rows}, whose)["entries"] if scope.person else rows
+    fitting = fit_entries(found, engine.limits.answer_bytes)
+    left = len(found) - len(fitting)
+    return {"entries": fitting, **({"left_out": left} if left else {})}
+
+
+async def _read_wrong(tx: Tx, scope: Scope, engine: Engine) -> list[Json]:
+    found = await entry_marks.list_wrong(tx, scope)
+    described = await _describe(tx, scope, engine, found)
+    return [{**row, "wrong": True} for row in described]
 
 
 async def show_entry(engine: Engine, scope: Scope, entry_id: str) -> Json:
@@ -123,6 +142,7 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
             "by": entry.model,
             "said_at": iso(entry.seen_at),
             "created_at": iso(entry.created_at),
+            **({"pinned": True} if entry.pinned_at is not None else {}),
             "sources": message.metadata["sources"],
             **_show_brought(engine, brought.get(entry.entry_id, [])),
             **_show_pairs(entry.entry_id, newer, older),

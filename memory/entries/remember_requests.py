@@ -19,7 +19,7 @@ from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.storage.core import resource_lock
-from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
@@ -134,6 +134,11 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             now=now,
             search_text=engine.search_text_of,
         )
+        if kept.outcome == "wrong":
+            raise Conflict(
+                f"nothing was kept: entry {kept.entry_id!r}, which says this, is marked as wrong; if it is right after all, the "
+                "user's own words as evidence (source='user_assertion') bring it back"
+            )
         if kept.outcome != "similar":
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
@@ -194,11 +199,13 @@ async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
 
 
 def _list_parts(kept: KeptEntry) -> list[ActPart]:
-    """What can be undone of keeping an entry: that it took the place of others. One that was there before stays."""
+    """What can be undone of keeping an entry: that it took the place of others. One that was there before stays, without
+    the pin that it has of them."""
     if not kept.superseded:
         return []
     new = ActPart("kept" if kept.outcome == "kept" else "refreshed", kept.entry_id)
-    return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded)]
+    pinned = [ActPart("pinned", kept.entry_id, None, 0, 1)] if kept.pinned and kept.outcome == "refreshed" else []
+    return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded), *pinned]
 
 
 async def _add_content(engine: Engine, scope: Scope, answer: Json) -> Json:

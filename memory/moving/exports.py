@@ -30,7 +30,10 @@ from layerlore.storage.threads import events
 
 _MESSAGES = 200
 _ROWS = 500
-_ENTRY_FIELDS = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at", "seen_at")
+_ENTRY_FIELDS = (
+    *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at", "seen_at"),
+    "pinned_at",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ _ALLOWED: dict[tuple[str, str], Collection[str]] = {
     ("runs", "status"): ("running", "suspended", "completed", "failed", "cancelled"),
     ("session_memories", "change"): ("replace", "append", "restore", "clear", "cleared"),
     ("user_profiles", "change"): ("replace", "append", "restore", "clear", "cleared"),
-    ("entries", "status"): ("active", "superseded"),
+    ("entries", "status"): ("active", "superseded", "wrong"),
     ("entries", "kind"): KINDS,
     ("entries", "origin"): get_args(Origin),
     ("entries", "trust"): TRUSTS,
@@ -53,7 +53,7 @@ _UID = re.compile("[A-Za-z0-9-]{1,64}")
 _STATE = (*COUNTERS, *CURSORS, "current_task", "next_step", "updated_at")
 _ENTRY = (
     *("entry_id", "content", "kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at"),
-    "seen_at",
+    *("seen_at", "pinned_at"),
 )
 THREAD_FIELDS = ("uid", "created_at", "updated_at", *DESCRIBED)
 

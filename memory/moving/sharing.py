@@ -29,7 +29,7 @@ from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived import entries, entry_marks, working_memory
 from layerlore.storage.derived.entries import Entry, Status, content_hash
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
@@ -127,6 +127,7 @@ class _Exchange:
         self._entries: dict[str, ToldEntry] = {}
         self._by_hash: dict[str, str] = {}
         self._changed: set[str] = set()
+        self._pinned: list[str] = []
         self._document: Version | None = None
 
     def list_lines(self) -> dict[str, Json]:
@@ -279,6 +280,7 @@ class _Exchange:
         self.touched |= {entry_id for entry_id in followed if self._ids.get(entry_id)}
         for entry_id in sorted(self.touched):
             await self._show(entry_id)
+        await self._hand_on_pins()
         if self.touched:
             happened = NewEvent("entries_changed", {"ids": sorted(self.touched)[:_NAMED]})
             await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)
@@ -307,6 +309,18 @@ class _Exchange:
         self.touched.add(entry_id)
         return "added" if row is None else "replaced"
 
+    async def _hand_on_pins(self) -> None:
+        """Have what took the place of pinned entries be pinned in their stead."""
+        for old in self._pinned:
+            by = self._entries[old].entry.superseded_by
+            passed = {old}
+            while by is not None and by not in passed and by in self._entries:
+                if self._entries[by].entry.status == "active":
+                    await entry_marks.inherit_pin(self._tx, self._scope, by, [old], now=self._now)
+                    break
+                passed.add(by)
+                by = self._entries[by].entry.superseded_by
+
     async def _show(self, entry_id: str) -> None:
         """Have an entry be what its lines say."""
         ids, told = self._ids.get(entry_id), self._entries.get(entry_id)
@@ -323,6 +337,8 @@ class _Exchange:
         elif shown != told.entry:
             await shared_rows.change_entry(self._tx, self._scope, shown, search_text=self._engine.search_text_of)
         self._entries[entry_id] = ToldEntry(shown, shown.status != "dropped")
+        if shown.status == "superseded" and shown.pinned_at and told is not None and told.entry.status == "active":
+            self._pinned.append(entry_id)
         if shown.status == "dropped" and self._engine.deleted_days == 0:
             await entries.erase(self._tx, self._scope, [entry_id])
 
@@ -341,6 +357,7 @@ class _Exchange:
             known.prompt if known else "",
             known.created_at if known else line["created_at"],
             line["seen_at"],
+            known.pinned_at if known and known.status in ("active", "superseded") else None,
         )
 
     # Ids and lines

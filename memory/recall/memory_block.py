@@ -18,7 +18,7 @@ from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists
+from layerlore.storage.derived import entries, entry_lists, entry_marks
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
 """The description of the block, as seed 004 has it."""
@@ -73,10 +73,11 @@ async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRe
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory, rules: RecallRules) -> RecalledMemory:
-    """What a project's memory and a person's tell together, the project's first; each entry and hit says whose it is."""
+    """What a project's memory and a person's tell together, what is pinned first, then the project's; each entry and hit says whose it is."""
     found = join_results(_as_result(project), _as_result(person), _MOST_HITS, rules)
+    kept = (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you"))
     return RecalledMemory(
-        (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you")),
+        tuple(sorted(kept, key=lambda entry: not _is_pinned(entry))),
         tuple(found.hits),
         found.weights,
         found.confidence,
@@ -90,17 +91,22 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
 
 
 async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> list[Message]:
-    """The entries to tell, newest first; none where the settings want none."""
+    """The entries to tell, those that are pinned first, then the newest first; none where the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
     fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
-    standing = await entry_lists.read_preferences(tx, scope, most=engine.entries.preferences_top_k)
+    standing = await entry_marks.read_pinned(tx, scope)
+    standing += await entry_lists.read_preferences(tx, scope, most=engine.entries.preferences_top_k)
     if prepared is None:
         standing += await entry_lists.read_page(tx, scope, before=None, limit=engine.entries.auto_inject_top_k)
     wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
     others = await entries.as_messages(tx, scope, wanted) if wanted else {}
     both = await add_contradicted(tx, scope, [*fitting, *others.values()])
-    return sorted(both, key=lambda entry: (-entry.said_at, entry.id))
+    return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
+
+
+def _is_pinned(entry: Message) -> bool:
+    return "pinned" in entry.metadata
 
 
 async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from layerlore.memory.documents.working_memory import record_change
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.marking import set_mark
 from layerlore.memory.removal.deletion import restore
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id
@@ -18,7 +19,7 @@ from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_restoration, working_memory
+from layerlore.storage.derived import entries, entry_marks, entry_restoration, working_memory
 from layerlore.storage.removal import acts as stored_acts
 from layerlore.storage.removal import restoration
 from layerlore.storage.removal.acts import Act, ActPart, PartKind
@@ -29,7 +30,7 @@ from layerlore.storage.work import plans
 LAST = "last"
 MOST_LISTED = 50
 
-_REMOVING: frozenset[PartKind] = frozenset({"deletion", "dropped"})
+_REMOVING: frozenset[PartKind] = frozenset({"deletion", "dropped", "wrong"})
 """What only somebody who may delete brings back."""
 
 
@@ -100,6 +101,7 @@ def _describe_parts(act: Act) -> Iterator[str]:
     replaced = sum(part.kind == "superseded" for part in act.parts)
     if replaced:
         yield f"{replaced} {'entry' if replaced == 1 else 'entries'} replaced by a correction"
+    yield from _describe_marks(act)
     for part, thread_id in zip(act.parts, act.thread_ids, strict=True):
         if part.kind == "deletion":
             whole = act.tool == "delete_thread"
@@ -109,6 +111,14 @@ def _describe_parts(act: Act) -> Iterator[str]:
             yield f"{which} changed from version {part.before_version}"
         elif part.kind == "plan":
             yield f"the plan of {thread_id!r} changed from revision {part.before_version}"
+
+
+def _describe_marks(act: Act) -> Iterator[str]:
+    for part in act.parts:
+        if part.kind == "wrong":
+            yield "an entry marked as wrong" if part.after_version else "an entry no longer marked as wrong"
+        elif part.kind == "pinned":
+            yield "an entry pinned" if part.after_version else "an entry no longer pinned"
 
 
 async def undo(engine: Engine, scope: Scope, asked: str, *, check: Callable[[Act], None], sent: Sent) -> Json:
@@ -177,6 +187,8 @@ class _UndoTransaction:
         # After the messages that entries may rest on.
         await self._undo_dropped(self._places("dropped"))
         await self._undo_correction(self._places("superseded"))
+        for place in [*self._places("wrong"), *self._places("pinned")]:
+            await self._undo_mark(place)
 
     def _places(self, kind: PartKind) -> list[int]:
         return [place for place in self.act.open_parts if self.act.parts[place].kind == kind]
@@ -299,6 +311,22 @@ class _UndoTransaction:
         await self._record_entries(places, ids, back)
         self.done += [at] if back else []
         self.left += [f"entry {id_!r} is gone, or the messages that it rests on are" for id_ in ids if id_ not in back]
+
+    async def _undo_mark(self, place: int) -> None:
+        part = self.act.parts[place]
+        entry = await entry_marks.read_markable(self.tx, self.scope, part.ref)
+        if entry is None:
+            self.left.append(f"entry {part.ref!r} is gone, or the messages that it rests on are")
+            return
+        if part.kind == "pinned" and part.before_version and entry.status == "wrong":
+            self.left.append(
+                f"entry {part.ref!r} is marked as wrong, so it cannot be pinned: take that mark back first"
+            )
+            return
+        await set_mark(
+            self.tx, self.engine, self.scope, part.kind == "pinned", part.ref, bool(part.before_version), self.now
+        )
+        await self._record_entries([place], [part.ref], [part.ref])
 
     async def _record_entries(self, places: Sequence[int], ids: Sequence[str], back: Sequence[str]) -> None:
         if not back:

@@ -135,7 +135,7 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
         client=client_of(ctx),
         default=default,
-        operates=_comes_from_page(request) and "admin" in principal.rights and principal.resource is None,
+        operates=_comes_from_page(request) and principal.operates,
     )
 
 

@@ -3,6 +3,8 @@
 import logging
 import traceback
 from collections.abc import Iterable
+from dataclasses import replace
+from urllib.parse import unquote
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -22,6 +24,10 @@ log = logging.getLogger(__name__)
 
 LONGEST_TOKEN = 16 * 1024
 """The longest token in bytes; a longer one is refused unread."""
+
+TENANT_HEADER = "Layerlore-Tenant"
+"""Whose memories an operator's page means, percent-encoded; heeded from a principal with ``every_tenant`` alone."""
+_TENANT_HEADER = TENANT_HEADER.lower().encode()
 
 _CARRY_CREDENTIALS = (b"authorization", b"x-api-key")
 _UNSEEN = (*_CARRY_CREDENTIALS, b"cookie")
@@ -87,6 +93,8 @@ class GatedApp:
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
+        if by_page and found.every_tenant:
+            found = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
         known = {
             **scope,
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
@@ -100,6 +108,12 @@ class GatedApp:
         if self._known is None or self._known[0] is not principal:
             self._known = principal, AuthenticatedUser(_make_access_token(principal))
         return self._known[1]
+
+
+def _read_tenant(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The tenant that a page of the operator means; "" if it names none."""
+    named = [value.decode("latin-1") for name, value in headers if name == _TENANT_HEADER]
+    return unquote(named[0]).replace("\0", "") if named else ""
 
 
 def subject_prefix(tenant: str) -> str:

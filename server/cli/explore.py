@@ -4,9 +4,11 @@ import secrets
 import sys
 import threading
 import webbrowser
+from collections.abc import Collection
 
 from layerlore.server.access.credentials import LocalKey, local_principal
 from layerlore.server.access.host_guard import Allowed
+from layerlore.server.access.principal import EXPLORING, LOCAL_TENANT, RIGHTS, Principal
 from layerlore.server.explorer.routes import LINK_SECONDS, PAGE, Explorer, OneTimeLinks
 from layerlore.server.http.transport import serve_http
 from layerlore.server.limits.limiter import make_gate
@@ -17,16 +19,34 @@ from layerlore.server.settings.settings import Settings
 HOST = "127.0.0.1"
 
 
-def explore(settings: Settings, *, opens: bool) -> int:
+def choose_principal(settings: Settings, tenant: str, *, everybody: bool, named: Collection[str]) -> Principal:
+    """Whom the page serves: the person of this launch; or an operator, who looks at the memories of a tenant, or of all.
+    ``named``: which of ``agent`` and ``resource`` the launch names, and so keeps to."""
+    if not tenant and not everybody:
+        return local_principal(settings.agent, settings.resource)
+    return Principal(
+        EXPLORING,
+        tenant or LOCAL_TENANT,
+        frozenset({settings.agent}) if "agent" in named else None,
+        settings.resource if "resource" in named else None,
+        frozenset(RIGHTS),
+        every_tenant=everybody,
+    )
+
+
+def explore(
+    settings: Settings, *, opens: bool, tenant: str = "", everybody: bool = False, named: Collection[str] = ()
+) -> int:
     """Serve the page to this machine until SIGINT or SIGTERM, and open it where ``opens``. Returns the exit code.
 
-    It has a port of its own, for as long as it is looked at, and a credential that no file holds.
+    It has a port of its own, for as long as it is looked at, and a credential that no file holds. With a ``tenant``, or for
+    ``everybody``, it is an operator's, and each look is in the journal.
     """
     stop = StopRequest()
     server = build_server(settings, stop=stop)
     credential = secrets.token_urlsafe(32)
     links = OneTimeLinks(credential)
-    person = local_principal(settings.agent, settings.resource)
+    person = choose_principal(settings, tenant, everybody=everybody, named=named)
     gate = make_gate(server, settings.rates_to_hold, LocalKey(credential, person))
     Explorer(links=links).add_to(server, gate)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from layerlore.server.cli.options import AsJson
-from layerlore.server.commands.running import load_module, read_settings
+from layerlore.server.commands.running import fail, load_module, read_settings
 
 
 def serve(
@@ -33,9 +33,19 @@ def serve(
 def explore(
     flags: dict[str, Any],
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+    tenant: Annotated[
+        str, typer.Option(help="As an operator: choose among the memories of this tenant.", show_default=False)
+    ] = "",
+    everybody: Annotated[
+        bool, typer.Option("--everybody", help="As an operator: choose among those of all tenants.")
+    ] = False,
 ) -> int:
     """Show what is remembered in a browser, and mend it there. Ctrl-C ends it."""
-    explored: int = load_module("cli.explore").explore(read_settings(flags), opens=not no_browser)
+    if tenant and everybody:
+        return fail("explore takes --tenant or --everybody, not both", 2)
+    explored: int = load_module("cli.explore").explore(
+        read_settings(flags), opens=not no_browser, tenant=tenant, everybody=everybody, named=flags.keys()
+    )
     return explored
 
 

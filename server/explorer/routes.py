@@ -147,6 +147,7 @@ def _describe(principal: Principal) -> dict[str, Any]:
         "agents": None if principal.agents is None else sorted(principal.agents),
         "resource": principal.resource,
         "rights": [right for right in RIGHTS if right in principal.rights],
+        **({"every_tenant": True} if principal.every_tenant else {}),
         "seconds": SESSION_SECONDS,
     }
 

@@ -35,6 +35,7 @@ from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
+from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
 from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import list_callable, list_writers
@@ -54,7 +55,7 @@ LOAD_AFTER_SECONDS = 1.0
 """The first calls have the cores to themselves, and a process that serves only them never loads the embedder, unless a
 query needs it: what such a process writes is embedded by the next that stays."""
 _ANSWERED_SECONDS = 10.0
-_JOURNALED = list_writers() | {list_all_threads.name}
+_JOURNALED = list_writers() | {list_all_threads.name, explore_memories.name}
 """What writes its own lines in the journal."""
 EMBEDDER_FOLDER = "embedder"
 """Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""

@@ -18,12 +18,15 @@ from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
-    from layerlore.memory.entries import listing
+    from layerlore.memory.entries import listing, marking
+    from layerlore.memory.messages import tenant_memories
     from layerlore.server.tools import background
     from layerlore.storage.messages import days as stored_days
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
+    marking = LateModule("layerlore.memory.entries.marking")
+    tenant_memories = LateModule("layerlore.memory.messages.tenant_memories")
     background = LateModule("layerlore.server.tools.background")
     stored_days = LateModule("layerlore.storage.messages.days")
 
@@ -33,6 +36,33 @@ EXPLORER_URI = "ui://layerlore/explorer"
 class EntryPage(TypedDict):
     entries: Stored[list[dict[str, Any]]]
     next_cursor: NotRequired[str]
+    left_out: NotRequired[int]
+
+
+class MemoryRow(TypedDict):
+    agent: str
+    resource: str
+    conversations: int
+    messages: int
+    entries: int
+    last_at: NotRequired[str]
+
+
+class MemoryPage(TypedDict):
+    memories: list[MemoryRow]
+    next_cursor: NotRequired[str]
+
+
+class TenantPage(TypedDict):
+    tenants: list[str]
+    next_cursor: NotRequired[str]
+
+
+class MarkedEntry(TypedDict):
+    id: str
+    pinned: bool
+    wrong: bool
+    undo: NotRequired[str]
 
 
 class Day(TypedDict):
@@ -75,16 +105,45 @@ async def open_explorer(call: Call, thread_id: ThreadId = "") -> str:
     return "The user sees the page; what is in it is not in this answer."
 
 
+def _rights_to_mark(arguments: Mapping[str, Any]) -> frozenset[Right]:
+    return frozenset({"write"} if arguments.get("wrong") is None else {"write", "forget"})
+
+
 @tool("List entries", "pages", "read", answers=EntryPage)
 async def explore_entries(
     call: Call,
     query: Annotated[str, Field(description="Only those that have each of these words, or the beginning of one.")] = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
+    wrong: Annotated[bool, Field(description="Those alone that are marked as wrong, on one page.")] = False,
 ) -> Json:
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
+    if wrong:
+        if query or cursor:
+            raise InvalidInput("wrong: all that are marked as wrong are listed at once; leave query and cursor out")
+        return await listing.list_wrong(call.engine, call.scope)
     return await listing.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
+
+
+@tool(
+    "Mark an entry",
+    "pages",
+    "write",
+    answers=MarkedEntry,
+    idempotent=True,
+    rights_of=_rights_to_mark,
+    ways=({"pinned": True}, {"wrong": True}, {"wrong": False}),
+)
+async def mark_entry(
+    call: Call,
+    entry_id: Annotated[str, Field(min_length=1, max_length=200)],
+    pinned: Annotated[bool | None, Field(description="Whether it is told whatever is asked.")] = None,
+    wrong: Annotated[bool | None, Field(description="Whether what it says is not true.")] = None,
+) -> Json:
+    """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
+    the user says it again; false takes a mark back."""
+    return await marking.mark_entry(call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, sent=call.sent())
 
 
 @tool("Count by day", "pages", "read", answers=Days)
@@ -151,6 +210,34 @@ async def explore_journal(
         for each in lines
     ]
     return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+
+
+@tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)
+async def explore_memories(
+    call: Call,
+    query: Annotated[str, Field(description="Only those whose agent or user has each of these words.")] = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    cursor: str = "",
+) -> Json:
+    """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
+    what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
+    principal = call.caller.principal
+    search = tenant_memories.MemorySearch(principal.agents, principal.resource, query, limit, cursor)
+    return await tenant_memories.list_memories(call.engine, principal.tenant, search, call.sent().origin)
+
+
+@tool("List tenants", "pages", "admin", answers=TenantPage, reads=True, of_tenant=True)
+async def explore_tenants(
+    call: Call,
+    query: Annotated[str, Field(description="Only those whose name has each of these words.")] = "",
+    limit: Annotated[int, Field(ge=1, le=200)] = 50,
+    cursor: str = "",
+) -> Json:
+    """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
+    principal = call.caller.principal
+    if not principal.every_tenant:
+        return {"tenants": [principal.tenant]}
+    return await tenant_memories.list_tenants(call.engine, query=query, limit=limit, cursor=cursor)
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)

@@ -21,7 +21,8 @@ from layerlore.storage.core.tables import SCOPE, entries, entry_sources, message
 from layerlore.storage.core.transaction import Row, Tx
 from layerlore.storage.index import lexical
 
-Status = Literal["active", "superseded", "dropped"]
+Status = Literal["active", "superseded", "dropped", "wrong"]
+"""``wrong``: somebody marked it so; it is kept, so that nobody but the user says it again."""
 Origin = Literal["extracted", "remembered", "caller", "shared"]
 """``extracted`` by a model in the background, ``remembered`` by a caller who showed evidence, or the caller's own word;
 ``shared``: it came in a file that others share. The last two stand without a source."""
@@ -62,7 +63,8 @@ class NewEntry:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended.
+    """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
+    ``pinned_at``: when it was pinned, if it is.
     ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
 
     entry_id: str
@@ -77,6 +79,7 @@ class Entry:
     prompt: str
     created_at: int
     seen_at: int
+    pinned_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ _REVIVE = (
     .values(
         **{name: bindparam(f"new_{name}") for name in ("content", "kind", "origin", "trust", "model", "prompt")},
         seen_at=bindparam("new_seen_at"),
+        pinned_at=bindparam("new_pinned_at"),
         status="active",
         superseded_by=None,
     )
@@ -205,7 +209,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     """Make a known entry active again, as it was said now, and add its sources to those it had."""
     stands = known.status == "active" and known.origin == "shared"
     origin: Origin = "caller" if "caller" in (known.origin, new.origin) else "shared" if stands else new.origin
-    # It is trusted as its best source is: each of them says all of it. What had ended begins anew.
+    # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
     trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
     changed = {
         "content": new.content,
@@ -215,6 +219,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         "model": new.model,
         "prompt": new.prompt,
         "seen_at": max(known.seen_at, new.seen_at) if known.status == "active" else new.seen_at,
+        "pinned_at": known.pinned_at if known.status == "active" else None,
     }
     await tx.run(
         _REVIVE,
@@ -354,6 +359,7 @@ def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
         **({"kind": entry.kind} if entry.kind else {}),
         "origin": entry.origin,
         "trust": entry.trust,
+        **({"pinned": True} if entry.pinned_at is not None else {}),
         "sources": [{"thread_id": each.thread_id, "seq": each.seq, "label": each.label} for each in sources],
     }
     return Message(

@@ -1,7 +1,7 @@
 """Entries as an import brings them. One content is one entry, however often it is brought."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from sqlalchemy import bindparam, insert, select, update
@@ -23,7 +23,7 @@ _KNOWN = select(*(entries.c[name] for name in Entry.__dataclass_fields__)).where
     in_scope(entries), entries.c.content_hash == bindparam("hash")
 )
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
-_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at")
+_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at")
 _CHANGE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
@@ -83,7 +83,8 @@ async def put_entries(
     search_text: SearchText,
 ) -> list[EntryPut]:
     """Add entries whose content is new in the scope, and to the others the sources that they have not. ``new_ids``: by id,
-    another for one whose id is taken. What was forgotten here later than it was last said there stays forgotten."""
+    another for one whose id is taken. What was forgotten here, or marked as wrong, later than it was last said there stays
+    so, and what is pinned here stays pinned unless it is overwritten."""
     await resource_lock.hold(tx, scope)
     return [await _put(tx, scope, each, mode, new_ids, search_text) for each in moved]
 
@@ -105,8 +106,11 @@ async def _put(
         await kept.index_anew(tx, scope, entry_id, search_text)
         return EntryPut("added", entry_id)
     known = Entry(*row)
-    if known.status == "dropped" and (mode == "skip" or known.seen_at >= entry.seen_at):
+    denied = known.status in ("dropped", "wrong") and known.status != entry.status
+    if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
         return EntryPut("forgotten", known.entry_id)
+    if mode == "merge" and known.status == entry.status == "active":
+        entry = replace(entry, pinned_at=max(known.pinned_at or 0, entry.pinned_at or 0) or None)
     more = await _add_sources(tx, scope, known.entry_id, sources)
     same = all(getattr(known, name) == getattr(entry, name) for name in _CHANGED)
     takes = not same and (mode == "overwrite" or (mode == "merge" and entry.seen_at > known.seen_at))

@@ -28,7 +28,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class ToldEntry:
-    """An entry. ``told``: nobody forgot it, and what it rests on is there."""
+    """An entry. ``told``: nobody forgot it or marked it as wrong, and what it rests on is there."""
 
     entry: Entry
     told: bool
@@ -86,7 +86,7 @@ async def read_entries(tx: Tx, scope: Scope) -> list[ToldEntry]:
     """All entries of the scope, the forgotten ones included."""
     rows = await tx.all(_ENTRIES, **of_scope(scope))
     return [
-        ToldEntry(entry, bool(told) and entry.status != "dropped")
+        ToldEntry(entry, bool(told) and entry.status in ("active", "superseded"))
         for *columns, told in rows
         for entry in [Entry(*columns)]
     ]

@@ -13,14 +13,15 @@ from layerlore.storage.core.tables import SCOPE, undo_parts
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 
-PartKind = Literal["deletion", "document", "plan", "dropped", "superseded", "kept", "refreshed"]
+PartKind = Literal["deletion", "document", "plan", "dropped", "superseded", "kept", "refreshed", "pinned", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
 class ActPart:
     """One thing that an act did. ``deletion``: a delete of this uid (``ref``); ``document``: a session memory, or without
     a thread the profile, changed from one version to another; ``plan``: likewise, in revisions; ``dropped``: an entry;
-    ``superseded``: an entry whose place another took, which was ``kept`` for it, or was there before (``refreshed``)."""
+    ``superseded``: an entry whose place another took, which was ``kept`` for it, or was there before (``refreshed``);
+    ``pinned`` and ``wrong``: a mark of an entry, with 1 for a version where it has the mark, else 0."""
 
     kind: PartKind
     ref: str = ""

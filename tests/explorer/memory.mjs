@@ -4,7 +4,7 @@ const VERSION = "2026-07-28";
 export const URL_OF = process.env.MEMORY_URL;
 export const KEY = process.env.MEMORY_KEY;
 
-export async function rpc(method, params) {
+export async function rpc(method, params, key = KEY) {
   const name = params.name ?? params.uri;
   const meta = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -14,7 +14,7 @@ export async function rpc(method, params) {
   const answer = await fetch(`${URL_OF}/mcp`, {
     method: "POST",
     headers: {
-      Authorization: `Bearer ${KEY}`,
+      Authorization: `Bearer ${key}`,
       "Content-Type": "application/json",
       Accept: "application/json, text/event-stream",
       "MCP-Protocol-Version": VERSION,
@@ -28,8 +28,9 @@ export async function rpc(method, params) {
   return reply.result;
 }
 
-export async function call(name, given = {}) {
-  const result = await rpc("tools/call", { name, arguments: given });
+/** `meta`: whose memory is meant, where the key is for several. */
+export async function call(name, given = {}, meta = {}, key = KEY) {
+  const result = await rpc("tools/call", { name, arguments: given, _meta: meta }, key);
   if (result.isError) throw new Error(`${name}: ${result.content[0].text}`);
   return result.structuredContent ?? result.content[0].text;
 }

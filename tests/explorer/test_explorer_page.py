@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "explorer"
@@ -45,18 +47,22 @@ def node() -> str:
     return found or ""
 
 
-@contextlib.contextmanager
-def serving(folder: Path, *options: str) -> Iterator[dict[str, str]]:
-    """A server with an empty memory; what the browser needs to know of it."""
+def environment_in(folder: Path) -> dict[str, str]:
+    """Of programs whose home and memory are in this folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
-    environment = {
+    return {
         **kept,
         "HOME": str(folder),
         "LAYERLORE_HTTP__PORT": "0",
         "LAYERLORE_DATA_DIR": str(folder / "memory"),
     }
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *options: str) -> Iterator[dict[str, str]]:
+    """A server with an empty memory; what the browser needs to know of it."""
     command = [PROGRAM, "serve", "--toolsets", "all", *options]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment_in(folder)) as server:
         try:
             assert server.stderr is not None
             listening = re.search(r"listens on (http://127\.0\.0\.1:\d+)/mcp", server.stderr.readline())
@@ -103,3 +109,58 @@ def test_each_view_and_act_works_beside_sqlite(node: str, tmp_path: Path) -> Non
 def test_each_view_and_act_works_beside_postgres(node: str, tmp_path: Path, postgres_url: str) -> None:
     with serving(tmp_path, "--database", postgres_url) as server:
         look(node, "views.test.mjs", **server, DATABASE="postgres")
+
+
+def command(folder: Path, *arguments: str) -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        [PROGRAM, *arguments], env=environment_in(folder), capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return done.stdout
+
+
+@contextlib.contextmanager
+def exploring(folder: Path, *options: str) -> Iterator[str]:
+    """The link of a page of the whole database."""
+    command = [PROGRAM, "explore", "--no-browser", "--everybody", *options]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment_in(folder)
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+def choose(node: str, folder: Path, database: str, owner: str) -> None:
+    """Look as an operator with a key for any user, and as the owner of the database; each look is then in the journal."""
+    options = ["--database", database]
+    made = ["keys", "create", "--any-agent", "--any-resource", "--rights", "read,write,forget,admin", *options]
+    with serving(folder, *options) as server:
+        keys = [
+            re.findall(r"llk_[\w-]+", command(folder, *made, "--tenant", tenant))[-1] for tenant in ("acme", "globex")
+        ]
+        with exploring(folder, *options) as link:
+            looked = {**server, "MEMORY_KEY": keys[0], "OTHER_KEY": keys[1], "OWNER_LINK": link}
+            look(node, "operator.test.mjs", **looked, DATABASE=database.partition(":")[0])
+    for tenant, by, tools in (
+        ("acme", "key:", {"explore_memories", "read_entries", "get_messages", "get_working_memory"}),
+        ("acme", "command:explore", {"explore_memories"}),
+        ("globex", "command:explore", {"explore_memories", "read_entries", "get_working_memory"}),
+    ):
+        told = command(folder, "journal", "--json", "--limit", "9999", "--tenant", tenant, "--database", owner)
+        lines = [json.loads(line) for line in told.splitlines()]
+        assert tools <= {line["tool"] for line in lines if line["principal"].startswith(by)}, (tenant, by)
+
+
+def test_an_operator_chooses_whose_memory_to_look_at_beside_sqlite(node: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/memory.db"
+    choose(node, tmp_path, url, url)
+
+
+@pytest.mark.anyio
+async def test_an_operator_chooses_whose_memory_to_look_at_beside_postgres(
+    node: str, tmp_path: Path, serving_url: str, postgres_url: str
+) -> None:
+    await to_thread.run_sync(choose, node, tmp_path, serving_url, postgres_url)

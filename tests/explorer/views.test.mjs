@@ -140,6 +140,29 @@ test("a note is forgotten and brought back, corrected and put back", async () =>
   await fresh.waitFor({ state: "detached" });
 });
 
+test("a note is pinned and comes first, and one that is marked as wrong is listed apart", async () => {
+  const wanted = page.locator("article", { hasText: "The user wants answers in short bullet points." });
+  const first = page.locator("article").first();
+  await wanted.getByRole("button", { name: "Pin", exact: true }).click();
+  await wanted.getByText("pinned", { exact: true }).waitFor();
+  assert.match(await first.textContent(), /short bullet points/);
+  await undo("Pinned.");
+  await wanted.getByText("pinned", { exact: true }).waitFor({ state: "detached" });
+  await wanted.getByRole("button", { name: "Mark as wrong" }).click();
+  await wanted.waitFor({ state: "detached" });
+  await page.getByText(/Marked as wrong \(1\)/).click();
+  await wanted.getByText("marked as wrong", { exact: true }).waitFor();
+  await undo("Marked as wrong.");
+  await wanted.getByRole("button", { name: "Mark as wrong" }).click();
+  await wanted.waitFor({ state: "detached" });
+  // Another day, the list is still there.
+  await page.reload();
+  await page.getByText(/Marked as wrong \(1\)/).click();
+  await wanted.getByRole("button", { name: "It is right after all" }).click();
+  await wanted.getByRole("button", { name: "Mark as wrong" }).waitFor();
+  assert.equal(await page.getByText(/Marked as wrong \(/).count(), 0);
+});
+
 test("a context is shown block by block, with what is left out, and in the shapes of providers", async () => {
   await show("#/context/berlin-trip", ".bar");
   await page.getByText("a prompt cache may cut here").waitFor();

@@ -13,6 +13,7 @@ from layerlore.extraction.kinds.entries import MOST_MESSAGES, EntryExtractor
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Material, Stale
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.entries import entries as keeping
+from layerlore.memory.entries.marking import mark_entry
 from layerlore.memory.recall.recall import RecallRequest, recall
 from layerlore.memory.removal import forget_requests
 from layerlore.memory.settings.entries import EntryRules
@@ -338,3 +339,29 @@ async def test_an_embedder_that_hangs_holds_no_entry_up(turns: Turns, monkeypatc
     finally:
         embedder.gate.set()
         await embedding.close()
+
+
+async def test_what_is_marked_as_wrong_is_kept_again_only_from_what_the_user_says_after_it(turns: Turns) -> None:
+    said = "The subscription is on record A."
+    await turns.talk.say(said)
+    await turns.look(entry(said, said))
+    (kept,) = await turns.kept()
+    await mark_entry(turns.talk.engine, turns.talk.scope, kept.id, pinned=None, wrong=True, sent=SENT)
+    await turns.talk.say("As I found: the subscription is on record A.", role="assistant")
+    await turns.look(entry(said, "the subscription is on record A", "verified_assistant_finding"))
+    assert await turns.texts() == []
+    await turns.talk.say("The subscription is on record A after all.")
+    await turns.look(entry(said, "The subscription is on record A after all"))
+    assert await turns.texts() == [said]
+
+
+async def test_a_correction_of_what_is_pinned_is_pinned(turns: Turns) -> None:
+    await turns.talk.say("The subscription is on record A.")
+    await turns.look(entry("The subscription is on record A.", "The subscription is on record A"))
+    (kept,) = await turns.kept()
+    await mark_entry(turns.talk.engine, turns.talk.scope, kept.id, pinned=True, wrong=None, sent=SENT)
+    await turns.talk.say("No, the subscription is on record B.")
+    right = "The subscription is on record B."
+    await turns.look(entry(right, "the subscription is on record B", corrects=kept.id))
+    (now,) = await turns.kept()
+    assert (now.parts[0]["text"], now.metadata.get("pinned")) == (right, True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.marking import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.messages.threads import update_thread
@@ -104,6 +105,7 @@ class Life:
             "remember": self._remember,
             "prove": self._prove,
             "forget": self._forget,
+            "mark": self._mark,
             "plan": self._plan,
             "document": lambda thread, number: self._document("thread", thread, number),
             "profile": lambda thread, number: self._document("resource", "", number),
@@ -162,6 +164,12 @@ class Life:
         await forget_requests.forget(
             self.engine, self.scope, ids=ids[: number % 2 + 1], query="", confirm="", sent=SENT
         )
+
+    async def _mark(self, thread: str, number: int) -> None:
+        ids = [line["entry_id"] for line in await export_lines(self.engine, self.scope) if line["record"] == "entry"]
+        marks: dict[str, Any] = {"pinned": True, "wrong": None} if number % 3 else {"pinned": None, "wrong": number > 3}
+        for entry_id in ids[: number % 2 + 1]:
+            await mark_entry(self.engine, self.scope, entry_id, **marks, sent=SENT)
 
     async def _plan(self, thread: str, number: int) -> None:
         made = {"goal": f"brew {number}", "steps": [{"description": "boil"}, {"description": "pour"}]}

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.entries.marking import mark_entry
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.moved_drafts import NumberedLine
@@ -27,11 +28,11 @@ from .moving_memory import NOW, SENT, Clock, Life, bring, export_lines, in_order
 pytestmark = pytest.mark.anyio
 
 ACTS = (
-    *("say", "say", "call", "delete", "delete_thread", "remember", "prove", "forget", "plan", "document", "profile"),
-    *("clear", "run", "steps", "attempt", "describe", "note", "note"),
+    *("say", "say", "call", "delete", "delete_thread", "remember", "prove", "mark", "forget", "plan", "document"),
+    *("profile", "clear", "run", "steps", "attempt", "describe", "note", "note"),
 )
 lives = st.lists(st.tuples(st.sampled_from(ACTS), st.sampled_from(["main", "tea"]), st.integers(0, 6)), max_size=18)
-FULL = [(act, thread, 3) for thread in ("main", "tea") for act in ("say", "call", *ACTS[5:7], *ACTS[8:11], *ACTS[12:])]
+FULL = [(act, thread, 3) for thread in ("main", "tea") for act in ("say", "call", *ACTS[5:8], *ACTS[9:12], *ACTS[13:])]
 some = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -148,6 +149,23 @@ async def test_of_two_things_under_one_id_the_mode_says_which_stays(engine: Engi
     assert profiles == (["tea 1", "newer"] if is_newer else ["tea 1"])
     older = await bring(engine, scope, lines, "merge")
     assert not is_newer or not any(counts["replaced"] for counts in older.counts.values())
+
+
+async def test_pins_and_what_is_wrong_move_too_and_no_older_file_makes_it_right(engine: Engine) -> None:
+    scope, older = await live(engine, [("remember", "", 1), ("remember", "", 3)])
+    tea, cake = [line["entry_id"] for line in older if line["record"] == "entry"]
+    await mark_entry(engine, scope, tea, pinned=True, wrong=None, sent=SENT)
+    await mark_entry(engine, scope, cake, pinned=None, wrong=True, sent=SENT)
+    lines = await export_lines(engine, scope)
+    elsewhere = Scope("local", "agent", "elsewhere")
+    await bring(engine, elsewhere, lines)
+    assert in_order((await export_lines(engine, elsewhere))[1:]) == in_order(lines[1:])
+    modes: tuple[Mode, ...] = ("skip", "merge", "overwrite")
+    for mode in modes:
+        await bring(engine, elsewhere, older, mode=mode)
+        rows = {row["entry_id"]: row for row in await export_lines(engine, elsewhere) if row["record"] == "entry"}
+        assert rows[cake]["status"] == "wrong", mode
+        assert ("pinned_at" in rows[tea]) == (mode != "overwrite")
 
 
 async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: Engine) -> None:

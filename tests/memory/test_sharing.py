@@ -11,6 +11,7 @@ import pytest
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.marking import mark_entry
 from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.moved_drafts import NumberedLine
@@ -19,7 +20,7 @@ from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, rende
 from layerlore.memory.moving.sharing import list_shared, take_shared
 from layerlore.memory.removal import deletion, erasure, forget_requests
 from layerlore.memory.removal.undoing import undo
-from layerlore.storage.core.errors import InvalidInput, LayerloreError
+from layerlore.storage.core.errors import Conflict, InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import entries as kept
@@ -68,6 +69,15 @@ class Store:
         ids = [entry.entry_id for entry in await self.told() if not texts or entry.content in texts]
         told = await forget_requests.forget(self.engine, self.scope, ids=ids, query="", confirm="", sent=SENT)
         self.forgotten += re.findall(r'undo_id="(u_\w+)"', told)
+
+    async def mark(self, text: str, *, pinned: bool | None = None, wrong: bool | None = None) -> None:
+        found = await self.engine.database.read(kept.of_content, self.scope, text)
+        entry_id = found.entry_id if found else "none"
+        told = await mark_entry(self.engine, self.scope, entry_id, pinned=pinned, wrong=wrong, sent=SENT)
+        self.forgotten += [told["undo"]] if "undo" in told else []
+
+    async def pinned(self) -> list[str]:
+        return [entry.content for entry in await self.told() if entry.pinned_at is not None]
 
     async def bring_back(self) -> None:
         asked = self.forgotten[-1] if self.forgotten else "u_none"
@@ -153,6 +163,9 @@ async def live(machines: list[Store], chance: random.Random, acts: int) -> list[
             (
                 *(store.remember, store.remember, store.prove, store.forget, store.forget, store.write),
                 *(lambda text, store=store: store.remember(text, "correction"), "back", "clear", "delete", "expire"),
+                lambda text, store=store: store.mark(text, wrong=True),
+                lambda text, store=store: store.mark(text, wrong=False),
+                lambda text, store=store: store.mark(text, pinned=True),
                 *("export", "export", "take", "take"),
             )
         )
@@ -266,6 +279,52 @@ async def test_a_correction_takes_the_place_of_what_it_corrects_on_every_machine
     assert (standing.content, standing.origin) == ("The build of the walnut shop runs with bazel.", "shared")
     replaced = (await anna.told_of())["The build of the walnut shop runs with make."]
     assert (replaced[0], replaced[-1]) == ("superseded", "The build of the walnut shop runs with bazel.")
+
+
+async def test_what_one_marks_as_wrong_goes_everywhere_until_somebody_says_it_again(stores: list[Store]) -> None:
+    anna, ben, cleo = stores
+    tea = "Tea is kept in the cellar."
+    await anna.remember(tea)
+    older = await exchange(anna, ben, cleo)
+    await ben.mark(tea, wrong=True)
+    lines = await exchange(anna, ben)
+    assert (await anna.told(), await ben.told()) == ([], [])
+    await cleo.take(union(older, lines, older))
+    assert await cleo.told() == []
+    with pytest.raises(Conflict, match="marked as wrong"):
+        await ben.remember(tea)
+    await anna.remember(tea)
+    await exchange(anna, ben)
+    assert [[entry.content for entry in await each.told()] for each in (anna, ben)] == [[tea], [tea]]
+
+
+async def test_what_is_right_after_all_is_shared_again(stores: list[Store]) -> None:
+    anna, ben, _ = stores
+    tea = "Tea is kept in the cellar."
+    await anna.remember(tea)
+    await exchange(anna, ben)
+    await ben.mark(tea, wrong=True)
+    await exchange(anna, ben)
+    assert await anna.told() == []
+    await ben.mark(tea, wrong=False)
+    await exchange(anna, ben)
+    assert [[entry.content for entry in await each.told()] for each in (anna, ben)] == [[tea], [tea]]
+
+
+async def test_a_pin_is_one_s_own_and_a_correction_from_others_has_it(stores: list[Store]) -> None:
+    anna, ben, _ = stores
+    old, new = "Tea is kept in the cellar.", "Tea is kept in the attic."
+    await anna.remember(old)
+    await exchange(anna, ben)
+    await ben.mark(old, pinned=True)
+    assert "pinned" not in "".join(await exchange(anna, ben))
+    assert (await anna.pinned(), await ben.pinned()) == ([], [old])
+    await anna.remember(new, "correction")
+    await exchange(anna, ben)
+    assert (await anna.pinned(), await ben.pinned()) == ([], [new])
+    await ben.mark(new, pinned=False)
+    await exchange(anna, ben)
+    assert await ben.pinned() == []
 
 
 async def test_a_deleted_message_takes_the_entry_that_rests_on_it_from_everybody(stores: list[Store]) -> None:

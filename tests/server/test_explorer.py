@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from app_host import ShowsApps
 from mcp import Client, MCPError
-from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+from mcp.server.apps import APP_MIME_TYPE
 
 from layerlore.server.access.browser_sessions import LONGEST_CREDENTIAL, PAGE_HEADER, join, split
 from layerlore.server.access.credentials import Anybody, local_principal
@@ -60,15 +60,6 @@ async def signed_in(url: str, key: str, mode: str = "auto") -> AsyncIterator[Cli
         http.headers.update({"Origin": url, PAGE_HEADER: token})
         async with Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
             yield client
-
-
-class ShowsApps(ClientExtension):
-    """A host that shows MCP Apps."""
-
-    identifier = EXTENSION_ID
-
-    def settings(self) -> dict[str, Any]:
-        return {"mimeTypes": [APP_MIME_TYPE]}
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists, entry_restoration, observations
+from layerlore.storage.derived import entries, entry_lists, entry_marks, entry_restoration, observations
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.derived.observations import NewObservation
 from layerlore.storage.messages import indexed_rows, pages
@@ -33,6 +33,11 @@ SILENT = {
     "entries.erase_unsourced",
     "entries.follow_replaced",
     "entries.drop_sources",
+    "entry_marks.inherit_pin",
+    "entry_marks.list_wrong",
+    "entry_marks.mark_wrong",
+    "entry_marks.pin",
+    "entry_marks.unmark_wrong",
     "forget_candidates.keep_chosen",
     "resource_lock.hold",
 }
@@ -54,6 +59,7 @@ async def remembered(tx: Tx, scope: Scope, thread: Thread) -> None:
     """An entry of ANA's with a source, an observation, and what she chose to forget."""
     where = EntrySource(thread.thread_uid, 1, 1, 0, 1, "user_assertion")
     await entries.insert_new(tx, ANA, _new(ID, "apple pie", where), now=NOW, search_text=search_text)
+    await entry_marks.pin(tx, ANA, ID, at=NOW)
     noted = NewObservation("info", "apple pie", NOW, None, 1, 1, 3, "user", 1)
     await observations.add(tx, ANA, thread.thread_uid, [noted], status="active", model="m", prompt="p", now=NOW)
     await forget_candidates.keep_chosen(tx, ANA, "token", {"entries": [ID]}, now=NOW)
@@ -91,6 +97,13 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.sourced_from, some messages": lambda tx, who: entries.sourced_from(tx, who, uid, [1]),
         "entries.sources_of": lambda tx, who: entries.sources_of(tx, who, [ID]),
         "entry_lists.find_standing": lambda tx, who: entry_lists.find_standing(tx, who, ID),
+        "entry_marks.read_markable": lambda tx, who: entry_marks.read_markable(tx, who, ID),
+        "entry_marks.pin": lambda tx, who: entry_marks.pin(tx, who, ID, at=NOW),
+        "entry_marks.read_pinned": entry_marks.read_pinned,
+        "entry_marks.inherit_pin": lambda tx, who: entry_marks.inherit_pin(tx, who, OTHER, [ID], now=NOW),
+        "entry_marks.mark_wrong": lambda tx, who: entry_marks.mark_wrong(tx, who, ID, now=NOW),
+        "entry_marks.unmark_wrong": lambda tx, who: entry_marks.unmark_wrong(tx, who, ID, search_text=search_text),
+        "entry_marks.list_wrong": entry_marks.list_wrong,
         "entry_lists.read_preferences": lambda tx, who: entry_lists.read_preferences(tx, who, most=9),
         "entry_lists.read_page": lambda tx, who: entry_lists.read_page(tx, who, before=None, limit=9),
         "entry_lists.read_replaced": lambda tx, who: entry_lists.read_replaced(tx, who, [OTHER]),

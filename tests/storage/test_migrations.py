@@ -13,6 +13,7 @@ from layerlore.storage.audit import idempotency
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.core.errors import DatabaseTooNew
 from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import entries, entry_marks
 from layerlore.storage.drivers.database import open_database
 from layerlore.storage.drivers.migrations import runner
 from layerlore.storage.drivers.migrations.runner import Migration
@@ -358,6 +359,25 @@ async def test_plans_that_were_kept_before_are_open_if_something_in_them_is_left
     try:
         work = await database.read(open_work.find_open, ANA, other_than="", now=9, most=9)
         assert [(each.thread_id, each.plan["goal"]) for each in work.plans] == [("going", "new"), ("begun", "old")]
+    finally:
+        await database.close()
+
+
+async def test_entries_that_were_kept_before_are_not_pinned_and_can_be(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {dialect: runner.migrations(dialect)[:24] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
+        old = await reopened(database_url)
+        await old.write_installation(execute, AN_ENTRY.replace("extracted", "caller"))
+        await old.close()
+    database = await reopened(database_url)
+    try:
+        (kept,) = (await database.read(entries.read_seen, ANA, ["e"])).values()
+        assert (kept.content, kept.status, kept.pinned_at) == ("c", "active", None)
+        await database.write(entry_marks.pin, ANA, "e", at=9)
+        assert [each.pinned_at for each in await database.read(entry_marks.read_pinned, ANA)] == [9]
     finally:
         await database.close()
 

@@ -20,7 +20,7 @@ from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.postgres.transaction import beginning
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
-from layerlore.storage.messages import places
+from layerlore.storage.messages import places, tenant_memories
 from layerlore.storage.removal import erasure, expiry
 from layerlore.storage.threads import tenant_threads, threads
 
@@ -83,6 +83,9 @@ async def test_an_operator_s_list_shows_one_tenant_and_is_journaled_by_the_role_
             tx, Tenant(ABROAD.tenant_id), tenant_threads.ThreadFilter(), after=None, limit=9
         )
         found, _ = await tenant_threads.read_page(tx, tenant, tenant_threads.ThreadFilter(), after=None, limit=9)
+        everybody = {"agents": None, "resource": None, "most": 9}
+        assert await tenant_memories.pairs_after(tx, Tenant(ABROAD.tenant_id), ("", ""), **everybody) == []
+        assert len(await tenant_memories.pairs_after(tx, tenant, ("", ""), **everybody)) == len({ANA, BEN})
         await journal.append(tx, Scope(tenant.tenant_id, "", ""), JournalLine(NOW, "p", "c", "t", "done", "m"))
         return sorted((thread.agent_id, thread.resource_id) for thread in (*found, *abroad))
 

@@ -1,20 +1,27 @@
 """What is counted and changed for a whole tenant: the tokens of models in a day, and the jobs that are due."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import day_of, next_day
+from layerlore.storage.core import resource_lock
 from layerlore.storage.core.records import Scope, Tenant
-from layerlore.storage.core.transaction import Database
+from layerlore.storage.core.transaction import Database, Tx
+from layerlore.storage.derived import entries
+from layerlore.storage.derived.entries import NewEntry
 from layerlore.storage.jobs import jobs, tenant_jobs
 from layerlore.storage.jobs.jobs import KINDS, Kind
+from layerlore.storage.messages import tenant_memories
+from layerlore.storage.messages.tenant_memories import Pair
+from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 from layerlore.storage.threads.tenant_threads import ThreadFilter, read_page
 from layerlore.storage.threads.threads import Description
 
-from .building import NOW, rows
+from .building import NOW, draft, rows, say, search_text, uid
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +155,53 @@ async def test_conversations_are_listed_across_agents_and_resources_of_the_tenan
     assert await listed(ThreadFilter(metadata={"topic": "tea"}), limit=1) == ["ben t4", "ana t0"]
     assert await listed(ThreadFilter(), GLOBEX) == ["ana t3"]
     assert await listed(ThreadFilter(), Tenant("nobody")) == []
+
+
+async def pairs(database: Database, tenant: Tenant, after: Pair = ("", ""), **asked: Any) -> list[Pair]:
+    filters: dict[str, Any] = {"agents": None, "resource": None, "most": 100, **asked}
+    return await database.read(tenant_memories.pairs_after, tenant, after, **filters)
+
+
+async def note(database: Database, scope: Scope, content: str) -> None:
+    new = NewEntry(uid(), content, None, "caller", "user", "m", "p", NOW)
+
+    async def write(tx: Tx, scope: Scope) -> None:
+        await resource_lock.hold(tx, scope)
+        await entries.insert_new(tx, scope, new, now=NOW, search_text=search_text)
+
+    await database.write(write, scope)
+
+
+async def test_the_memories_of_a_tenant_are_listed_page_by_page_with_what_they_hold(database: Database) -> None:
+    cleo = Scope("acme", "agent", "cleo")
+    await say(database, "one", draft(), draft(), scope=ANA)
+    await say(database, "two", draft(), scope=ANA)
+    await say(database, "one", draft(), scope=BEN)
+    await say(database, "one", draft(), scope=EVE)
+    await note(database, cleo, "likes tea")
+    await note(database, cleo, "likes cake")
+    assert await pairs(database, ACME) == [("agent", "ana"), ("agent", "cleo"), ("other agent", "ben")]
+    assert await pairs(database, ACME, ("agent", "ana"), most=1) == [("agent", "cleo")]
+    assert await pairs(database, ACME, ("other agent", "ben")) == []
+    assert await pairs(database, ACME, agents=["other agent"]) == [("other agent", "ben")]
+    assert await pairs(database, ACME, resource="ana") == [("agent", "ana")]
+    assert await pairs(database, GLOBEX) == [("agent", "ana")]
+    counted = await database.read(tenant_memories.count_memories, ACME, [("agent", "ana"), ("agent", "cleo")])
+    ana, other = counted["agent", "ana"], counted["agent", "cleo"]
+    assert (ana.threads, ana.messages, ana.entries, ana.last_at) == (2, 3, 0, NOW)
+    assert (other.threads, other.messages, other.entries, other.last_at) == (0, 0, 2, None)
+    await database.write(deletions.delete_thread, ANA, "two", deletion_uid=uid(), erase=False, now=NOW)
+    counted = await database.read(tenant_memories.count_memories, ACME, [("agent", "ana")])
+    assert counted["agent", "ana"].messages == 2
+    assert await database.read(tenant_memories.count_memories, ACME, []) == {}
+
+
+async def test_the_tenants_that_there_are_are_listed_once_each(database: Database) -> None:
+    for number in range(4):
+        for tenant in ("acme", "ärzte", "globex"):
+            await say(database, "one", draft(), scope=Scope(tenant, "agent", f"user {number}"))
+    listed = await database.read_installation(tenant_memories.tenants_after, "", 9)
+    assert listed == ["acme", "globex", "ärzte"]
+    assert await database.read_installation(tenant_memories.tenants_after, "", 2) == ["acme", "globex"]
+    assert await database.read_installation(tenant_memories.tenants_after, "globex", 2) == ["ärzte"]
+    assert await database.read_installation(tenant_memories.tenants_after, "ärzte", 2) == []

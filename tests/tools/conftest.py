@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
+from app_host import ShowsApps
 from mcp import Client
 
 from layerlore.server.runtime.runtime import close_engine, open_engine
@@ -58,11 +59,14 @@ def settings_for(database_url: str) -> SettingsFor:
 
 @pytest.fixture
 def connect(settings_for: SettingsFor, era: str) -> Connect:
-    """Opens a client of a server of its own on the test's database, with any settings."""
+    """Opens a client of a server of its own on the test's database, with any settings; with ``pages``, one that has the
+    tools of pages, too."""
 
     @contextlib.asynccontextmanager
-    async def opened(**flags: Any) -> AsyncIterator[Tools]:
-        async with Client(build_server(settings_for(**flags)), mode="auto" if era == "modern" else "legacy") as client:
+    async def opened(*, pages: bool = False, **flags: Any) -> AsyncIterator[Tools]:
+        server, extensions = build_server(settings_for(**flags)), [ShowsApps()] if pages else None
+        mode = "auto" if era == "modern" else "legacy"
+        async with Client(server, mode=mode, extensions=extensions) as client:
             yield Tools(client)
 
     return opened

@@ -4,7 +4,9 @@ import { type Arguments, type Connection, Refused, isAbort } from "./connection"
 
 const VERSION = "2026-07-28";
 const PAGE_HEADER = "Layerlore-Explorer";
+const TENANT_HEADER = "Layerlore-Tenant";
 const KEPT = "layerlore-explorer";
+const KEPT_SUBJECT = "layerlore-explorer-subject";
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
@@ -17,10 +19,13 @@ export interface Session {
   resource: string | null;
   rights: string[];
   seconds: number;
+  /** The whole database is looked at, by whoever owns it: each request says which tenant it means. */
+  every_tenant?: boolean;
 }
 
 /** Whom the page is about, where its session may be about several. */
 export interface Subject {
+  tenant: string;
   agent: string;
   resource: string;
 }
@@ -43,7 +48,26 @@ export function keptSession(): Session | null {
   }
 }
 
+/** Whom a page that is loaded again is about. */
+export function keptSubject(): Subject | null {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEPT_SUBJECT) ?? "null") as Subject | null;
+  } catch {
+    return null;
+  }
+}
+
+export function keepSubject(subject: Subject | null): void {
+  try {
+    if (subject) sessionStorage.setItem(KEPT_SUBJECT, JSON.stringify(subject));
+    else sessionStorage.removeItem(KEPT_SUBJECT);
+  } catch {
+    // Without storage it is chosen anew.
+  }
+}
+
 function keep(session: Session | null): void {
+  keepSubject(null);
   try {
     if (session) sessionStorage.setItem(KEPT, JSON.stringify(session));
     else sessionStorage.removeItem(KEPT);
@@ -132,7 +156,7 @@ export class HttpConnection implements Connection {
 
   private async send(id: number, method: string, given: Arguments, signal?: AbortSignal): Promise<Response> {
     const named = (given["name"] ?? given["uri"]) as string | undefined;
-    const { agent, resource } = this.subject();
+    const { tenant, agent, resource } = this.subject();
     const params = {
       ...given,
       _meta: {
@@ -155,6 +179,7 @@ export class HttpConnection implements Connection {
           "MCP-Protocol-Version": VERSION,
           "Mcp-Method": method,
           ...(named ? { "Mcp-Name": headerText(named) } : {}),
+          ...(tenant ? { [TENANT_HEADER]: encodeURIComponent(tenant) } : {}),
           ...(this.token ? { [PAGE_HEADER]: this.token } : {}),
         },
         body: JSON.stringify({ jsonrpc: "2.0", id, method, params }),

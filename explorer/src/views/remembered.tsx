@@ -3,9 +3,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Memory, undo } from "../connection/connection";
 import { useAct, useAsked, useWatched } from "../parts/asking";
-import { Badge, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
+import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Marked, Question, TextField } from "../parts/pieces";
 import { VirtualList } from "../parts/virtual_list";
-import { go, memory, say, writeRoute } from "../store";
+import { go, memory, say, subject, writeRoute } from "../store";
 import { type Entry, type EntrySource, type Message, textOfMessage } from "../stored";
 import { holdsAll, markQuote, markWords, showCount, showDay, showMoment, wordsOf } from "../text";
 
@@ -28,6 +28,7 @@ export const LABELS: { [label: string]: string } = {
 interface Page {
   entries: Entry[];
   next_cursor?: string;
+  left_out?: number;
 }
 
 interface Profile {
@@ -50,31 +51,56 @@ async function readAll(from: Memory, signal: AbortSignal, told: (entries: Entry[
   return all;
 }
 
+const readWrong = (from: Memory, signal: AbortSignal): Promise<Page> =>
+  from.call<Page>("explore_entries", { wrong: true }, signal);
+
+const pinnedFirst = (all: Entry[]): Entry[] => [...all.filter((each) => each.pinned), ...all.filter((each) => !each.pinned)];
+
 export function Remembered() {
+  const about = subject.value.resource;
   const [query, setQuery] = useState("");
+  const [listed, setListed] = useState("standing");
   const [early, setEarly] = useState<Entry[]>([]);
   const asked = useAsked((from, signal) => readAll(from, signal, setEarly), []);
   const profile = useAsked(
     (from, signal) => from.call<Profile>("get_working_memory", { scope: "resource", format: "json" }, signal),
     [],
   );
+  const canMark = memory.value?.surelyHas("mark_entry") ?? false;
+  const wrong = useAsked(canMark ? readWrong : null, [canMark]);
   useWatched(["memory://entries", "memory://profile"], () => {
     asked.again();
+    wrong.again();
     profile.again();
   });
-  const all = asked.value ?? early;
+  const marked = wrong.value?.entries ?? [];
+  const showsWrong = listed === "wrong" && marked.length > 0;
+  useEffect(() => {
+    if (!marked.length) setListed("standing");
+  }, [marked.length]);
+  const standing = asked.value ?? early;
+  const all = useMemo(() => (showsWrong ? marked : pinnedFirst(standing)), [showsWrong, marked, standing]);
   const words = useMemo(() => wordsOf(query), [query]);
   const found = useMemo(
     () => (words.length ? all.filter((entry) => holdsAll(searched(entry), words)) : all),
     [all, words],
   );
-  const note = asked.loading && !all.length ? "" : showCount(all.length, "note");
-  const remove = (id: string) => asked.change((last) => last.filter((entry) => entry.id !== id));
+  const note = asked.loading && !standing.length ? "" : showCount(standing.length, "note");
+  const changed = () => {
+    asked.again();
+    wrong.again();
+  };
+  const remove = (id: string) => {
+    asked.change((last) => last.filter((entry) => entry.id !== id));
+    wrong.again();
+  };
   const lines = profileLines(profile.value, words);
-  const rows = found.length + 1;
+  // The profile stands before what is remembered, and not before what is not.
+  const above = showsWrong ? 0 : 1;
+  const rows = found.length + above;
   return (
     <div class="view full">
-      <Head title="What I remember about you" note={note}>
+      <Head title={about ? `What is remembered about ${about}` : "What I remember about you"} note={note}>
         <TextField
           search
           hidden
@@ -83,6 +109,17 @@ export function Remembered() {
           value={query}
           onInput={setQuery}
         />
+        {marked.length > 0 && (
+          <Choice
+            label="Which notes"
+            value={listed}
+            choices={[
+              { value: "standing", title: "Remembered" },
+              { value: "wrong", title: `Marked as wrong (${marked.length + (wrong.value?.left_out ?? 0)})` },
+            ]}
+            onChange={setListed}
+          />
+        )}
       </Head>
       {asked.error && <Failure error={asked.error} again={asked.again} />}
       {asked.loading && !all.length && <Loading what="Reading what is remembered" />}
@@ -90,18 +127,18 @@ export function Remembered() {
         <VirtualList
           count={rows}
           estimate={150}
-          label="What is remembered, newest first"
-          listKey={query}
+          label={showsWrong ? "What is marked as wrong, marked last first" : "What is remembered: pinned first, then the newest"}
+          listKey={`${listed} ${query}`}
           row={(index) =>
-            index === 0 ? (
+            index < above ? (
               <ProfileCard profile={profile.value} lines={lines} words={words} error={profile.error} />
-            ) : index <= found.length ? (
+            ) : index < rows ? (
               <EntryCard
-                key={found[index - 1]?.id}
-                entry={found[index - 1] as Entry}
+                key={found[index - above]?.id}
+                entry={found[index - above] as Entry}
                 words={words}
                 onGone={remove}
-                onChanged={asked.again}
+                onChanged={changed}
               />
             ) : null
           }
@@ -186,7 +223,7 @@ interface EntryProps {
 }
 
 function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
-  const [asking, setAsking] = useState<"" | "correct" | "wrong">("");
+  const [asking, setAsking] = useState<"" | "correct">("");
   const [busy, act] = useAct();
   const from = memory.value as Memory;
   const trust = TRUST[entry.trust] ?? { text: entry.trust, tone: "plain", why: "" };
@@ -201,12 +238,34 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
         },
       });
     });
+  const mark = (marks: { pinned?: boolean; wrong?: boolean }, said: string) =>
+    act(async () => {
+      const answer = await from.call<{ undo?: string }>("mark_entry", { entry_id: entry.id, ...marks });
+      onChanged();
+      say(said, {
+        undo: async () => {
+          await undo(from, answer);
+          onChanged();
+        },
+      });
+    });
+  const canMark = from.surelyHas("mark_entry");
   return (
     <article class="card" aria-label={entry.content.slice(0, 80)}>
       <p class="entry-text">
         <Marked pieces={markWords(entry.content, words)} />
       </p>
       <div class="row meta">
+        {entry.pinned && (
+          <Badge tone="good" title="Every conversation is told it, whatever it is about.">
+            pinned
+          </Badge>
+        )}
+        {entry.wrong && (
+          <Badge tone="warn" title="No conversation is told it, and nobody but you can say it again.">
+            marked as wrong
+          </Badge>
+        )}
         {entry.kind && <Badge tone="accent">{entry.kind.replace("_", " ")}</Badge>}
         <Badge tone={trust.tone} title={trust.why}>
           {trust.text}
@@ -231,14 +290,36 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
           ))}
         </Fold>
       )}
-      <div class="acts">
-        <button type="button" disabled={busy} onClick={() => setAsking("correct")}>
-          Correct
-        </button>
-        <button type="button" disabled={busy} class="danger" onClick={() => forget("Forgotten.")}>
-          Forget
-        </button>
-      </div>
+      {entry.wrong ? (
+        <div class="acts">
+          <button type="button" disabled={busy} onClick={() => mark({ wrong: false }, "It stands again.")}>
+            It is right after all
+          </button>
+        </div>
+      ) : (
+        <div class="acts">
+          {canMark && (
+            <button
+              type="button"
+              disabled={busy}
+              onClick={() => mark({ pinned: !entry.pinned }, entry.pinned ? "No longer pinned." : "Pinned.")}
+            >
+              {entry.pinned ? "Unpin" : "Pin"}
+            </button>
+          )}
+          <button type="button" disabled={busy} onClick={() => setAsking("correct")}>
+            Correct
+          </button>
+          {canMark && (
+            <button type="button" disabled={busy} onClick={() => mark({ wrong: true }, "Marked as wrong.")}>
+              Mark as wrong
+            </button>
+          )}
+          <button type="button" disabled={busy} class="danger" onClick={() => forget("Forgotten.")}>
+            Forget
+          </button>
+        </div>
+      )}
       {asking === "correct" && (
         <Correct
           entry={entry}

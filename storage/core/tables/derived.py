@@ -117,6 +117,7 @@ summaries = Table(
 )
 
 _dropped = text("status = 'dropped'")
+_pinned = text("pinned_at IS NOT NULL")
 
 # Episodic entries of a resource. Their words and vectors are search rows of the thread ``entry:<entry_id>``, seq 1.
 entries = Table(
@@ -127,7 +128,7 @@ entries = Table(
     Column("content", Text, nullable=False),
     Column("content_hash", Text, nullable=False),
     Column("kind", Text),  # preference, decision, fact, correction, explicit_remember
-    Column("status", Text, nullable=False),  # active, superseded, dropped
+    Column("status", Text, nullable=False),  # active, superseded, dropped; wrong: somebody marked it so
     Column("superseded_by", Text),
     Column("origin", Text, nullable=False),  # extracted; remembered with evidence; caller: its own word; shared
     Column("trust", Text, nullable=False),
@@ -135,10 +136,12 @@ entries = Table(
     Column("prompt", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
+    Column("pinned_at", BigInteger),
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
     Index("entries_by_hash", *SCOPE, "content_hash", unique=True),
     Index("entries_by_status", *SCOPE, "status", "created_at"),
     partial_index("entries_dropped", "seen_at", where=_dropped),
+    partial_index("entries_pinned", *SCOPE, "pinned_at", where=_pinned),
 )
 
 # Where in which message an entry is said: offsets into the text that evidence is checked against, no copy of it.

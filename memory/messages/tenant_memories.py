@@ -1,0 +1,116 @@
+"""The memories of a tenant, and the tenants of an installation, for whoever operates them and chooses whose to look at.
+Each look at a tenant's is in the journal, in the transaction that reads."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.journal import make_line
+from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
+from layerlore.memory.rules.validation import check_text
+from layerlore.storage.audit import journal
+from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Json, Origin, Scope, Tenant
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import tenant_memories
+from layerlore.storage.messages.tenant_memories import MemoryCounts, Pair
+
+_LOOKED_AT = 1_000
+_MOST_LOOKED_AT = 20_000
+"""Among so many memories words are looked for, in one step and for one page."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySearch:
+    """Which memories of a tenant. ``agents`` and ``resource``: those that the caller may see (None: any); ``query``: words
+    that the agent's or the resource's name has, whatever their case; ``limit``: of a page."""
+
+    agents: Collection[str] | None = None
+    resource: str | None = None
+    query: str = ""
+    limit: int = 50
+    cursor: str = ""
+
+
+async def list_memories(engine: Engine, tenant_id: str, search: MemorySearch, origin: Origin) -> Json:
+    """The memories of a tenant, by agent and resource: ``memories`` with what each holds, and ``next_cursor`` if there are
+    more; with a query a page may then have fewer than fit. Raises InvalidInput."""
+    words = check_text(search.query, "query").casefold().split()
+    place = _read_place(search.cursor, 2)
+    after = (place[0], place[1])
+    now, tenant, nobody = engine.now(), Tenant(tenant_id), Scope(tenant_id, "", "")
+
+    async def look(tx: Tx, tenant: Tenant) -> Json:
+        found, reached = await _find(tx, tenant, search, words, after)
+        counted = await tenant_memories.count_memories(tx, tenant, found)
+        rows = fit_entries([_show(pair, counted[pair]) for pair in found], engine.limits.answer_bytes)
+        if len(rows) < len(found):
+            reached = found[len(rows) - 1]
+        line = make_line(engine.hmac_key, nobody, origin, "done", now, counts={"memories": len(rows)})
+        await journal.append(tx, nobody, line)
+        return {"memories": rows, **({"next_cursor": write_cursor([*reached])} if reached else {})}
+
+    return await engine.database.write(look, tenant)
+
+
+async def _find(
+    tx: Tx, tenant: Tenant, search: MemorySearch, words: Collection[str], after: Pair
+) -> tuple[list[Pair], Pair | None]:
+    """The memories of a page, and the last one that was looked at if there are more behind it."""
+    found: list[Pair] = []
+    looked_at = 0
+    most = _LOOKED_AT if words else search.limit
+    while True:
+        pairs = await tenant_memories.pairs_after(
+            tx, tenant, after, agents=search.agents, resource=search.resource, most=most + 1
+        )
+        for at, pair in enumerate(pairs[:most]):
+            after = pair
+            if all(word in f"{pair[0]}\n{pair[1]}".casefold() for word in words):
+                found.append(pair)
+            if len(found) == search.limit:
+                return found, pair if at + 1 < len(pairs) else None
+        looked_at += most
+        if len(pairs) <= most:
+            return found, None
+        if looked_at >= _MOST_LOOKED_AT:
+            return found, after
+
+
+async def list_tenants(engine: Engine, *, query: str, limit: int, cursor: str) -> Json:
+    """The tenants of the installation of which anything is kept, by name: ``tenants`` and, if there are more,
+    ``next_cursor``. Raises InvalidInput."""
+    words = check_text(query, "query").casefold().split()
+    (after,) = _read_place(cursor, 1)
+    found: list[str] = []
+    while len(found) <= limit:
+        tenants = await engine.database.read_installation(tenant_memories.tenants_after, after, limit + 1)
+        if not tenants:
+            break
+        found += [tenant for tenant in tenants if all(word in tenant.casefold() for word in words)]
+        after = tenants[-1]
+    shown = found[:limit]
+    return {"tenants": shown, **({"next_cursor": write_cursor([shown[-1]])} if len(found) > limit else {})}
+
+
+def _show(pair: Pair, holds: MemoryCounts) -> Json:
+    return {
+        "agent": pair[0],
+        "resource": pair[1],
+        "conversations": holds.threads,
+        "messages": holds.messages,
+        "entries": holds.entries,
+        **({"last_at": iso(holds.last_at)} if holds.last_at is not None else {}),
+    }
+
+
+def _read_place(cursor: str, parts: int) -> list[str]:
+    """The names that a cursor holds, none of which is empty; without one, those before all others."""
+    if not cursor:
+        return [""] * parts
+    unknown = InvalidInput("cursor: not one that this list gave; leave it out to begin at the first page")
+    place = read_cursor(cursor, unknown)
+    if not isinstance(place, list) or len(place) != parts or not all(isinstance(each, str) for each in place):
+        raise unknown
+    return [check_text(each, "cursor") for each in place]
