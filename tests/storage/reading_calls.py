@@ -25,6 +25,7 @@ def reading_calls(uid: str) -> dict[str, Call]:
             tx, who, {(uid, 2): _RESULT}
         ),
         "answered_calls.of_next": lambda tx, who: answered_calls.of_next(tx, who, "main", ["c1"]),
+        "days.count_by_kind": days.count_by_kind,
         "days.count_by_day": lambda tx, who: days.count_by_day(tx, who, since=0),
         "indexed_rows.messages_to_index": lambda tx, who: indexed_rows.messages_to_index(tx, who, places),
         "indexed_rows.row_ids_from": lambda tx, who: indexed_rows.row_ids_from(tx, who, uid, 1),
