@@ -244,6 +244,38 @@ test("numbers are counted, and drawn where the server counts days", async () => 
   assert.ok(Number((await today.locator("td").last().textContent()).replaceAll(",", "")) >= 32);
 });
 
+test("the calls of agents are drawn, by tool too, with how long they took, what models were shown, and notes by kind", async () => {
+  await call("recall_memory", { query: "budget" });
+  await call("get_context", { thread_id: "berlin-trip" });
+  await assert.rejects(call("recall_memory", { query: "tea", thread_id: "nobody said this" }));
+  await show("#/recall");
+  await show("#/numbers", ".tile");
+  const ofToday = async (title) => {
+    const card = page.locator("section.card").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
+    await card.waitFor();
+    if (!(await card.locator("details[open]").count())) await card.locator("summary").click();
+    await card.locator("table").waitFor();
+    const cells = await card.locator("tbody tr").last().locator("td").allTextContents();
+    return cells.slice(1).map((cell) => Number(cell.replaceAll(/[,$]/g, "")));
+  };
+  const [answered, failed] = await ofToday("Calls");
+  assert.ok(answered > 30 && failed >= 1, `${answered} answered, ${failed} failed`);
+  const [half, most] = await ofToday("How long calls took");
+  assert.ok(half > 0 && half <= most, `half within ${half}, 95 of 100 within ${most}`);
+  const [contexts, recalled, byHooks] = await ofToday("Tokens shown to models");
+  assert.ok(contexts > 0 && recalled > 0 && byHooks === 0, `${contexts} in contexts, ${recalled} recalled`);
+  assert.deepEqual(await ofToday("Messages captured by hooks"), [0]);
+  assert.ok((await ofToday("Cost of models"))[0] > 0);
+  assert.deepEqual(await ofToday("Tokens of models"), [150]);
+  await page.locator("section[aria-label='Calls by tool']").getByText("add_messages").waitFor();
+  const kinds = page.locator("section[aria-label='Memory by kind']");
+  assert.deepEqual((await kinds.locator("tbody th").allTextContents()).sort(), ["correction", "fact", "preference"]);
+  await page.getByLabel("Calls of which tool").selectOption("recall_memory");
+  await page.getByRole("heading", { name: "How long calls of recall_memory took" }).waitFor();
+  const [ofRecall, ofRecallFailed] = await ofToday("Calls of recall_memory");
+  assert.ok(ofRecall < answered && ofRecall >= 1 && ofRecallFailed === 1);
+});
+
 test("what is seen is exported, and a conversation erased after its preview and a word", async () => {
   await show("#/keeping", ".card");
   const saving = page.waitForEvent("download");
