@@ -103,3 +103,8 @@ def test_each_view_and_act_works_beside_sqlite(node: str, tmp_path: Path) -> Non
 def test_each_view_and_act_works_beside_postgres(node: str, tmp_path: Path, postgres_url: str) -> None:
     with serving(tmp_path, "--database", postgres_url) as server:
         look(node, "views.test.mjs", **server, DATABASE="postgres")
+
+
+def test_each_view_looks_as_it_did(node: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        look(node, "pictures.test.mjs", **server)

@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { KEY, URL_OF, attacks, call, fill, rpc } from "./memory.mjs";
+import { VIEWS } from "./views.mjs";
 
 const ROOT = process.env.EXPLORER_ROOT;
 const require = createRequire(join(ROOT, "explorer/package.json"));
@@ -12,20 +13,6 @@ const { chromium } = require("playwright-core");
 const AXE = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = join(ROOT, ".explorer-shots");
 const DATABASE = process.env.DATABASE;
-const VIEWS = [
-  ["remembered", "#/remembered", ".entry-text"],
-  ["context", "#/context/berlin-trip", ".bar"],
-  ["recall", "#/recall?q=Which%20budget%20for%20the%20flat", ".hit"],
-  ["conversations", "#/conversation", ".picked"],
-  ["conversation", "#/conversation/berlin-trip", ".message"],
-  ["steps", "#/conversation/berlin-trip?tab=steps", ".steps li"],
-  ["documents", "#/documents", ".diff"],
-  ["runs", "#/work", ".card"],
-  ["plan", "#/work/berlin-trip?tab=plan", ".steps li"],
-  ["jobs", "#/work?tab=jobs", ".card"],
-  ["numbers", "#/numbers", ".tile"],
-  ["keeping", "#/keeping", ".card"],
-];
 
 // Of the documentation, taken where EXPLORER_PICTURES names a folder.
 const PICTURES = { remembered: "light", context: "light", recall: "dark", conversation: "light" };
