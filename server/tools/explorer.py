@@ -19,11 +19,13 @@ from layerlore.storage.core.records import Json
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
     from layerlore.memory.entries import listing
+    from layerlore.memory.messages import threads
     from layerlore.memory.usage import days as numbers
     from layerlore.server.tools import background
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
+    threads = LateModule("layerlore.memory.messages.threads")
     numbers = LateModule("layerlore.memory.usage.days")
     background = LateModule("layerlore.server.tools.background")
 
@@ -33,6 +35,11 @@ EXPLORER_URI = "ui://layerlore/explorer"
 class EntryPage(TypedDict):
     entries: Stored[list[dict[str, Any]]]
     next_cursor: NotRequired[str]
+
+
+class ThreadsFound(TypedDict):
+    threads: Stored[list[dict[str, Any]]]
+    total: int
 
 
 class Calls(TypedDict):
@@ -119,6 +126,18 @@ async def explore_entries(
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
     return await listing.list_with_person(call.engine, call.scope, limit=limit, cursor=cursor, query=query)
+
+
+@tool("Find threads", "pages", "read", answers=ThreadsFound)
+async def explore_threads(
+    call: Call,
+    query: Annotated[str, Field(description="Only those with each of these words in title or name.")] = "",
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Field(ge=1, le=200)] = 100,
+) -> Json:
+    """List the conversations at a place of the list, changed last first, and how many it has: at `offset` there are
+    `limit` or, where they are large, fewer."""
+    return await threads.find_threads(call.engine, call.scope, query=query, offset=offset, limit=limit)
 
 
 @tool("Count by day", "pages", "read", answers=Days)

@@ -157,7 +157,8 @@ test("the bench shows what made each score, and greys what a floor holds back", 
 test("a conversation shows its calls and images, loses a message and gets it back, and follows what others say", async () => {
   await show("#/conversation", ".picked");
   await page.getByLabel("Search titles and names").fill("berlin-trip");
-  await page.locator(".picked").first().click();
+  await page.getByText("1 conversation found").waitFor();
+  await page.locator(".picked").click();
   await page.locator("article", { hasText: "It looks bright." }).waitFor();
   const called = page.locator("article", { hasText: "calls search_flats" });
   await called.locator("summary").click();

@@ -351,6 +351,35 @@ async def test_entries_are_found_as_their_words_are_typed(tmp_path: Path) -> Non
             assert (await answer(other, "explore_entries"))["entries"] == []
 
 
+async def test_threads_are_found_at_any_place_of_their_list(tmp_path: Path) -> None:
+    async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url, signed_in(url, "ana") as client:
+        for number in range(7):
+            said = [{"role": "user", "content": f"Tea number {number}."}]
+            await answer(client, "add_messages", thread_id=f"t-{number}", messages=said)
+        for number, title in ((2, "About ÄPFEL and tea"), (5, "Tea alone"), (6, "Pears")):
+            await answer(client, "update_thread", thread_id=f"t-{number}", title=title)
+        await answer(client, "delete_thread", thread_id="t-0")
+
+        async def found(**given: Any) -> tuple[list[str], int]:
+            page = await answer(client, "explore_threads", **given)
+            return [each["thread_id"] for each in page["threads"]], page["total"]
+
+        listed = [each["thread_id"] for each in (await answer(client, "list_threads"))["threads"]]
+        assert await found() == (listed, 6)
+        assert await found(offset=2, limit=3) == (listed[2:5], 6)
+        assert await found(offset=6) == ([], 6)
+        assert await found(query="äpfel TEA") == (["t-2"], 1)
+        assert sorted((await found(query="tea"))[0]) == ["t-2", "t-5"]
+        assert await found(query="tea", offset=1, limit=1) == (
+            ["t-2"] if listed.index("t-2") > listed.index("t-5") else ["t-5"],
+            2,
+        )
+        assert await found(query="t-3") == (["t-3"], 1)
+        assert await found(query="coffee") == ([], 0)
+        async with signed_in(url, "ben") as other:
+            assert await answer(other, "explore_threads") == {"threads": [], "total": 0}
+
+
 async def test_each_day_is_counted(tmp_path: Path) -> None:
     async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url, signed_in(url, "ana") as client:
         said = [{"role": "user", "content": "tea"}, {"role": "assistant", "content": "Here you are."}]
