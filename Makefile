@@ -64,6 +64,12 @@ explorer-test: .venv/.ready explorer/node_modules/.made-from
 	npm run --prefix explorer --silent types
 	LAYERLORE_TEST_EXPLORER=1 .venv/bin/python -m pytest -n 2 --dist worksteal -rP tests/explorer
 
+# The pictures that the views are compared with, taken anew.
+.PHONY: explorer-pictures
+explorer-pictures: .venv/.ready explorer/node_modules/.made-from
+	@scripts/setup-explorer
+	LAYERLORE_TEST_EXPLORER=1 EXPLORER_BASELINES=new .venv/bin/python -m pytest tests/explorer -k looks_as_it_did
+
 docs: .venv/.ready
 	.venv/bin/python docs/generate_tools.py > docs/tools.md
 	.venv/bin/python docs/generate_rights.py > docs/http.new && mv docs/http.new docs/http.md

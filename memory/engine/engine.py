@@ -26,6 +26,7 @@ from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.settings.retention import RetentionRules
 from layerlore.memory.settings.titles import TitleRules
+from layerlore.memory.usage.call_counts import CallCounts
 from layerlore.memory.window.policy import WindowRules
 from layerlore.storage.audit import stored_bytes
 from layerlore.storage.audit.idempotency import Request, find_kept, keep, once
@@ -83,6 +84,7 @@ class Engine:
     written: Written = field(default_factory=Written)
     wake: Wake = field(default_factory=Wake)
     denials: Denials = field(default_factory=Denials)
+    counts: CallCounts = field(default_factory=CallCounts)
     agents: "Mapping[str, Engine]" = field(default_factory=dict)
     """With other rules, on the same database: those of the agents that have settings of their own, by name."""
 

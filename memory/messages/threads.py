@@ -19,7 +19,7 @@ from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.threads import events, threads
+from layerlore.storage.threads import events, thread_lists, threads
 from layerlore.storage.threads.events import NewEvent
 from layerlore.storage.threads.threads import Description, OrderBy
 
@@ -112,6 +112,29 @@ async def list_threads(
         "threads": shown,
         **({"next_cursor": write_cursor([order, *after])} if after else {}),
     }
+
+
+async def find_threads(engine: Engine, scope: Scope, *, query: str, offset: int, limit: int) -> Json:
+    """The threads at a place of the list, changed last first, and in ``total`` how many it has; with a ``query`` those alone
+    whose title or id has each of its words, whatever their case. There may be fewer than wanted, where they are large."""
+    words = check_text(query, "query").casefold().split()
+
+    def fits(thread_id: str, title: str) -> bool:
+        folded = f"{title} {thread_id}".casefold()
+        return all(word in folded for word in words)
+
+    total = 0
+
+    async def read(tx: Tx, scope: Scope) -> _ThreadList:
+        nonlocal total
+        if words:
+            total, found = await thread_lists.search_at(tx, scope, fits, offset, limit)
+        else:
+            total, found = await thread_lists.read_at(tx, scope, offset, limit)
+        return await _add_usage(tx, scope, found)
+
+    listed = await read_repaired(engine, scope, read, lambda listed: listed.threads)
+    return {"threads": fit_entries(listed.shown, engine.limits.answer_bytes), "total": total}
 
 
 def _parse_place(cursor: str, order: list[Any]) -> tuple[Any, str]:

@@ -141,6 +141,8 @@ async def erase(
     receipt = await engine.database.write(write, tenant)
     engine.wake.notify()  # what fell back is to be made again
     for scope in scopes:
+        if not thread_id:
+            engine.counts.forget(scope)
         await _purge(engine, scope)
     return replace(receipt, bytes=await rewrite_if_owed(engine))
 

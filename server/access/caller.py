@@ -43,8 +43,8 @@ or there is no session and it is SHARED_THREAD."""
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
-    name of the client program, as that says it, and how the call comes to that thread. ``operates``: an operator looks
-    through the memory of somebody whom he chose."""
+    name of the client program, as that says it, and how the call comes to that thread. ``by_page``: the explorer's page
+    calls. ``operates``: an operator looks through the memory of somebody whom he chose."""
 
     principal: Principal
     scope: Scope
@@ -52,6 +52,7 @@ class Caller:
     idempotency_key: str
     client: str
     default: Default = "named"
+    by_page: bool = False
     operates: bool = False
 
 
@@ -127,7 +128,7 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
     agent = _named(meta, AGENT_META, request, AGENT_HEADER, limits.id_chars)
     resource = _named(meta, RESOURCE_META, request, RESOURCE_HEADER, limits.id_chars)
     thread = _named(meta, THREAD_META, request, THREAD_HEADER, limits.thread_id_chars)
-    default = default_of(ctx)
+    default, by_page = default_of(ctx), _comes_from_page(request)
     return Caller(
         principal=principal,
         scope=_in_project(ctx, scope_of(principal, agent, resource, of_tenant=of_tenant), principal),
@@ -135,7 +136,8 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
         idempotency_key=_text(meta.get(KEY_META), KEY_META),
         client=client_of(ctx),
         default=default,
-        operates=_comes_from_page(request) and principal.operates,
+        by_page=by_page,
+        operates=by_page and principal.operates,
     )
 
 

@@ -113,7 +113,9 @@ class Capture:
                 await self._add(call, thread_id, [message])
             return
         added = sum(each["status"] == "added" for each in answer["messages"])
-        self._session.note_captured(added, self._engine.now())
+        now = self._engine.now()
+        self._session.note_captured(added, now)
+        self._engine.counts.count_hook(self._scope, call.host, now, kept=added)
         if thread_id == self._session.session:
             self._session.last_seq = max(self._session.last_seq, *(each["seq"] for each in answer["messages"]), 0)
 

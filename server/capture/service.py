@@ -79,7 +79,9 @@ class HookService:
             )
             if found.text and await show(found.text):
                 session.told = [*session.told, *sorted(found.told)][-_MOST_TOLD:]
-                session.note_shown(found.tokens, self._engine.now())
+                now = self._engine.now()
+                session.note_shown(found.tokens, now)
+                self._engine.counts.count_hook(opened.scope, call.host, now, shown=1, tokens=found.tokens)
             await self._sessions.write(session, opened.scope)
 
     async def drain(self) -> None:

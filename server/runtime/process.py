@@ -114,6 +114,7 @@ class Process:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runtime.watcher.run)
             tasks.start_soon(runtime.report_denials)
+            tasks.start_soon(runtime.keep_counts)
             await runtime.first_calls_answered()
             upkeep = await load("layerlore.server.runtime.upkeep")
             await upkeep.keep_up(runtime)

@@ -9,7 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -23,6 +23,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
+from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
 from layerlore.server.limits.queue_room import QueueRoom
@@ -38,8 +39,9 @@ from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
 from layerlore.server.tools.threads import list_all_threads
-from layerlore.server.tools.toolsets import list_callable, list_writers
+from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys
+from layerlore.storage.core.errors import StorageUnavailable
 from layerlore.storage.core.installation import hmac_key
 from layerlore.storage.core.records import ApiKey, Json, Origin, Scope
 from layerlore.storage.core.transaction import Database
@@ -59,6 +61,18 @@ _JOURNALED = list_writers() | {list_all_threads.name, explore_memories.name}
 """What writes its own lines in the journal."""
 EMBEDDER_FOLDER = "embedder"
 """Where the built-in embedder's tables are unpacked, in the data folder. It may be deleted at any time."""
+
+
+_OF_PAGES = frozenset(each.name for each in OF_PAGES)
+_LAST_WRITE_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class _Measured:
+    """A call that is under way; once it was answered, what a model was shown of it."""
+
+    failed: bool = True
+    tokens: int = 0
 
 
 class Runtime:
@@ -89,7 +103,7 @@ class Runtime:
     ) -> Any:
         """Run the function of a tool, a resource or a prompt, with the settings of its connection. Raises LayerloreError, or
         a defect."""
-        with self._counted():
+        with self._counted(), self._measured(name, caller) as measured:
             if function is add_messages.function and not caller.principal.local:
                 await self._check_room(caller.principal.tenant)
             await load_for(function)
@@ -98,6 +112,7 @@ class Runtime:
             tools = self._tools_for(settings, caller.principal.rights)
             call = Call(name, engine, settings, caller, given, self._worker, tools, self.describe)
             answer = await function(call, **values)
+            measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:
                 line = make_line(engine.hmac_key, caller.scope, call.sent().origin, "done", engine.now())
                 await journal.append(engine.database, caller.scope, line)
@@ -126,6 +141,19 @@ class Runtime:
             self._under_way -= 1
             if self._answered is not None:
                 self._answered.set()
+
+    @contextlib.contextmanager
+    def _measured(self, name: str, caller: Caller) -> Iterator[_Measured]:
+        """Count a call and how long it takes, unless a page makes it."""
+        measured, began = _Measured(), time.perf_counter()
+        try:
+            yield measured
+        finally:
+            if not caller.by_page and name not in _OF_PAGES:
+                took, now = (time.perf_counter() - began) * 1000, self.engine.now()
+                self.engine.counts.count_call(
+                    caller.scope, name, now, took, failed=measured.failed, tokens=measured.tokens
+                )
 
     async def _check_room(self, tenant: str) -> None:
         if self._room is None:
@@ -157,12 +185,28 @@ class Runtime:
         """Have the journal report refused calls that were only counted, until cancelled. Raises nothing."""
         await denied_calls.keep_reporting(self.engine)
 
+    async def keep_counts(self) -> None:
+        """Write what was counted of calls once a minute, until cancelled. Raises nothing."""
+        while True:
+            await anyio.sleep(WRITE_SECONDS)
+            await self._write_counts()
+
+    async def _write_counts(self) -> None:
+        try:
+            await self.engine.counts.write(self.engine.database, self.engine.now())
+        except StorageUnavailable as error:
+            log.debug("how often tools were called is not written yet: %s", error)
+        except Exception:
+            log.exception("how often tools were called is not written")
+
     def mask(self, text: str) -> str:
         """The text of an error, its secrets masked."""
         return self.engine.derived_text(text)
 
     async def close(self) -> None:
         await denied_calls.report_rest(self.engine)
+        with anyio.move_on_after(_LAST_WRITE_SECONDS):
+            await self._write_counts()
         await close_engine(self.engine)
 
 

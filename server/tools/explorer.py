@@ -19,16 +19,17 @@ from layerlore.storage.core.records import Json
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
     from layerlore.memory.entries import listing, marking
-    from layerlore.memory.messages import tenant_memories
+    from layerlore.memory.messages import tenant_memories, threads
+    from layerlore.memory.usage import days as numbers
     from layerlore.server.tools import background
-    from layerlore.storage.messages import days as stored_days
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
     marking = LateModule("layerlore.memory.entries.marking")
     tenant_memories = LateModule("layerlore.memory.messages.tenant_memories")
+    threads = LateModule("layerlore.memory.messages.threads")
+    numbers = LateModule("layerlore.memory.usage.days")
     background = LateModule("layerlore.server.tools.background")
-    stored_days = LateModule("layerlore.storage.messages.days")
 
 EXPLORER_URI = "ui://layerlore/explorer"
 
@@ -65,16 +66,55 @@ class MarkedEntry(TypedDict):
     undo: NotRequired[str]
 
 
-class Day(TypedDict):
+class ThreadsFound(TypedDict):
+    threads: Stored[list[dict[str, Any]]]
+    total: int
+
+
+class Calls(TypedDict):
+    calls: int
+    failed: int
+    p50_ms: NotRequired[float]
+    p95_ms: NotRequired[float]
+
+
+class Day(Calls):
     day: str
     messages: int
     tokens: int
     entries: int
     steps: int
+    context_tokens: int
+    recall_tokens: int
+    hook_tokens: int
+    captured: int
+    model_calls: int
+    model_tokens: int
+    cost_usd: float
+    unpriced_calls: NotRequired[int]
+
+
+class ToolCalls(Calls):
+    tool: str
+
+
+class HooksOfHost(TypedDict):
+    host: str
+    shown: int
+    tokens: int
+    captured: int
+
+
+class KindOfEntry(TypedDict):
+    kind: str
+    entries: int
 
 
 class Days(TypedDict):
     days: list[Day]
+    tools: list[ToolCalls]
+    hooks: list[HooksOfHost]
+    kinds: list[KindOfEntry]
 
 
 class JournalEntry(TypedDict):
@@ -146,23 +186,31 @@ async def mark_entry(
     return await marking.mark_entry(call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, sent=call.sent())
 
 
+@tool("Find threads", "pages", "read", answers=ThreadsFound)
+async def explore_threads(
+    call: Call,
+    query: Annotated[str, Field(description="Only those with each of these words in title or name.")] = "",
+    offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Field(ge=1, le=200)] = 100,
+) -> Json:
+    """List the conversations at a place of the list, changed last first, and how many it has: at `offset` there are
+    `limit` or, where they are large, fewer."""
+    return await threads.find_threads(call.engine, call.scope, query=query, offset=offset, limit=limit)
+
+
 @tool("Count by day", "pages", "read", answers=Days)
-async def explore_days(call: Call, days: Annotated[int, Field(ge=1, le=3660)] = 90) -> Json:
-    """Count the messages, their tokens, the entries and the steps of each day (UTC) that had any, the oldest first."""
-    today = call.engine.now() // DAY_MS
-    counted = await call.engine.database.read(stored_days.count_by_day, call.scope, since=(today - days + 1) * DAY_MS)
-    return {
-        "days": [
-            {
-                "day": iso(each.day * DAY_MS)[:10],
-                "messages": each.messages,
-                "tokens": each.tokens,
-                "entries": each.entries,
-                "steps": each.steps,
-            }
-            for each in counted
-        ]
-    }
+async def explore_days(
+    call: Call,
+    days: Annotated[int, Field(ge=1, le=3660)] = 90,
+    tool: Annotated[str, Field(description="Calls of this tool alone.")] = "",
+) -> Json:
+    """Count what each day (UTC) brought that had anything, the oldest first: messages, their tokens, entries, steps, calls of
+    tools and how long they took, tokens shown to models, messages captured by hooks, what was spent on models. Beside them
+    the tools by calls, the hooks by host, and the entries by kind."""
+    since = call.engine.now() // DAY_MS - days + 1
+    read = await call.engine.database.read(numbers.read_days, call.scope, since)
+    pending = [each for each in call.engine.counts.list_pending(call.scope) if each.day >= since]
+    return numbers.present_days(read, pending, tool)
 
 
 def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:

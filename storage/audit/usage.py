@@ -1,4 +1,5 @@
-"""Tokens and money spent: sums for each thread, model and source, raised in the transaction of what spent them.
+"""Tokens and money spent: sums for each thread, model and source, and for each day and source, raised in the transaction
+of what spent them.
 
 What was spent stays when a thread is erased: numbers, and the names of models.
 """
@@ -7,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, delete, func, select
 
 from layerlore.storage.core.records import Scope, Tenant
 from layerlore.storage.core.scopes import in_scope, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_update, refused
-from layerlore.storage.core.tables import threads, usage
+from layerlore.storage.core.tables import daily_usage, threads, usage
 from layerlore.storage.core.transaction import Tx
 
 
@@ -57,12 +58,32 @@ class OfOwner:
 _COUNTS = ("calls", "input_tokens", "output_tokens", "cost_nano_usd", "unpriced_calls")
 _KEY = ("tenant_id", "agent_id", "resource_id", "thread_uid", "model", "source")
 
-_new = refused(usage)
+_DAY_MS = 86_400_000
+DAYS_KEPT = 400
+"""How long the sums and counts of a day are kept."""
+
+
+def _raised(table: Table) -> dict[str, Any]:
+    return {name: table.c[name] + refused(table)[name] for name in _COUNTS}
+
+
 _ADD = insert_or_update(
     usage,
     {column.name: bindparam(column.name) for column in usage.c},
     keys=_KEY,
-    changes={**{name: usage.c[name] + _new[name] for name in _COUNTS}, "updated_at": _new.updated_at},
+    changes={**_raised(usage), "updated_at": refused(usage).updated_at},
+)
+_ADD_TO_DAY = insert_or_update(
+    daily_usage,
+    {column.name: bindparam(column.name) for column in daily_usage.c},
+    keys=("tenant_id", "agent_id", "resource_id", "day", "source"),
+    changes=_raised(daily_usage),
+)
+_DROP_OLD_DAYS = delete(daily_usage).where(in_scope(daily_usage), daily_usage.c.day < bindparam("oldest"))
+_BY_DAY = (
+    select(daily_usage.c.day, *(func.sum(daily_usage.c[name]) for name in _COUNTS))
+    .where(in_scope(daily_usage), daily_usage.c.day >= bindparam("since_day"))
+    .group_by(daily_usage.c.day)
 )
 
 
@@ -95,11 +116,15 @@ def _line(model: str, source: str, *sums: Any) -> UsageLine:
 
 
 async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine], *, now: int) -> None:
-    """Raise the sums of a thread (empty: of no thread)."""
+    """Raise the sums of a thread (empty: of no thread) and of the day; days that are too long ago go."""
+    if not lines:
+        return
     sums: dict[tuple[str, str], Spent] = {}
+    by_source: dict[str, Spent] = {}
     for line in lines:
         key = (line.model, line.source)
         sums[key] = sums.get(key, Spent()) + line.spent
+        by_source[line.source] = by_source.get(line.source, Spent()) + line.spent
     rows = [
         {
             **of_thread(scope, thread_uid),
@@ -111,6 +136,19 @@ async def add(tx: Tx, scope: Scope, thread_uid: str, lines: Sequence[UsageLine],
         for (model, source), spent in sorted(sums.items())  # in one order, so that no two writers wait for each other
     ]
     await tx.many(_ADD, rows)
+    day = now // _DAY_MS
+    of_day = [
+        {**of_scope(scope), "day": day, "source": source, **{name: getattr(spent, name) for name in _COUNTS}}
+        for source, spent in sorted(by_source.items())
+    ]
+    await tx.many(_ADD_TO_DAY, of_day)
+    await tx.run(_DROP_OLD_DAYS, **of_scope(scope), oldest=day - DAYS_KEPT)
+
+
+async def by_day(tx: Tx, scope: Scope, since_day: int) -> dict[int, Spent]:
+    """What was spent on each day (whole days since 1970, of UTC) on which anything was."""
+    rows = await tx.all(_BY_DAY, **of_scope(scope), since_day=since_day)
+    return {int(day): _spent(sums) for day, *sums in rows}
 
 
 async def of_threads(tx: Tx, scope: Scope, thread_uids: Sequence[str]) -> dict[str, Spent]:

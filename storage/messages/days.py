@@ -54,3 +54,12 @@ async def count_by_day(tx: Tx, scope: Scope, *, since: int) -> list[DayCount]:
         DayCount(day, *said.get(day, (0, 0)), kept.get(day, 0), done.get(day, 0))
         for day in sorted({*said, *kept, *done})
     ]
+
+
+_BY_KIND = select(entries.c.kind, func.count()).where(in_scope(entries), IS_SEEN).group_by(entries.c.kind)
+
+
+async def count_by_kind(tx: Tx, scope: Scope) -> list[tuple[str | None, int]]:
+    """How many entries of each kind can be seen (None: of none), the most first."""
+    counted = [(kind, int(number)) for kind, number in await tx.all(_BY_KIND, **of_scope(scope))]
+    return sorted(counted, key=lambda each: (-each[1], each[0] or ""))

@@ -21,7 +21,7 @@ _TRIES = 20
 
 OrderBy = Literal["created_at", "updated_at", "title"]
 
-_COLUMNS = (
+COLUMNS = (
     threads.c.thread_uid,
     threads.c.thread_id,
     threads.c.title,
@@ -44,9 +44,9 @@ _COLUMNS = (
     threads.c.title_by,
 )
 _live = threads.c.deletion_uid.is_(None)
-_FIND = select(*_COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
+_FIND = select(*COLUMNS).where(in_scope(threads), threads.c.thread_id == bindparam("thread_id"), _live)
 _LOCK = _FIND.with_for_update()
-_FIND_UID = select(*_COLUMNS).where(in_thread(threads), _live)
+_FIND_UID = select(*COLUMNS).where(in_thread(threads), _live)
 _LOCK_UID = _FIND_UID.with_for_update()
 
 _MAKE = insert_or_ignore(
@@ -125,7 +125,7 @@ class Elsewhere:
     updated_at: int = 0
 
 
-def _thread(row: Row) -> Thread:
+def make_thread(row: Row) -> Thread:
     uid, thread_id, title, metadata, *rest = row
     return Thread(uid, thread_id, title, {} if metadata == "{}" else object_of(metadata), *rest)
 
@@ -144,20 +144,20 @@ async def lock(tx: Tx, scope: Scope, thread_id: str) -> Thread:
 async def find_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
     """The live thread with this uid; None when it is deleted by now."""
     row = await tx.one(_FIND_UID, **of_thread(scope, thread_uid))
-    return None if row is None else _thread(row)
+    return None if row is None else make_thread(row)
 
 
 async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
     """The live thread with this uid, held until the transaction ends, for work that goes on where it left off; None
     when it is deleted by now."""
     row = await tx.one(_LOCK_UID, **of_thread(scope, thread_uid))
-    return None if row is None else _thread(row)
+    return None if row is None else make_thread(row)
 
 
 def _found(row: Row | None, thread_id: str) -> Thread:
     if row is None:
         raise NotFound(f"there is no thread {thread_id!r}; list_threads shows the ones there are")
-    return _thread(row)
+    return make_thread(row)
 
 
 async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: int) -> Thread:
@@ -167,7 +167,7 @@ async def lock_or_make(tx: Tx, scope: Scope, thread_id: str, new_uid: str, now: 
     for _ in range(_TRIES):
         row = await tx.one(_LOCK, **values)
         if row is not None:
-            return _thread(row)
+            return make_thread(row)
         # Nothing is made beside a live thread, and on Postgres that one may be deleted before it can be locked.
         await tx.run(_MAKE, **values, thread_uid=new_uid, now=now)
     raise Conflict(f"thread {thread_id!r} is deleted and made again by others at this moment; try again")
@@ -244,7 +244,7 @@ def order_value(thread: Thread, order_by: OrderBy) -> Any:
 def _page(order_by: OrderBy, descending: bool, continued: bool) -> Select[Any]:
     value = _ORDER[order_by]
     place = tuple_(value, threads.c.thread_uid)
-    query = select(*_COLUMNS, value.label("place")).where(in_scope(threads), _live).limit(bindparam("page_size"))
+    query = select(*COLUMNS, value.label("place")).where(in_scope(threads), _live).limit(bindparam("page_size"))
     if continued:
         typed = bindparam("after_value", type_=value.type)
         start = tuple_(typed, bindparam("after_uid"))
@@ -273,7 +273,7 @@ async def read_page(
             **(dict(zip(("after_value", "after_uid"), after, strict=True)) if after else {}),
         )
         for *columns, place in rows:
-            thread = _thread(columns)
+            thread = make_thread(columns)
             if all(key in thread.metadata and equals(thread.metadata[key], value) for key, value in metadata.items()):
                 if len(chosen) == limit:
                     return chosen, after

@@ -4,6 +4,7 @@
 `.explorer-shots/`.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -16,6 +17,12 @@ from pathlib import Path
 
 import pytest
 from anyio import to_thread
+
+from layerlore.memory.engine.engine import Sent
+from layerlore.memory.messages.addition import add_messages
+from layerlore.server.runtime.runtime import close_engine, open_engine
+from layerlore.server.settings.settings import load_settings
+from layerlore.storage.core.records import Origin, Scope
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "explorer"
@@ -164,3 +171,32 @@ async def test_an_operator_chooses_whose_memory_to_look_at_beside_postgres(
     node: str, tmp_path: Path, serving_url: str, postgres_url: str
 ) -> None:
     await to_thread.run_sync(choose, node, tmp_path, serving_url, postgres_url)
+
+
+def test_each_view_looks_as_it_did(node: str, tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        look(node, "pictures.test.mjs", **server)
+
+
+def test_ten_thousand_conversations_are_reached_to_the_last_and_found(node: str, tmp_path: Path) -> None:
+    asyncio.run(fill_with_threads(tmp_path / "memory", 10_000))
+    with serving(tmp_path) as server:
+        look(node, "scale.test.mjs", **server)
+
+
+async def fill_with_threads(folder: Path, count: int) -> None:
+    """So many conversations of a message each, the first of which was changed last."""
+    variables = {"DATA_DIR": str(folder), "EMBEDDING__EMBEDDER": "none", "SQLITE__SYNCHRONOUS": "NORMAL"}
+    engine = await open_engine(load_settings(environ={f"LAYERLORE_{name}": value for name, value in variables.items()}))
+    scope, sent = Scope("local", "default", "default"), Sent(Origin("test", "add_messages", "local"))
+
+    async def say(number: int) -> None:
+        said = [{"role": "user", "content": f"Question {number} about tea."}]
+        await add_messages(engine, scope, f"talk-{number}", said, replace=False, sent=sent)
+
+    try:
+        for last in range(count, 1, -100):
+            await asyncio.gather(*(say(number) for number in range(last, max(1, last - 100), -1)))
+        await say(1)
+    finally:
+        await close_engine(engine)

@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { KEY, URL_OF, attacks, call, fill, rpc } from "./memory.mjs";
+import { VIEWS } from "./views.mjs";
 
 const ROOT = process.env.EXPLORER_ROOT;
 const require = createRequire(join(ROOT, "explorer/package.json"));
@@ -12,20 +13,6 @@ const { chromium } = require("playwright-core");
 const AXE = await readFile(require.resolve("axe-core/axe.min.js"), "utf8");
 const SHOTS = join(ROOT, ".explorer-shots");
 const DATABASE = process.env.DATABASE;
-const VIEWS = [
-  ["remembered", "#/remembered", ".entry-text"],
-  ["context", "#/context/berlin-trip", ".bar"],
-  ["recall", "#/recall?q=Which%20budget%20for%20the%20flat", ".hit"],
-  ["conversations", "#/conversation", ".picked"],
-  ["conversation", "#/conversation/berlin-trip", ".message"],
-  ["steps", "#/conversation/berlin-trip?tab=steps", ".steps li"],
-  ["documents", "#/documents", ".diff"],
-  ["runs", "#/work", ".card"],
-  ["plan", "#/work/berlin-trip?tab=plan", ".steps li"],
-  ["jobs", "#/work?tab=jobs", ".card"],
-  ["numbers", "#/numbers", ".tile"],
-  ["keeping", "#/keeping", ".card"],
-];
 
 // Of the documentation, taken where EXPLORER_PICTURES names a folder.
 const PICTURES = { remembered: "light", context: "light", recall: "dark", conversation: "light" };
@@ -193,7 +180,8 @@ test("the bench shows what made each score, and greys what a floor holds back", 
 test("a conversation shows its calls and images, loses a message and gets it back, and follows what others say", async () => {
   await show("#/conversation", ".picked");
   await page.getByLabel("Search titles and names").fill("berlin-trip");
-  await page.locator(".picked").first().click();
+  await page.getByText("1 conversation found").waitFor();
+  await page.locator(".picked").click();
   await page.locator("article", { hasText: "It looks bright." }).waitFor();
   const called = page.locator("article", { hasText: "calls search_flats" });
   await called.locator("summary").click();
@@ -265,6 +253,38 @@ test("numbers are counted, and drawn where the server counts days", async () => 
   await page.locator("section[aria-label=Messages] summary").click();
   const today = page.locator("section[aria-label=Messages] tbody tr").last();
   assert.ok(Number((await today.locator("td").last().textContent()).replaceAll(",", "")) >= 32);
+});
+
+test("the calls of agents are drawn, by tool too, with how long they took, what models were shown, and notes by kind", async () => {
+  await call("recall_memory", { query: "budget" });
+  await call("get_context", { thread_id: "berlin-trip" });
+  await assert.rejects(call("recall_memory", { query: "tea", thread_id: "nobody said this" }));
+  await show("#/recall");
+  await show("#/numbers", ".tile");
+  const ofToday = async (title) => {
+    const card = page.locator("section.card").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
+    await card.waitFor();
+    if (!(await card.locator("details[open]").count())) await card.locator("summary").click();
+    await card.locator("table").waitFor();
+    const cells = await card.locator("tbody tr").last().locator("td").allTextContents();
+    return cells.slice(1).map((cell) => Number(cell.replaceAll(/[,$]/g, "")));
+  };
+  const [answered, failed] = await ofToday("Calls");
+  assert.ok(answered > 30 && failed >= 1, `${answered} answered, ${failed} failed`);
+  const [half, most] = await ofToday("How long calls took");
+  assert.ok(half > 0 && half <= most, `half within ${half}, 95 of 100 within ${most}`);
+  const [contexts, recalled, byHooks] = await ofToday("Tokens shown to models");
+  assert.ok(contexts > 0 && recalled > 0 && byHooks === 0, `${contexts} in contexts, ${recalled} recalled`);
+  assert.deepEqual(await ofToday("Messages captured by hooks"), [0]);
+  assert.ok((await ofToday("Cost of models"))[0] > 0);
+  assert.deepEqual(await ofToday("Tokens of models"), [150]);
+  await page.locator("section[aria-label='Calls by tool']").getByText("add_messages").waitFor();
+  const kinds = page.locator("section[aria-label='Memory by kind']");
+  assert.deepEqual((await kinds.locator("tbody th").allTextContents()).sort(), ["correction", "fact", "preference"]);
+  await page.getByLabel("Calls of which tool").selectOption("recall_memory");
+  await page.getByRole("heading", { name: "How long calls of recall_memory took" }).waitFor();
+  const [ofRecall, ofRecallFailed] = await ofToday("Calls of recall_memory");
+  assert.ok(ofRecall < answered && ofRecall >= 1 && ofRecallFailed === 1);
 });
 
 test("what is seen is exported, and a conversation erased after its preview and a word", async () => {

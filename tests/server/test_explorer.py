@@ -20,6 +20,7 @@ from app_host import ShowsApps
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.apps import APP_MIME_TYPE
+from mcp.types import TextContent
 
 from layerlore.server.access.browser_sessions import LONGEST_CREDENTIAL, PAGE_HEADER, join, split
 from layerlore.server.access.credentials import Anybody, local_principal
@@ -341,6 +342,35 @@ async def test_entries_are_found_as_their_words_are_typed(tmp_path: Path) -> Non
             assert (await answer(other, "explore_entries"))["entries"] == []
 
 
+async def test_threads_are_found_at_any_place_of_their_list(tmp_path: Path) -> None:
+    async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url, signed_in(url, "ana") as client:
+        for number in range(7):
+            said = [{"role": "user", "content": f"Tea number {number}."}]
+            await answer(client, "add_messages", thread_id=f"t-{number}", messages=said)
+        for number, title in ((2, "About ÄPFEL and tea"), (5, "Tea alone"), (6, "Pears")):
+            await answer(client, "update_thread", thread_id=f"t-{number}", title=title)
+        await answer(client, "delete_thread", thread_id="t-0")
+
+        async def found(**given: Any) -> tuple[list[str], int]:
+            page = await answer(client, "explore_threads", **given)
+            return [each["thread_id"] for each in page["threads"]], page["total"]
+
+        listed = [each["thread_id"] for each in (await answer(client, "list_threads"))["threads"]]
+        assert await found() == (listed, 6)
+        assert await found(offset=2, limit=3) == (listed[2:5], 6)
+        assert await found(offset=6) == ([], 6)
+        assert await found(query="äpfel TEA") == (["t-2"], 1)
+        assert sorted((await found(query="tea"))[0]) == ["t-2", "t-5"]
+        assert await found(query="tea", offset=1, limit=1) == (
+            ["t-2"] if listed.index("t-2") > listed.index("t-5") else ["t-5"],
+            2,
+        )
+        assert await found(query="t-3") == (["t-3"], 1)
+        assert await found(query="coffee") == ([], 0)
+        async with signed_in(url, "ben") as other:
+            assert await answer(other, "explore_threads") == {"threads": [], "total": 0}
+
+
 async def test_each_day_is_counted(tmp_path: Path) -> None:
     async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url, signed_in(url, "ana") as client:
         said = [{"role": "user", "content": "tea"}, {"role": "assistant", "content": "Here you are."}]
@@ -348,17 +378,77 @@ async def test_each_day_is_counted(tmp_path: Path) -> None:
         await answer(client, "add_messages", thread_id="gone", messages=said[:1])
         await answer(client, "delete_thread", thread_id="gone")
         await answer(client, "remember", content="Tea is served at four.")
-        (day,) = (await answer(client, "explore_days"))["days"]
+        step = {"type": "text", "operation_id": "o", "usage": {"input_tokens": 5, "output_tokens": 2, "cost": 0.25}}
+        await answer(client, "record_steps", thread_id="t", steps=[step])
+        counted = await answer(client, "explore_days")
         (thread,) = (await answer(client, "list_threads"))["threads"]
-        assert day == {
-            "day": thread["created_at"][:10],
-            "messages": 2,
-            "tokens": thread["tokens"],
-            "entries": 1,
-            "steps": 0,
+        assert counted == {
+            "days": [
+                {
+                    "day": thread["created_at"][:10],
+                    "messages": 2,
+                    "tokens": thread["tokens"],
+                    "entries": 1,
+                    "steps": 1,
+                    "calls": 0,
+                    "failed": 0,  # those of a page are not counted
+                    "context_tokens": 0,
+                    "recall_tokens": 0,
+                    "hook_tokens": 0,
+                    "captured": 0,
+                    "model_calls": 1,
+                    "model_tokens": 7,
+                    "cost_usd": 0.25,
+                }
+            ],
+            "tools": [],
+            "hooks": [],
+            "kinds": [{"kind": "", "entries": 1}],
         }
         async with signed_in(url, "ben") as other:
             assert (await answer(other, "explore_days"))["days"] == []
+
+
+async def test_the_calls_of_agents_are_counted_with_what_they_were_shown(tmp_path: Path) -> None:
+    async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url:
+        async with hosted(url, "ana", "auto", shows=False) as agent:
+            await answer(agent, "add_messages", thread_id="t", messages=[{"role": "user", "content": "Tea at four."}])
+            recalled = await agent.call_tool("recall_memory", {"query": "tea"})
+            await agent.call_tool("recall_memory", {"query": "tea", "thread_id": "no such thread"})
+        async with signed_in(url, "ana") as page:
+            assert isinstance(recalled.content[0], TextContent)
+            counted = await answer(page, "explore_days")
+            (day,) = counted["days"]
+            assert (day["calls"], day["failed"]) == (3, 1)
+            assert day["recall_tokens"] == -(-len(recalled.content[0].text) // 4)
+            assert day["context_tokens"] == 0
+            assert 0 < day["p50_ms"] <= day["p95_ms"]
+            assert [(each["tool"], each["calls"], each["failed"]) for each in counted["tools"]] == [
+                ("recall_memory", 2, 1),
+                ("add_messages", 1, 0),
+            ]
+            (day,) = (await answer(page, "explore_days", tool="add_messages"))["days"]
+            assert (day["calls"], day["failed"]) == (1, 0)
+            assert day["recall_tokens"] > 0
+    # The process wrote what it had counted when it ended.
+    async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url:
+        async with signed_in(url, "ana") as page:
+            (day,) = (await answer(page, "explore_days"))["days"]
+            assert day["calls"] == 3
+        async with signed_in(url, "ben") as page:
+            assert (await answer(page, "explore_days"))["tools"] == []
+
+
+async def test_what_is_erased_is_counted_no_more(tmp_path: Path) -> None:
+    async with explored(tmp_path, Told(ana=ANA, ben=BEN)) as url, hosted(url, "ben", "auto", shows=False) as agent:
+        await answer(agent, "add_messages", thread_id="t", messages=[{"role": "user", "content": "Tea at four."}])
+        told = await answer(agent, "erase_memory")
+        await answer(agent, "erase_memory", dry_run=False, confirm=told["confirm"])
+        await answer(agent, "add_messages", thread_id="t", messages=[{"role": "user", "content": "Tea at five."}])
+        async with signed_in(url, "ben") as page:
+            calls = {each["tool"]: each["calls"] for each in (await answer(page, "explore_days"))["tools"]}
+            # Its own call is counted when it is answered, which is after what it erased.
+            assert calls == {"erase_memory": 1, "add_messages": 1}
 
 
 async def test_the_journal_is_shown_of_whom_the_key_serves_and_to_operators_of_all(tmp_path: Path) -> None:

@@ -152,6 +152,9 @@ async def test_what_is_shown_keeps_to_its_tokens_and_says_no_line_twice(tmp_path
         assert "The door of house 0 is" in shown[1]
         told = [line for text in shown for line in text.split("\n") if line.startswith(("- ", "#"))]
         assert len(told) == len(set(told)) > 15
+        (counted,) = store.engine.counts.list_pending(SCOPE)
+        assert (counted.source, counted.name) == ("hook", "claude-code")
+        assert (counted.messages, counted.calls, counted.tokens) == (60, len(list(filter(None, shown))), sum(tokens))
 
 
 async def test_sub_agents_are_kept_where_that_is_wanted(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ NO_TEXT = {
     "installation": {"name", "value"},
     "search_rows": {"speaker", "session_mark"},  # with the message, as its words and vectors are
     "search_vectors": {"scope_token", "code", "vector"},
+    "daily_calls": {"name"},  # of a tool of ours, or of a host
 }
 
 TABLES = {table.name: table for table in (*metadata.tables.values(), search_rows, search_vectors, journal)}

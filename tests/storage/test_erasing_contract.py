@@ -46,6 +46,8 @@ from .vectoring import embed_all
 pytestmark = pytest.mark.anyio
 
 LOCAL = Tenant("local")
+# What stays when a thread goes.
+SPENT = ("usage", "daily_usage")
 OTHERS = (
     BEN,
     Scope("local", "other-agent", "ana"),
@@ -333,13 +335,13 @@ async def test_a_thread_goes_with_all_that_rests_on_it_alone(database: Database)
     await answer_with(database, "k2", {"thread_id": "other", "ids": ["m"]})
     await database.write(usage.add, ANA, main, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
     await embed_all(database)
-    kept = await owned_rows(database, of=["usage"])
+    kept = await owned_rows(database, of=SPENT)
     plain = [row for row in await owned_rows(database, of=["messages", "threads"]) if other in row]
     counted = await expected(database, "main")
     assert await erase_threads(database, "main", most=3) == counted
     assert (counted["threads"], counted["messages"], counted["entries"], counted["user_profiles"]) == (2, 2, 1, 1)
     assert (counted["idempotency"], counted["deletions"]) == (1, 1)
-    assert await owned_rows(database, of=["usage"]) == kept
+    assert await owned_rows(database, of=SPENT) == kept
     assert await owned_rows(database, of=["messages", "threads"]) == plain
     profile = await database.read(working_memory.read_current, ANA, "")
     assert profile is not None
@@ -360,7 +362,14 @@ async def test_the_counts_of_a_thread_are_those_of_every_table_that_knows_it(dat
     after = {name: len(found) for name, found in (await contents(database)).items()}
     names = {table.name for table in (*OWNED, search_rows, search_vectors)} - {"user_profiles"}
     assert {name: before[name] - after[name] for name in names} == {name: counted[name] for name in names}
-    staying = {"usage", "user_profiles", "resources", "job_turns", "idempotency"}  # of an answer that names no thread
+    staying = {
+        *SPENT,
+        "daily_calls",
+        "user_profiles",
+        "resources",
+        "job_turns",
+        "idempotency",
+    }  # of an answer that names no thread
     assert {table.name for table in OWNED if after[table.name]} <= staying
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, bindparam, insert, update
 
-from layerlore.storage.audit import api_keys, idempotency, journal, spending, usage
+from layerlore.storage.audit import api_keys, daily_calls, idempotency, journal, spending, usage
+from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal import JournalLine
 from layerlore.storage.audit.spending import OfDay
@@ -72,7 +73,7 @@ OPAQUE = {"search_text_data", "search_text_idx", "search_text_config", "last_wri
 # who wrote when.
 STAYING = {
     *("api_keys", "journal", "resources", "user_profiles", "usage", "job_turns", "spending", "tenant_spending"),
-    "stored_bytes",
+    *("stored_bytes", "daily_usage", "daily_calls"),
 }
 
 
@@ -132,6 +133,9 @@ async def log_work(tx: Tx, scope: Scope, words: Sequence[str], made_from: str | 
     told = NewEvent("thread_updated", {"thread_id": words[0]})
     await events.record_of_resource(tx, ANA, told, thread_uid=thread.thread_uid, origin=origin, now=NOW)
     await usage.add(tx, ANA, thread.thread_uid, [UsageLine("gpt-4o", "steps", Spent(1, 2, 3, 4))], now=NOW)
+    await daily_calls.add(
+        tx, Tenant(ANA.tenant_id), [(ANA, [CallCount(NOW // 86_400_000, "tool", "plan", 1)])], today=0
+    )
     part = ActPart("deletion", uid(), thread.thread_uid)
     await acts.record(tx, ANA, uid(), "delete_messages", [part], now=NOW, kept_since=0)
 

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from layerlore import storage
-from layerlore.storage.audit import idempotency, journal, usage
+from layerlore.storage.audit import daily_calls, idempotency, journal, usage
+from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.idempotency import Request
 from layerlore.storage.audit.journal import JournalLine
 from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.index_rows import IndexedRow
-from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Thread
+from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Database, Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.index import lexical, vectors
@@ -74,6 +75,8 @@ TABLES = (
     "resource_events",
     "steps",
     "usage",
+    "daily_usage",
+    "daily_calls",
     "runs",
     "plans",
     "attempts",
@@ -275,6 +278,8 @@ def calls(known: Known) -> dict[str, Call]:
         "turns.find_begin": lambda tx, who: turns.find_begin(tx, who, said, _SAID),
         "turns.find_last_said": lambda tx, who: turns.find_last_said(tx, who, said),
         "usage.add": lambda tx, who: usage.add(tx, who, known.thread_uid, [_LINE], now=NOW),
+        "daily_calls.by_day": lambda tx, who: daily_calls.by_day(tx, who, 0),
+        "usage.by_day": lambda tx, who: usage.by_day(tx, who, 0),
         "usage.by_thread": usage.by_thread,
         "usage.of_resource": usage.of_resource,
         "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
@@ -309,11 +314,14 @@ def calls(known: Known) -> dict[str, Call]:
 
 
 async def _logged(tx: Tx, scope: Scope, thread: Thread) -> None:
-    """Steps, events and usage of ANA's."""
+    """Steps, events, usage and calls of ANA's."""
     await steps.record(tx, ANA, thread, [NewStep("op", "text", {}, NOW)], now=NOW)
     await events.record(tx, ANA, thread, [NewEvent("e")], origin=_ORIGIN, now=NOW)
     await events.record_of_resource(tx, ANA, NewEvent("e"), origin=_ORIGIN, now=NOW)
     await usage.add(tx, ANA, thread.thread_uid, [_LINE], now=NOW)
+    await daily_calls.add(
+        tx, Tenant(ANA.tenant_id), [(ANA, [CallCount(NOW // 86_400_000, "tool", "plan", 1)])], today=0
+    )
 
 
 async def _ran(tx: Tx, scope: Scope, thread: Thread) -> None:

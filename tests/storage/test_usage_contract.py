@@ -17,6 +17,7 @@ from .building import ANA, BEN, NOW, draft, examples, new_scope, say, uid
 
 pytestmark = pytest.mark.anyio
 
+DAY = 86_400_000
 COACH = Scope("local", "coach", "ana")
 ELSEWHERE = Scope("another-tenant", "agent", "ana")
 
@@ -40,6 +41,20 @@ async def test_what_is_spent_adds_up_for_each_model_and_source(database: Databas
     assert await database.read(usage.of_resource, BEN) == []
     await add(database)
     assert len(await database.read(usage.of_resource, ANA)) == 3
+
+
+async def test_each_day_has_a_sum_and_days_of_long_ago_go(database: Database) -> None:
+    await add(database, line("a"), line("b", source="observer"), now=NOW)
+    await add(database, line("a", 1), thread_uid="two", now=NOW + DAY)
+    await add(database, line("a"), scope=BEN, now=NOW)
+    today = NOW // DAY
+    assert await database.read(usage.by_day, ANA, today) == {today: Spent(2, 20, 6, 14), today + 1: Spent(1, 10, 3, 1)}
+    assert await database.read(usage.by_day, ANA, today + 1) == {today + 1: Spent(1, 10, 3, 1)}
+    await add(database, now=NOW + 401 * DAY)
+    assert len(await database.read(usage.by_day, ANA, 0)) == 2
+    await add(database, line("a"), now=NOW + (usage.DAYS_KEPT + 1) * DAY)
+    assert [*await database.read(usage.by_day, ANA, 0)] == [today + 1, today + usage.DAYS_KEPT + 1]
+    assert [*await database.read(usage.by_day, BEN, 0)] == [today]
 
 
 async def test_threads_have_sums_of_their_own(database: Database) -> None:

@@ -1,4 +1,4 @@
-// A number by day as columns. The same numbers stand beside it as a table, for whoever sees no plot.
+// Numbers by day, as columns or lines. The same numbers stand beside them as a table, for whoever sees no plot.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -6,10 +6,22 @@ import { hostTheme, theme } from "../store";
 import { showNumber } from "../text";
 import { Fold } from "./pieces";
 
+export interface Part {
+  title: string;
+  hue: number;
+  /** One a day; null is no number, which a line leaves out. */
+  values: (number | null)[];
+}
+
 export interface Series {
   title: string;
   days: string[];
-  values: number[];
+  /** Several columns stand on one another, several lines beside one another. */
+  parts: Part[];
+  lines?: boolean;
+  /** What stands beside the title; the sum, if left out. */
+  note?: string;
+  show?: (value: number) => string;
 }
 
 const HEIGHT = 180;
@@ -17,9 +29,9 @@ const DAY = 86_400;
 // A canvas keeps the colours that it was drawn with.
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-export function DayPlot({ series, hue }: { series: Series; hue: number }) {
+export function DayPlot({ series }: { series: Series }) {
   const box = useRef<HTMLDivElement>(null);
-  const swatch = useRef<HTMLSpanElement>(null);
+  const head = useRef<HTMLDivElement>(null);
   const [dark, setDark] = useState(() => DARK.matches);
   useEffect(() => {
     const look = () => setDark(DARK.matches);
@@ -27,29 +39,43 @@ export function DayPlot({ series, hue }: { series: Series; hue: number }) {
     return () => DARK.removeEventListener("change", look);
   }, []);
   const themed = `${theme.value} ${hostTheme.value} ${dark}`;
+  const show = series.show ?? showNumber;
   useEffect(() => {
     const place = box.current;
-    if (!place || !swatch.current) return;
-    const colour = getComputedStyle(swatch.current).backgroundColor;
+    if (!place || !head.current) return;
+    const colours = [...head.current.querySelectorAll(".dot")].map((dot) => getComputedStyle(dot).backgroundColor);
     const style = getComputedStyle(place);
     const soft = style.color;
     const line = style.borderColor;
     const axis: uPlot.Axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
     const columns = uPlot.paths.bars?.({ size: [0.7, 40, 1] });
+    const drawn = series.parts.map((part, index) => ({
+      values: series.lines ? part.values : sumsTo(series.parts, index),
+      stroke: colours[index] ?? soft,
+    }));
+    // The highest sum is behind the others.
+    if (!series.lines) drawn.reverse();
     const plot = new uPlot(
       {
         width: Math.max(120, place.clientWidth),
         height: HEIGHT,
         legend: { show: false },
         cursor: { show: false },
-        scales: { x: { time: true }, y: { range: (_, _least, most) => [0, Math.max(1, most * 1.08)] } },
+        scales: { x: { time: true }, y: { range: (_, _least, most) => [0, Math.max(series.show ? 0.001 : 1, most * 1.08)] } },
         axes: [
           { ...axis, values: (_, seconds) => seconds.map((at) => new Date(at * 1000).toISOString().slice(5, 10)) },
-          { ...axis, size: 58, values: (_, values) => values.map((value) => (Number.isInteger(value) ? showNumber(value) : String(value))) },
+          { ...axis, size: 62, values: (_, values) => values.map((value) => (series.show || Number.isInteger(value) ? show(value) : String(value))) },
         ],
-        series: [{}, { stroke: colour, fill: colour, ...(columns ? { paths: columns } : {}), points: { show: false } }],
+        series: [
+          {},
+          ...drawn.map(({ stroke }) =>
+            series.lines
+              ? { stroke, width: 2, spanGaps: true, points: { show: true, size: 5, fill: stroke } }
+              : { stroke, fill: stroke, ...(columns ? { paths: columns } : {}), points: { show: false } },
+          ),
+        ],
       },
-      [series.days.map((day) => Date.parse(day) / 1000), series.values],
+      [series.days.map((day) => Date.parse(day) / 1000), ...drawn.map(({ values }) => values)],
       place,
     );
     // A single day would stand without any width.
@@ -63,15 +89,28 @@ export function DayPlot({ series, hue }: { series: Series; hue: number }) {
       plot.destroy();
     };
   }, [series, themed]);
-  const sum = series.values.reduce((total, value) => total + value, 0);
+  const sum = series.parts.reduce((total, part) => total + part.values.reduce<number>((of, value) => of + (value ?? 0), 0), 0);
+  const alone = series.parts.length === 1;
   return (
     <section class="card" aria-label={series.title}>
-      <div class="card-head">
-        <h2>
-          <span ref={swatch} class={`dot hue-${hue}`} />
-          {series.title}
-        </h2>
-        <span class="meta">{showNumber(sum)} in all</span>
+      <div ref={head}>
+        <div class="card-head">
+          <h2>
+            {alone && <span class={`dot hue-${series.parts[0]?.hue}`} />}
+            {series.title}
+          </h2>
+          <span class="meta">{series.note ?? `${show(sum)} in all`}</span>
+        </div>
+        {!alone && (
+          <p class="legend">
+            {series.parts.map((part) => (
+              <span>
+                <span class={`dot hue-${part.hue}`} />
+                {part.title}
+              </span>
+            ))}
+          </p>
+        )}
       </div>
       <div ref={box} class="plot" aria-hidden="true" />
       <Fold title="As a table">
@@ -79,14 +118,18 @@ export function DayPlot({ series, hue }: { series: Series; hue: number }) {
           <thead>
             <tr>
               <th>Day (UTC)</th>
-              <th class="number">{series.title}</th>
+              {series.parts.map((part) => (
+                <th class="number">{part.title}</th>
+              ))}
             </tr>
           </thead>
           <tbody>
             {series.days.map((day, index) => (
               <tr>
                 <td>{day}</td>
-                <td class="number">{showNumber(series.values[index] ?? 0)}</td>
+                {series.parts.map(({ values }) => (
+                  <td class="number">{values[index] == null ? "" : show(values[index])}</td>
+                ))}
               </tr>
             ))}
           </tbody>
@@ -95,3 +138,7 @@ export function DayPlot({ series, hue }: { series: Series; hue: number }) {
     </section>
   );
 }
+
+/** The sums of the parts up to one, so that each column stands on those before. */
+const sumsTo = (parts: Part[], last: number): number[] =>
+  (parts[last]?.values ?? []).map((_, day) => parts.slice(0, last + 1).reduce((sum, part) => sum + (part.values[day] ?? 0), 0));

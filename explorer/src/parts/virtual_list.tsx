@@ -107,6 +107,7 @@ export function VirtualList({ count, estimate, label, row, scrollTo, scrollKey =
     if (changed) setMeasured((last) => last + 1);
   }, [heights]);
 
+  const atEnd = useRef(false);
   const sought = useRef<number | null>(null);
   useLayoutEffect(() => {
     if (scrollTo === undefined || !count) return;
@@ -133,11 +134,13 @@ export function VirtualList({ count, estimate, label, row, scrollTo, scrollKey =
     // A frame in which the same rows are seen draws nothing.
     const rowsAt = (at: { top: number; height: number }) =>
       `${heights.rowAt(Math.max(0, at.top - BEYOND))} ${heights.rowAt(at.top + at.height + BEYOND)}`;
-    const look = () =>
+    const look = () => {
+      atEnd.current = box.scrollTop + box.clientHeight >= box.scrollHeight - 2;
       setPlace((last) => {
         const next = { top: box.scrollTop, height: box.clientHeight };
         return rowsAt(next) === rowsAt(last) ? last : next;
       });
+    };
     let frame = 0;
     const onScroll = () => {
       cancelAnimationFrame(frame);
@@ -145,6 +148,8 @@ export function VirtualList({ count, estimate, label, row, scrollTo, scrollKey =
     };
     box.addEventListener("scroll", onScroll, { passive: true });
     const observer = new ResizeObserver(() => {
+      // What is above the list may grow once it is known: whoever saw the last row goes on seeing it.
+      if (scrollTo === "end" && atEnd.current) box.scrollTop = box.scrollHeight;
       look();
       settle();
     });

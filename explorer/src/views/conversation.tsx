@@ -1,16 +1,16 @@
 // Conversations: their list, and one of them message by message, whatever its length.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { type Memory, describe, isAbort } from "../connection/connection";
 import { useAct, useAsked, useSettled, useWatched } from "../parts/asking";
 import { Badge, Choice, Empty, Failure, Fold, Head, Loading, Question, Source, TextField } from "../parts/pieces";
+import { usePaged } from "../parts/paged";
 import { VirtualList } from "../parts/virtual_list";
 import { go, memory, route, say } from "../store";
 import type { Message, MessagePage, Part, Thread } from "../stored";
-import { holdsAll, showCount, showJson, showMoment, showNumber, wordsOf } from "../text";
+import { showCount, showJson, showMoment, showNumber } from "../text";
 import { StepTree } from "./steps";
 
-const PAGE = 100;
 const LONG = 1200;
 
 export function Conversations() {
@@ -24,63 +24,48 @@ export function Conversations() {
 
 interface ThreadPage {
   threads: Thread[];
-  next_cursor?: string;
+  total?: number;
 }
 
 function ThreadList() {
   const [query, setQuery] = useState("");
-  const [threads, setThreads] = useState<Thread[]>([]);
-  const [state, setState] = useState<{ next: string; loading: boolean; error: string }>({ next: "", loading: true, error: "" });
+  const sought = useSettled(query.trim(), 120);
   const from = memory.value as Memory;
-  const running = useRef(false);
-  const load = useCallback(
-    async (cursor: string) => {
-      if (running.current) return;
-      running.current = true;
-      setState((last) => ({ ...last, loading: true, error: "" }));
-      try {
-        const page = await from.call<ThreadPage>("list_threads", { limit: 100, ...(cursor ? { cursor } : {}) });
-        setThreads((last) => (cursor ? [...last, ...page.threads] : page.threads));
-        setState({ next: page.next_cursor ?? "", loading: false, error: "" });
-      } catch (error) {
-        if (!isAbort(error)) setState((last) => ({ ...last, loading: false, error: describe(error) }));
-      } finally {
-        running.current = false;
-      }
-    },
-    [from],
+  const threads = usePaged<Thread>((offset, limit) =>
+    from
+      .call<ThreadPage>("explore_threads", { offset, limit, ...(sought ? { query: sought } : {}) })
+      .then((page) => ({ items: page.threads, total: page.total ?? page.threads.length })),
   );
-  useEffect(() => void load(""), [load]);
-  useWatched(["memory://threads"], () => void load(""));
-  const words = useMemo(() => wordsOf(query), [query]);
-  const found = words.length ? threads.filter((each) => holdsAll(`${each.title ?? ""} ${each.thread_id}`, words)) : threads;
-  // A search looks through all that there are, a page at a time.
+  const { begin, look, total } = threads;
   useEffect(() => {
-    if (words.length && state.next && !state.loading) void load(state.next);
-  }, [words, state.next, state.loading]);
+    look(0, 0);
+    begin(null);
+  }, [begin, look, from, sought]);
+  useWatched(["memory://threads"], () => begin(null));
   return (
     <>
-      <Head title="Conversations" note={threads.length ? `${showCount(threads.length, "conversation")}${state.next ? " so far" : ""}` : ""}>
+      <Head title="Conversations" note={total === null ? "" : `${showCount(total, "conversation")}${sought ? " found" : ""}`}>
         <TextField search hidden label="Search titles and names" placeholder="Search titles and names" value={query} onInput={setQuery} />
       </Head>
-      {state.error && <Failure error={state.error} again={() => void load(state.next)} />}
-      {state.loading && !threads.length && <Loading what="Reading the conversations" />}
-      {!state.loading && !found.length && (
-        <Empty title={threads.length ? "No conversation has these words in its title" : "No conversations are kept yet"}>
-          <p>{threads.length ? "The recall bench searches what was said." : "They appear here as soon as an agent stores messages."}</p>
+      {threads.error && <Failure error={threads.error} again={() => begin(null)} />}
+      {total === null && !threads.error && <Loading what="Reading the conversations" />}
+      {total === 0 && (
+        <Empty title={sought ? "No conversation has these words in its title" : "No conversations are kept yet"}>
+          <p>{sought ? "The recall bench searches what was said." : "They appear here as soon as an agent stores messages."}</p>
         </Empty>
       )}
-      {found.length > 0 && (
+      {total !== null && total > 0 && (
         <VirtualList
-          count={found.length}
-          estimate={62}
+          count={total}
+          estimate={68}
           label="Conversations, changed last first"
-          listKey={query}
-          onRange={(_, to) => {
-            if (to >= found.length - 20 && state.next && !state.loading) void load(state.next);
-          }}
+          listKey={sought}
+          scrollTo={0}
+          scrollKey={sought}
+          onRange={look}
           row={(index) => {
-            const each = found[index] as Thread;
+            const each = threads.at(index);
+            if (!each) return <div class="skeleton thread" aria-label="Reading this conversation" />;
             return (
               <button type="button" class="picked" onClick={() => go({ view: "conversation", thread: each.thread_id })}>
                 <span class="title">{each.title || each.thread_id}</span>
@@ -115,9 +100,14 @@ function Conversation({ thread }: { thread: string }) {
   const from = memory.value as Memory;
   const sought = query["seq"] ? Number(query["seq"]) : null;
   const tab = query["tab"] ?? "messages";
-  const [pages, setPages] = useState(new Map<number, Message>());
-  const [total, setTotal] = useState<number | null>(null);
-  const [error, setError] = useState("");
+  // `offset` counts the messages that there are, from the oldest one on.
+  const messages = usePaged<Message>((offset, limit) =>
+    from.call<MessagePage>("get_messages", { thread_id: thread, offset, limit }).then((page) => ({ items: page.messages, total: page.total })),
+  );
+  const { total } = messages;
+  const [failure, setFailure] = useState("");
+  const error = failure || messages.error;
+  const begun = useRef(0);
   const [target, setTarget] = useState<number | "end">("end");
   const [asking, setAsking] = useState<"" | "turn" | "thread">("");
   const [busy, act] = useAct();
@@ -129,78 +119,36 @@ function Conversation({ thread }: { thread: string }) {
       at.call<{ blocks?: { block: string; messages?: Message[] }[] }>("get_context", { thread_id: thread, format: "json" }, signal),
     [thread],
   );
-  const range = useRef({ from: 0, to: 0 });
-  const loading = useRef(new Set<number>());
-  const generation = useRef(0);
-
-  const load = useCallback(
-    async (start: number) => {
-      if (loading.current.has(start)) return;
-      loading.current.add(start);
-      const born = generation.current;
-      try {
-        // `offset` counts the messages that there are, from the oldest one on.
-        for (let at = start; at < start + PAGE; ) {
-          const page = await from.call<MessagePage>("get_messages", { thread_id: thread, offset: at, limit: start + PAGE - at });
-          if (born !== generation.current) return;
-          const got = page.messages;
-          setTotal(page.total);
-          setPages((last) => {
-            const next = new Map(last);
-            got.forEach((message, index) => next.set(at + index, message));
-            return next;
-          });
-          setError("");
-          if (!got.length || at + got.length >= page.total) break;
-          at += got.length;
-        }
-      } catch (failure) {
-        if (!isAbort(failure)) setError(describe(failure));
-      } finally {
-        loading.current.delete(start);
-      }
-    },
-    [from, thread],
-  );
-
-  const loadRange = useCallback(
-    (first: number, last: number) => {
-      range.current = { from: first, to: last };
-      for (let start = Math.floor(first / PAGE) * PAGE; start < last; start += PAGE) {
-        let missing = false;
-        for (let at = Math.max(first, start); at < Math.min(last, start + PAGE); at++) missing ||= !pages.has(at);
-        if (missing) void load(start);
-      }
-    },
-    [load, pages],
-  );
-
   const begin = useCallback(async () => {
-    generation.current++;
-    loading.current.clear();
+    const born = ++begun.current;
+    // Asked for beside the rest, and not after it; what fails is told by what waits for it.
+    const guess = sought === null ? Promise.resolve(Infinity) : seqAt(from, thread, Math.max(0, sought - 1));
+    guess.catch(() => undefined);
     try {
       const newest = await from.call<MessagePage>("get_messages", {
         thread_id: thread,
         limit: 50,
         ...(sought === null ? {} : { before: sought + 1 }),
       });
-      setTotal(newest.total);
-      const index = sought === null ? newest.total - newest.messages.length : await placeOf(from, thread, sought, newest);
-      setPages(new Map(newest.messages.map((message, at) => [sought === null ? index + at : index - newest.messages.length + 1 + at, message])));
+      const index = sought === null ? newest.total - newest.messages.length : await placeOf(from, thread, sought, newest, guess);
+      if (born !== begun.current) return;
+      messages.begin({
+        total: newest.total,
+        from: sought === null ? index : index - newest.messages.length + 1,
+        items: newest.messages,
+      });
       setTarget(sought === null ? "end" : Math.max(0, index));
-      setError("");
-    } catch (failure) {
-      if (!isAbort(failure)) setError(describe(failure));
+      setFailure("");
+    } catch (reason) {
+      if (!isAbort(reason)) setFailure(describe(reason));
     }
-  }, [from, thread, sought]);
+  }, [from, thread, sought, messages.begin]);
   useEffect(() => void begin(), [begin]);
   useWatched([`${uri}/messages`], () => {
     // What came is read at the end; what stands before is as it was, unless fewer are there now.
     void from.call<MessagePage>("get_messages", { thread_id: thread, limit: 1 }).then((page) => {
-      if (total !== null && page.total > total) {
-        setTotal(page.total);
-        void load(Math.floor(total / PAGE) * PAGE);
-      } else if (page.total !== total) void begin();
+      if (total !== null && page.total > total) messages.read(total);
+      else if (page.total !== total) void begin();
     });
     observed.again();
     context.again();
@@ -304,10 +252,10 @@ function Conversation({ thread }: { thread: string }) {
           label="Messages, oldest first"
           listKey={thread}
           scrollTo={target}
-          scrollKey={`${thread} ${sought} ${generation.current}`}
-          onRange={loadRange}
+          scrollKey={`${thread} ${sought} ${begun.current}`}
+          onRange={messages.look}
           row={(index) => {
-            const message = pages.get(index);
+            const message = messages.at(index);
             if (!message) return <div class="skeleton" aria-label="Reading this message" />;
             return (
               <>
@@ -348,15 +296,22 @@ function Conversation({ thread }: { thread: string }) {
   );
 }
 
-/** At which place of all messages one with this seq stands: seqs have holes where messages were deleted. */
-async function placeOf(from: Memory, thread: string, seq: number, newest: MessagePage): Promise<number> {
+/** The seq of the message at a place of all; Infinity behind the last. */
+async function seqAt(from: Memory, thread: string, offset: number): Promise<number> {
+  const page = await from.call<MessagePage>("get_messages", { thread_id: thread, offset, limit: 1 });
+  return page.messages[0]?.seq ?? Infinity;
+}
+
+/** At which place of all messages one with this seq stands: seqs have holes where messages were deleted. `guess` is the seq
+ * at the place where it stands without holes. */
+async function placeOf(from: Memory, thread: string, seq: number, newest: MessagePage, guess: Promise<number>): Promise<number> {
   if (!newest.messages.length) return 0;
+  if ((await guess) === seq) return seq - 1;
   let low = 0;
   let high = Math.min(newest.total - 1, seq - 1);
-  // Without holes the first look finds it.
-  for (let at = high; low < high; at = Math.ceil((low + high) / 2)) {
-    const page = await from.call<MessagePage>("get_messages", { thread_id: thread, offset: at, limit: 1 });
-    const found = page.messages[0]?.seq ?? Infinity;
+  while (low < high) {
+    const at = Math.ceil((low + high) / 2);
+    const found = await seqAt(from, thread, at);
     if (found === seq) return at;
     if (found > seq) high = at - 1;
     else low = at;

@@ -5,7 +5,11 @@ kept as TEXT. ``migrations/`` creates them; a test holds the two equal.
 """
 
 from layerlore.storage.core.tables.audit import (
+    WAIT_BOUNDS_MS,
+    WAITS,
     api_keys,
+    daily_calls,
+    daily_usage,
     idempotency,
     installation,
     journal,
@@ -35,8 +39,12 @@ from layerlore.storage.core.tables.work import attempts, plans, runs, steps
 __all__ = [
     "SCOPE",
     "THREAD",
+    "WAITS",
+    "WAIT_BOUNDS_MS",
     "api_keys",
     "attempts",
+    "daily_calls",
+    "daily_usage",
     "deletions",
     "document_sources",
     "entries",

@@ -77,6 +77,41 @@ usage = Table(
     PrimaryKeyConstraint(*THREAD, "model", "source"),
 )
 
+# The same for each day (whole days since 1970, of UTC) and source, kept for so many days.
+daily_usage = Table(
+    "daily_usage",
+    metadata,
+    *scope_columns(),
+    Column("day", BigInteger, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("calls", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost_nano_usd", BigInteger, nullable=False),
+    Column("unpriced_calls", BigInteger, nullable=False),
+    PrimaryKeyConstraint(*SCOPE, "day", "source"),
+)
+
+WAIT_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+WAITS = (*(f"within_{bound}" for bound in WAIT_BOUNDS_MS), "slower")
+"""The columns that say how long calls took: those that were answered within so many milliseconds, and in no fewer."""
+
+# How often each tool was called on a day, and how long it took; what hooks of each host showed and kept.
+daily_calls = Table(
+    "daily_calls",
+    metadata,
+    *scope_columns(),
+    Column("day", BigInteger, nullable=False),
+    Column("source", Text, nullable=False),  # "tool" or "hook"
+    Column("name", Text, nullable=False),  # of the tool, or of the host
+    Column("calls", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),  # shown to a model
+    Column("messages", BigInteger, nullable=False),  # kept by hooks
+    *(Column(name, BigInteger, nullable=False) for name in WAITS),
+    PrimaryKeyConstraint(*SCOPE, "day", "source", "name"),
+)
+
 # What background work of the whole installation has cost on a day (YYYY-MM-DD, UTC).
 spending = Table(
     "spending",

@@ -1,0 +1,115 @@
+"""Numbers of each day: what was stored, spent, called, shown and captured, as pages plot them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.usage.call_counts import SHOW_CONTEXT, SHOW_RECALL, estimate_wait
+from layerlore.memory.usage.model_usage import NANO
+from layerlore.storage.audit import daily_calls, usage
+from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount
+from layerlore.storage.audit.usage import Spent
+from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.transaction import Tx
+from layerlore.storage.messages import days as stored_days
+from layerlore.storage.messages.days import DayCount
+
+_TOLD_BY = {SHOW_CONTEXT: "context_tokens", SHOW_RECALL: "recall_tokens"}
+_TOLD = ("context_tokens", "recall_tokens", "hook_tokens", "captured")
+
+
+@dataclass(frozen=True, slots=True)
+class DaysRead:
+    """What is kept of each day since one, and how many entries of each kind can be seen (None: of none)."""
+
+    stored: Sequence[DayCount]
+    spent: dict[int, Spent]
+    called: Sequence[CallCount]
+    kinds: Sequence[tuple[str | None, int]]
+
+
+async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
+    """Read what is kept of each day; ``since_day`` in whole days since 1970."""
+    return DaysRead(
+        await stored_days.count_by_day(tx, scope, since=since_day * DAY_MS),
+        await usage.by_day(tx, scope, since_day),
+        await daily_calls.by_day(tx, scope, since_day),
+        await stored_days.count_by_kind(tx, scope),
+    )
+
+
+@dataclass(slots=True)
+class _Calls:
+    calls: int = 0
+    failed: int = 0
+    tokens: int = 0
+    messages: int = 0
+    waits: list[int] = field(default_factory=lambda: [*NO_WAITS])
+
+    def add(self, more: CallCount) -> None:
+        self.calls += more.calls
+        self.failed += more.failed
+        self.tokens += more.tokens
+        self.messages += more.messages
+        self.waits = [one + other for one, other in zip(self.waits, more.waits, strict=True)]
+
+    def present(self) -> Json:
+        p50, p95 = estimate_wait(self.waits, 0.5), estimate_wait(self.waits, 0.95)
+        waits = {} if p50 is None else {"p50_ms": p50, "p95_ms": p95}
+        return {"calls": self.calls, "failed": self.failed, **waits}
+
+
+def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -> Json:
+    """An answer: ``days``, those that had anything; of the whole time ``tools``, the most called first, ``hooks`` by host;
+    ``kinds`` of entries. ``pending`` is what was counted and not written yet. With a ``tool``, the calls of each day are
+    those of that one alone."""
+    called = [*read.called, *pending]
+    by_day: defaultdict[int, _Calls] = defaultdict(_Calls)
+    by_tool: defaultdict[str, _Calls] = defaultdict(_Calls)
+    by_host: defaultdict[str, _Calls] = defaultdict(_Calls)
+    told: defaultdict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_TOLD, 0))
+    for each in called:
+        if each.source == "hook":
+            by_host[each.name].add(each)
+            told[each.day]["hook_tokens"] += each.tokens
+            told[each.day]["captured"] += each.messages
+            continue
+        by_tool[each.name].add(each)
+        if each.name in _TOLD_BY:
+            told[each.day][_TOLD_BY[each.name]] += each.tokens
+        if not tool or each.name == tool:
+            by_day[each.day].add(each)
+    stored = {each.day: each for each in read.stored}
+    ranked = sorted(by_tool.items(), key=lambda each: (-each[1].calls, each[0]))
+    return {
+        "days": [
+            {
+                "day": iso(day * DAY_MS)[:10],
+                **_present_stored(stored.get(day, DayCount(day))),
+                **by_day[day].present(),
+                **told[day],
+                **_present_spent(read.spent.get(day, Spent())),
+            }
+            for day in sorted({*stored, *read.spent, *(each.day for each in called)})
+        ],
+        "tools": [{"tool": name, **calls.present()} for name, calls in ranked],
+        "hooks": [
+            {"host": host, "shown": done.calls, "tokens": done.tokens, "captured": done.messages}
+            for host, done in sorted(by_host.items())
+        ],
+        "kinds": [{"kind": kind or "", "entries": entries} for kind, entries in read.kinds],
+    }
+
+
+def _present_stored(day: DayCount) -> Json:
+    return {"messages": day.messages, "tokens": day.tokens, "entries": day.entries, "steps": day.steps}
+
+
+def _present_spent(spent: Spent) -> Json:
+    return {
+        "model_calls": spent.calls,
+        "model_tokens": spent.input_tokens + spent.output_tokens,
+        "cost_usd": spent.cost_nano_usd / NANO,
+        **({"unpriced_calls": spent.unpriced_calls} if spent.unpriced_calls else {}),
+    }
