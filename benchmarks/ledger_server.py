@@ -20,15 +20,29 @@ from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import load_settings
 from layerlore.server.stdio.transport import run_stdio
 
-TRANSPORT = "transport and SDK"
+LOOP = "event loop"
+SDK = "the SDK"
 HOPS = "waiting for threads"
 STATEMENT = "statement"
-BASES = {"MainThread": TRANSPORT, "": HOPS}
+BASES = {"MainThread": LOOP, "": HOPS}
+OTHERS = ("mcp.", "anyio.")
 # What a process does beside its calls.
 BACKGROUND = ("vectors of messages", "background work")
 
 # By part the functions that it is, each with all that it calls, but for what another part has.
 PARTS = {
+    # Its dispatcher, its layers around a call with its checks of what is asked and answered, and the streams that it takes.
+    SDK: [
+        "mcp.shared.jsonrpc_dispatcher:JSONRPCDispatcher.run",
+        "mcp.shared.jsonrpc_dispatcher:JSONRPCDispatcher._handle_request",
+        "anyio.streams.memory:MemoryObjectReceiveStream.receive",
+        "anyio.streams.memory:MemoryObjectSendStream.send",
+    ],
+    "transport": [
+        "server.stdio.connection:LineConnection._read",
+        "server.stdio.connection:LineConnection._write",
+    ],
+    "choosing the tool": ["server.runtime.tool_server:ToolServer.call_tool"],
     "schema checks": [
         "server.runtime.tool_server:check_arguments",
         "server.runtime.tool_server:make_result",
@@ -97,7 +111,7 @@ def book_parts() -> Books:
 
 def _replace(place: str, wrap: Any) -> None:
     module_name, _, path = place.partition(":")
-    owner: Any = importlib.import_module(f"layerlore.{module_name}")
+    owner: Any = importlib.import_module(module_name if module_name.startswith(OTHERS) else f"layerlore.{module_name}")
     *outer, name = path.split(".")
     for each in outer:
         owner = getattr(owner, each)
