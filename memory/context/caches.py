@@ -2,15 +2,24 @@
 window, the window's messages, and the whole text, each made once until it is another."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
-from layerlore.memory.context.message_lines import weigh_message
-from layerlore.memory.digest.digest import OF_USERS, DigestNote, rank_notes, render_notes, take_notes
+from layerlore.memory.context.message_lines import render_message, weigh_message
+from layerlore.memory.digest.digest import (
+    OF_USERS,
+    DigestNote,
+    RatedNote,
+    rank_rated,
+    rate_note,
+    render_notes,
+    take_notes,
+)
 from layerlore.memory.observations.observation_text import EXTRACTED, count_observations, render_observations
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.recall.message_texts import fold_message
 from layerlore.memory.rules.ages import MINUTE_MS
 from layerlore.storage.core.records import Message, Scope, Thread
 from layerlore.storage.core.transaction import Row, Tx
@@ -27,6 +36,7 @@ _THREADS_OF_EXTRACTS = 40
 # What is read to make extracts, the newest of it.
 _MOST_MESSAGES = 800
 # A window of so many takes about half a megabyte.
+_WINDOWS = 20
 _WINDOW_TOKENS = 20_000
 
 # Two megabytes or so.
@@ -137,9 +147,11 @@ class ObservationCache:
 
 
 class WeighedNote(NamedTuple):
-    """A note, its line, and the tokens of that with its break."""
+    """A note as it is rated, its line, and the tokens of that with its break."""
 
     note: DigestNote
+    said: int
+    worth: float
     line: str
     tokens: int
 
@@ -160,27 +172,26 @@ class ThreadExtracts:
         """The tokens of the messages that are still to be read for it."""
         return sum(message.tokens for message in self._sample)
 
-    def before(self, seq: int, counter: TokenCounter) -> list[WeighedNote]:
+    def before(self, seq: int, counter: TokenCounter) -> Sequence[WeighedNote]:
         """The notes on messages before the seq."""
         if self._ranked is None:
             notes = take_notes(self._sample)
             told = [note for note in notes if note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)]
-            self._ranked = weigh_notes(rank_notes(told), counter)
+            self._ranked = [_weigh_note(each, counter) for each in rank_rated(map(rate_note, told))]
             self._sample = ()
+        if not self.seqs or self.seqs[-1] < seq:
+            return self._ranked
         return [each for each in self._ranked if each.note.seq < seq]
 
 
-def weigh_notes(
-    notes: Sequence[DigestNote], counter: TokenCounter, known: Sequence[WeighedNote] = ()
-) -> list[WeighedNote]:
-    """Each note with its line; those of ``known`` are not counted again."""
-    found = {id(each.note): each for each in known}
-    return [found.get(id(note)) or _weigh_note(note, counter) for note in notes]
+def weigh_notes(notes: Iterable[DigestNote], counter: TokenCounter) -> list[WeighedNote]:
+    """Each note with its line."""
+    return [_weigh_note(rate_note(note), counter) for note in notes]
 
 
-def _weigh_note(note: DigestNote, counter: TokenCounter) -> WeighedNote:
-    line = render_notes([note])
-    return WeighedNote(note, line, counter.text(f"{line}\n"))
+def _weigh_note(rated: RatedNote, counter: TokenCounter) -> WeighedNote:
+    line = render_notes([rated.note])
+    return WeighedNote(*rated, line, counter.text(f"{line}\n"))
 
 
 class ExtractCache:
@@ -219,22 +230,25 @@ class ExtractCache:
 
 @dataclass(slots=True)
 class _ReadMessage:
-    row: Row
+    row: int
     message: Message
     weighed: Message | None = None
+    line: str | None = None
+    folded: str | None = None
 
 
 class WindowMessages:
-    """The messages of a thread's last window, each with the row that it was made of."""
+    """The messages of a thread's last window, each with the hash of the row that it was made of, and with its texts once
+    they were asked for."""
 
     def __init__(self) -> None:
         self._read: dict[int, _ReadMessage] = {}
 
     def make(self, thread_id: str, row: Row) -> Message:
         """The message of a row of ``messages.COLUMNS``, the same one again as long as every column is."""
-        known = self._read.get(row[0])
-        if known is None or known.row != row:
-            known = self._read[row[0]] = _ReadMessage(row, message_of(thread_id, row))
+        known, hashed = self._read.get(row[0]), hash(tuple(row))
+        if known is None or known.row != hashed:
+            known = self._read[row[0]] = _ReadMessage(hashed, message_of(thread_id, row))
         return known.message
 
     def weigh(self, message: Message, counter: TokenCounter) -> Message:
@@ -245,6 +259,29 @@ class WindowMessages:
         if known.weighed is None:
             known.weighed = weigh_message(message, counter)
         return known.weighed
+
+    def render(self, message: Message) -> str:
+        """The line of a message that the window shows, as ``render_message`` renders it."""
+        known = self._find(message)
+        if known is None:
+            return render_message(message)
+        if known.line is None:
+            known.line = render_message(message)
+        return known.line
+
+    def fold(self, message: Message) -> str:
+        """The text of a message that the window shows, as ``fold_message`` folds it."""
+        known = self._find(message)
+        if known is None:
+            return fold_message(message)
+        if known.folded is None:
+            known.folded = fold_message(message)
+        return known.folded
+
+    def _find(self, message: Message) -> _ReadMessage | None:
+        """What is kept of just this message as it was weighed, and was not cut."""
+        known = self._read.get(message.seq)
+        return known if known is not None and known.weighed is message else None
 
     def keep(self, run: Sequence[Message]) -> None:
         """Keep these messages alone, and none of a large window."""
@@ -259,7 +296,7 @@ class WindowCache:
     are others."""
 
     def __init__(self) -> None:
-        self._threads = _Newest[WindowMessages]()
+        self._threads = _Newest[WindowMessages](_WINDOWS)
 
     def get(self, scope: Scope, thread: Thread) -> WindowMessages:
         """What the thread's last window held."""

@@ -129,7 +129,7 @@ def _shape(material: ContextMaterial, engine: Engine, max_tokens: int, format: F
             placed = place_context(less, engine.tokens, now=engine.now())
             report = make_report(placed)
             closing = context_text.render_report_line(report, material.thread_id, max_tokens)
-        return context_text.render_text(placed.lay_out(), report, closing)
+        return context_text.render_text(placed.lay_out(), report, closing, placed.material.read.render)
     told = {"report": context_text.render_report_json(report, placed, max_tokens)}
     if format == "json":
         return {**context_text.render_json(placed), **told}

@@ -1,10 +1,11 @@
 """A context as text for a model and as JSON for a program, with a report of each block's tokens and of what was left
 out."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from layerlore.memory.context.material import count_messages
-from layerlore.memory.context.message_lines import render_messages
+from layerlore.memory.context.message_lines import render_message
 from layerlore.memory.context.placement import PlacedContext
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.shapes.layout import ContextLayout
@@ -35,23 +36,30 @@ class ContextReport:
     degraded: tuple[str, ...]
 
 
-def render_text(laid: ContextLayout, report: ContextReport, closing: str) -> str:
-    """Render the blocks in their order, and the closing line; before them, if need be, what is degraded."""
+def render_text(
+    laid: ContextLayout,
+    report: ContextReport,
+    closing: str,
+    render: Callable[[Message], str] = render_message,
+) -> str:
+    """Render the blocks in their order, and the closing line; before them, if need be, what is degraded. ``render`` makes a
+    message's lines, or has them from before."""
+
+    def show(tag: Tag, messages: Sequence[Message]) -> list[str]:
+        lines = "\n".join(map(render, messages))
+        return [wrap_block(tag, lines, _FRAMES[tag])] if messages else []
+
     return "\n".join(
         [
             *([mark_degraded(report.degraded)] if report.degraded else []),
-            *_messages("predefined-messages", laid.predefined),
+            *show("predefined-messages", laid.predefined),
             *laid.stable,
-            *_messages("conversation", laid.before),
+            *show("conversation", laid.before),
             *laid.volatile,
-            *_messages("current-turn", laid.turn),
+            *show("current-turn", laid.turn),
             closing,
         ]
     )
-
-
-def _messages(tag: Tag, messages: tuple[Message, ...]) -> list[str]:
-    return [wrap_block(tag, render_messages(messages), _FRAMES[tag])] if messages else []
 
 
 def render_json(placed: PlacedContext) -> Json:

@@ -14,7 +14,7 @@ from layerlore.memory.context.caches import (
     WeighedNote,
     weigh_notes,
 )
-from layerlore.memory.digest.digest import rank_notes, render_notes, take_notes
+from layerlore.memory.digest.digest import rank_rated, render_notes, take_notes
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import indent_lines, quote_text
@@ -129,7 +129,7 @@ class NotesOnLeftOut:
     def _extract(self, left: int, counter: TokenCounter) -> str:
         """The lines of the extracts that fit, and of the first that does not as much as does."""
         kept: list[tuple[int, str]] = []
-        for note, line, tokens in self.extracts:
+        for note, _, _, line, tokens in self.extracts:
             if tokens > left:
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
                 if counter.known(text) >= _FEWEST:
@@ -147,10 +147,9 @@ def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter:
     summary, extracts = source.summary, source.extracts
     seqs = extracts.seqs[: bisect_left(extracts.seqs, before)] if extracts else []
     lines = extracts.before(before, counter) if extracts else []
-    known = {*seqs}
-    more = [message for message in cut if message.seq not in known and message.seq > source.after]
+    more = [message for message in cut if message.seq not in seqs and message.seq > source.after]
     if more:
-        lines = weigh_notes(rank_notes([*(each.note for each in lines), *take_notes(more)]), counter, lines)
+        lines = rank_rated([*lines, *weigh_notes(take_notes(more), counter)])
         seqs = sorted([*seqs, *(message.seq for message in more)])
     return NotesOnLeftOut(
         observations,

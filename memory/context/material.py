@@ -13,7 +13,13 @@ from layerlore.memory.context.blocks import (
     make_plan_piece,
     make_task_piece,
 )
-from layerlore.memory.context.caches import ExtractCache, ObservationCache, ThreadObservations, WindowCache
+from layerlore.memory.context.caches import (
+    ExtractCache,
+    ObservationCache,
+    ThreadObservations,
+    WindowCache,
+    WindowMessages,
+)
 from layerlore.memory.context.left_out import LeftOut, ModelSummary
 from layerlore.memory.context.message_lines import OVERHEAD
 from layerlore.memory.context.person import PersonMemory
@@ -76,7 +82,7 @@ class ContextMaterial:
     shows. ``settled``: the seq where messages begin that surely fit, the same while the thread grows for a while; 0: all
     do; ``gap``: where the newest begin that the policy shows, if it leaves some out, and a summary of those may have
     ``summary_tokens``. ``left_out`` tells of those before, of ``total`` in the thread. ``note`` says why the policy is not the one
-    that was set. ``keeps_start``: the window begins at the settled place.
+    that was set. ``keeps_start``: the window begins at the settled place. ``read`` has what is made of single messages.
     """
 
     thread_id: str
@@ -97,6 +103,7 @@ class ContextMaterial:
     total: int = 0
     observed: int = 0
     recalled: RecalledMemory = field(default_factory=RecalledMemory)
+    read: WindowMessages = field(default_factory=WindowMessages)
 
     @property
     def first(self) -> Sequence[Message]:
@@ -112,6 +119,7 @@ class _ReadWindow:
     in ContextMaterial, ``shortened`` are the seqs of those that the policy cut."""
 
     loaded: LoadedWindow
+    read: WindowMessages
     predefined: Sequence[Message]
     run: Sequence[Message]
     whole: bool
@@ -163,6 +171,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         total=thread.message_count,
         observed=thread.observed_seq if noted and noted.has_active else 0,
         recalled=recalled,
+        read=window.read,
     )
     left_out = await _find_left_out(tx, scope, engine, thread, material, noted)
     run = await fill_media(tx, scope, thread, material.run, asked.media) if asked.media else material.run
@@ -180,6 +189,7 @@ async def _read_window(
     observed = policy.limit == "observed"
     return _ReadWindow(
         loaded,
+        known,
         [message for message in weighed if message.seq <= 0],
         run,
         whole=not (observed and loaded.older),

@@ -1,14 +1,15 @@
 """The lines of the ``<memory>`` block, as many as there is room for, without what the context shows already."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
-from layerlore.memory.recall.message_texts import MessageTexts, fold_text
+from layerlore.memory.recall.message_texts import MessageTexts, fold_message, fold_text
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall_text import UNSURE
 from layerlore.memory.recall.repetition import ToldWords
@@ -25,7 +26,8 @@ _ENTRY_SHARE = 0.5
 class FoldedTexts:
     """The texts of messages and blocks in small letters and on one line, each made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, fold: Callable[[Message], str] = fold_message) -> None:
+        self._fold = fold
         # With the message itself, so that no other one comes to have its id.
         self._messages: dict[int, tuple[Message, str]] = {}
         self._blocks: dict[str, str] = {}
@@ -33,7 +35,7 @@ class FoldedTexts:
     def of_message(self, message: Message) -> str:
         known = self._messages.get(id(message))
         if known is None:
-            known = self._messages[id(message)] = (message, MessageTexts(message).folded)
+            known = self._messages[id(message)] = (message, self._fold(message))
         return known[1]
 
     def of_block(self, block: str) -> str:
@@ -119,6 +121,8 @@ class MemoryFitter:
         self._counter = counter
         self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
         self._texts = [hit.texts for hit in recalled.hits]
+        self._coming = rank_messages(self._texts)
+        self._ranked: list[int] = []
         self._lines: dict[int, MemoryLine] = {}
 
     def fit(self, shown: ShownAlready, most: int) -> FittedMemory:
@@ -142,16 +146,22 @@ class MemoryFitter:
         told = f"{missing} older memories" if missing else ""
         return FittedMemory(ShownBlock("memory", text, tokens, told), is_whole)
 
-    @cached_property
-    def _order(self) -> list[int]:
-        return rank_messages(self._texts)
+    def _list_places(self) -> Iterator[int]:
+        """The places of all hits in the order in which they are chosen, as far as they are asked for."""
+        for number in count():
+            if number == len(self._ranked):
+                place = next(self._coming, None)
+                if place is None:
+                    return
+                self._ranked.append(place)
+            yield self._ranked[number]
 
     def _list_new(self, shown: ShownAlready) -> Iterator[tuple[int, MemoryLine]]:
         """The lines of the hits that are not shown and that no better hit repeats, each with its place among all hits, in
         the order in which they are chosen."""
         told = ToldWords()
         new: list[bool] = []
-        for place in self._order:
+        for place in self._list_places():
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
                 new.append(not shown.has(texts) and told.add(texts.words))

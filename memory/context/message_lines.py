@@ -1,7 +1,6 @@
 """The lines of a message in the window, and what it may cost at most, without counting it again."""
 
 import re
-from collections.abc import Sequence
 
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import TokenCounter
@@ -30,11 +29,6 @@ def render_message(message: Message) -> str:
     that nothing in the text passes for another message."""
     number = f"#{message.seq} " if message.seq > 0 else ""
     return f"{number}{describe_speaker(message)}: {indent_lines(plain_text(message.parts, quote_text))}"
-
-
-def render_messages(messages: Sequence[Message]) -> str:
-    """Render messages one below the other, each as ``render_message`` does."""
-    return "\n".join(map(render_message, messages))
 
 
 def weigh_message(message: Message, counter: TokenCounter) -> Message:

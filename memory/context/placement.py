@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from layerlore.memory.context.blocks import ShownBlock
 from layerlore.memory.context.left_out import NotesOnLeftOut, take_notes_on
@@ -13,7 +14,7 @@ from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.window.fit import FittedMessages, find_newest_from_user, fit_messages
 from layerlore.memory.window.omissions import strip_orphans, strip_runs
-from layerlore.memory.window.runs import fit_run
+from layerlore.memory.window.runs import RunFitter
 from layerlore.storage.core.records import Message
 
 # Messages take what notes and memories leave, and so some of these are needed no more: a few rounds settle that.
@@ -65,7 +66,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
     given, shares = material.given, material.shares
     blocks = [each.within(given.get(each.name, 0), counter) for each in material.pieces]
     predefined = _fit_predefined(material.predefined, given.get("predefined-messages", 0), counter)
-    memories, folded = MemoryFitter(material.recalled, counter, now=now), FoldedTexts()
+    memories, folded = MemoryFitter(material.recalled, counter, now=now), FoldedTexts(material.read.fold)
     rounds = _ROUNDS
 
     def take_notes(window: FittedMessages) -> NotesOnLeftOut:
@@ -80,7 +81,8 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         return ShownAlready(material.thread_id, shown, begins, texts, folded, cut=window.shortened)
 
     most_notes = shares.notes
-    window = _fit_window(material, shares.room - shares.memory - most_notes, counter)
+    windows = _WindowFitter(material, counter)
+    window = windows.fit(shares.room - shares.memory - most_notes)
     while True:
         notes = take_notes(window)
         shown = notes.render(most_notes, counter)
@@ -93,7 +95,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         claimed = memory.tokens if memory.is_whole else shares.memory
         if not material.keeps_start:
             most_notes = shares.notes + max(0, int((shares.memory - claimed) * _SPARE_FOR_NOTES))
-        wider = _fit_window(material, shares.room - min(most_notes, notes.tokens) - claimed, counter)
+        wider = windows.fit(shares.room - min(most_notes, notes.tokens) - claimed)
         rounds -= 1
         if not rounds or wider == window:
             break
@@ -121,28 +123,46 @@ def _fit_predefined(predefined: Sequence[Message], most: int, counter: TokenCoun
     return tuple(strip_orphans(run, counter))
 
 
-def _fit_window(material: ContextMaterial, budget: int, counter: TokenCounter) -> FittedMessages:
-    """The window's messages that fit, and the seqs of those that were cut."""
-    run, policy = material.run, material.policy
-    if not material.settled:
-        return FittedMessages(tuple(run), tuple(material.cut))
+class _WindowFitter:
+    """Fits the messages of a window into its room, as often as that is settled anew."""
 
-    def weigh(message: Message) -> Message:
-        return weigh_message(message, counter)
+    def __init__(self, material: ContextMaterial, counter: TokenCounter) -> None:
+        self._material = material
+        self._counter = counter
 
-    floor = find_floor(policy)
-    if policy.limit == "observed":
-        if material.keeps_start:
-            run = _begin_settled(run, material.settled, floor)
-        fit = fit_run(run, budget, counter, floor=floor, overhead=OVERHEAD, weigh=weigh)
-    else:
-        fit = fit_messages(
-            run, budget, counter, keep_newest=floor, keep_first=len(material.first), overhead=OVERHEAD, weigh=weigh
-        )
-    places = {message.seq: place for place, message in enumerate(material.run)}
-    kept = strip_runs([(places[message.seq], message) for message in fit.messages], counter)
-    seqs = {message.seq for message in kept}
-    return FittedMessages(tuple(kept), tuple(sorted(seqs & {*fit.shortened, *material.cut})))
+    def fit(self, budget: int) -> FittedMessages:
+        """The window's messages that fit, and the seqs of those that were cut."""
+        material, counter = self._material, self._counter
+        if not material.settled:
+            return FittedMessages(tuple(material.run), tuple(material.cut))
+        if material.policy.limit == "observed":
+            fit = self._newest.fit(budget)
+        else:
+            fit = fit_messages(
+                material.run,
+                budget,
+                counter,
+                keep_newest=find_floor(material.policy),
+                keep_first=len(material.first),
+                overhead=OVERHEAD,
+                weigh=self._weigh,
+            )
+        kept = strip_runs([(self._places[message.seq], message) for message in fit.messages], counter)
+        seqs = {message.seq for message in kept}
+        return FittedMessages(tuple(kept), tuple(sorted(seqs & {*fit.shortened, *material.cut})))
+
+    @cached_property
+    def _newest(self) -> RunFitter:
+        material, floor = self._material, find_floor(self._material.policy)
+        run = _begin_settled(material.run, material.settled, floor) if material.keeps_start else material.run
+        return RunFitter(run, self._counter, floor=floor, overhead=OVERHEAD, weigh=self._weigh)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {message.seq: place for place, message in enumerate(self._material.run)}
+
+    def _weigh(self, message: Message) -> Message:
+        return weigh_message(message, self._counter)
 
 
 def _begin_settled(run: Sequence[Message], settled: int, floor: int) -> Sequence[Message]:

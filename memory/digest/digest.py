@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple, Protocol, TypeVar
 
 from layerlore.memory.digest.calls import DigestCall, read_call_line, read_calls
 from layerlore.memory.digest.judgement import (
@@ -161,24 +162,56 @@ def _note_call(message: Message, call: DigestCall) -> DigestNote:
     return _note(message, judge_call(call), call.text)
 
 
+class RatedNote(NamedTuple):
+    """A note with what ranks it among others: the hash of its words, and what it is worth for its room."""
+
+    note: DigestNote
+    said: int
+    worth: float
+
+
+class Rated(Protocol):
+    """Whatever holds what a RatedNote does."""
+
+    @property
+    def note(self) -> DigestNote: ...
+    @property
+    def said(self) -> int: ...
+    @property
+    def worth(self) -> float: ...
+
+
+R = TypeVar("R", bound=Rated)
+
+
+def rate_note(note: DigestNote) -> RatedNote:
+    """Rate a note. It takes longer than to rank it, so what is ranked again is kept as it is rated."""
+    return RatedNote(note, hash(tuple(find_words(note.text))), find_worth(note.weight, note.text))
+
+
 def rank_notes(notes: Iterable[DigestNote]) -> list[DigestNote]:
+    """The notes in the order of ``rank_rated``."""
+    return [each.note for each in rank_rated(map(rate_note, notes))]
+
+
+def rank_rated(notes: Iterable[R]) -> list[R]:
     """The notes in the order in which they are chosen, however much room there is: the user's corrections and rules,
     then the most weight for its length.
 
     Of notes that differ only in case and marks the weightiest stands for all, of equals the newest.
     """
-    ordered = sorted(notes, key=lambda note: note.seq)
+    ordered = sorted(notes, key=lambda each: each.note.seq)
     return [ordered[at] for at in _rank(ordered)]
 
 
-def _rank(ordered: Sequence[DigestNote]) -> list[int]:
-    chosen: dict[tuple[str, ...], int] = {}
-    for at, note in enumerate(ordered):
-        words = tuple(find_words(note.text))
-        if words not in chosen or note.weight >= ordered[chosen[words]].weight:
-            chosen[words] = at
-    worth = {at: find_worth(ordered[at].weight, ordered[at].text) for at in chosen.values()}
-    return sorted(worth, key=lambda at: (ordered[at].kind not in _RULING, -worth[at], -at))
+def _rank(ordered: Sequence[Rated]) -> list[int]:
+    chosen: dict[int, int] = {}
+    for at, each in enumerate(ordered):
+        other = chosen.get(each.said)
+        if other is None or each.note.weight >= ordered[other].note.weight:
+            chosen[each.said] = at
+    ranks = [(ordered[at].note.kind not in _RULING, -ordered[at].worth, -at) for at in chosen.values()]
+    return [-at for _, _, at in sorted(ranks)]
 
 
 def find_worth(weight: float, text: str) -> float:
@@ -206,7 +239,7 @@ def digest(notes: Iterable[DigestNote], counter: TokenCounter, most_tokens: int)
     ordered = sorted(notes, key=lambda note: note.seq)
     kept: list[int] = []
     left = most_tokens
-    for at in _rank(ordered):
+    for at in _rank([*map(rate_note, ordered)]):
         line = f"{_line(ordered[at])}\n"
         left -= counter.text(line) if len(line) <= left * _CHARS_A_TOKEN else left + 1
         if left < 0:

@@ -30,6 +30,8 @@ _MONTHS = (
 LONGEST_WORD = 64
 
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+# By its code, what each character of ASCII is in a text of folded words and spaces.
+_ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _UNSPACED = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+|[^\p{Han}\p{Hiragana}"
     r"\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+"
@@ -59,7 +61,7 @@ _SPACE = re.compile(r"\s")
 def split_words(text: str) -> list[str]:
     """The words of a text, folded, in order, repeats included."""
     if text.isascii():
-        return [word[:LONGEST_WORD] for word in _WORD.findall(text.lower())]
+        return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
     folded = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     found: list[str] = []
     for run in _WORD.findall(unicodedata.normalize("NFC", folded)):

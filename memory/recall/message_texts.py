@@ -3,8 +3,8 @@ finds many of the same messages turn after turn, so they are kept as they were r
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from functools import cached_property
 from threading import Lock
+from typing import NamedTuple
 
 from layerlore.memory.parts.parts import plain_text, searchable_text
 from layerlore.memory.recall.hit_lines import EXCERPT_CHARS, WHOLE_CHARS, MemoryLine, make_line
@@ -17,20 +17,29 @@ from layerlore.storage.messages.messages import MakeMessage, message_of
 # As many characters have at least about one token: an estimate is rather too small.
 _CHARS_PER_TOKEN = 5
 
-# Of all scopes together, those read last: some 6 MB. Long messages are few, and hardly quicker from here.
-_MOST_MESSAGES = 1_000
+# Of all scopes together, those read last: some 4 MB. Long messages are few, and hardly quicker from here.
+_MOST_MESSAGES = 2_000
 _LONGEST_ROW = 2_000
 
 
 class MessageTexts:
-    """The texts of one message, each made when it is first asked for. Threads may ask at the same time."""
+    """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
+    same do no harm, and a lock would cost more than most of them."""
+
+    __slots__ = ("_chars", "_folded", "_line", "_words", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
+        self._chars: int | None = None
+        self._words: SaidWords | None = None
+        self._folded: str | None = None
+        self._line: MemoryLine | None = None
 
-    @cached_property
+    @property
     def chars(self) -> int:
-        return len(plain_text(self.message.parts))
+        if self._chars is None:
+            self._chars = len(plain_text(self.message.parts))
+        return self._chars
 
     @property
     def tokens(self) -> int:
@@ -40,25 +49,35 @@ class MessageTexts:
     @property
     def tokens_of_line(self) -> int:
         """About what its line takes, in tokens."""
-        return (self.chars if self.chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
+        chars = self.chars
+        return (chars if chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
 
-    @cached_property
+    @property
     def words(self) -> SaidWords:
-        return SaidWords.of(self.message)
+        if self._words is None:
+            self._words = SaidWords.of(self.message)
+        return self._words
 
-    @cached_property
+    @property
     def folded(self) -> str:
         """What a search should find it by, in small letters and on one line."""
-        return fold_text(searchable_text(self.message.parts))
-
-    @cached_property
-    def _whole(self) -> MemoryLine | None:
-        line = make_line(self.message, {})
-        return line if line.is_whole else None
+        if self._folded is None:
+            self._folded = fold_message(self.message)
+        return self._folded
 
     def make_line(self, sought: Mapping[str, float], chunk: int | None) -> MemoryLine:
         """Its line, as ``hit_lines.make_line`` makes it: of a long text what was looked for."""
-        return self._whole or make_line(self.message, sought, chunk=chunk)
+        if self._line is not None:
+            return self._line
+        line = make_line(self.message, sought, chunk=chunk)
+        if line.is_whole:
+            self._line = line
+        return line
+
+
+def fold_message(message: Message) -> str:
+    """What a search should find a message by, in small letters and on one line."""
+    return fold_text(searchable_text(message.parts))
 
 
 def fold_text(text: str) -> str:
@@ -66,17 +85,14 @@ def fold_text(text: str) -> str:
     return join_lines(text).casefold()
 
 
-class _KeptMessage:
-    __slots__ = ("row", "texts")
-
-    def __init__(self, row: Row, texts: MessageTexts) -> None:
-        self.row = row
-        self.texts = texts
+class _KeptMessage(NamedTuple):
+    row: int
+    texts: MessageTexts
 
 
 class MessageCache:
-    """The messages that were found last, each with the row that it was made of. The rows are read each time, and made into
-    messages only when they are others."""
+    """The messages that were found last, each with the hash of the row that it was made of, which takes less than the row.
+    The rows are read each time, and made into messages only when they are others."""
 
     def __init__(self, most: int = _MOST_MESSAGES) -> None:
         self._kept: OrderedDict[tuple[Scope, str, int], _KeptMessage] = OrderedDict()
@@ -104,16 +120,16 @@ class MessageCache:
                 del self._kept[key]
 
     def _read(self, scope: Scope, thread_id: str, row: Row) -> MessageTexts:
-        key = (scope, thread_id, int(row[0]))
+        key, hashed = (scope, thread_id, int(row[0])), hash(tuple(row))
         with self._lock:
             known = self._kept.get(key)
-            if known is not None and known.row == row:
+            if known is not None and known.row == hashed:
                 self._kept.move_to_end(key)
                 return known.texts
         texts = MessageTexts(message_of(thread_id, row))
         if len(row[4]) <= _LONGEST_ROW:
             with self._lock:
-                self._kept[key] = _KeptMessage(row, texts)
+                self._kept[key] = _KeptMessage(hashed, texts)
                 self._kept.move_to_end(key)
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)

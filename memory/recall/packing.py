@@ -1,8 +1,9 @@
 """Which of the scored messages an answer shows: those that add the most evidence to a number of tokens, chosen greedily
 by their rank for what they cost."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
@@ -59,7 +60,7 @@ def pack_lines(
     # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
     costs = [_estimate_tokens(each, detail) for each in found]
     packing = _Packing(counter, max_tokens)
-    for at in _rank_by_worth(costs):
+    for at in _rank_by_worth(len(costs), costs.__getitem__):
         if packing.left < _FEWEST_TOKENS:
             break
         if costs[at] > packing.left + _HEAD_TOKENS:
@@ -86,15 +87,23 @@ def pack_ranked(lines: Iterable[tuple[int, MemoryLine]], counter: TokenCounter, 
     return packing.lines
 
 
-def rank_messages(found: Sequence[MessageTexts]) -> list[int]:
-    """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines."""
-    return _rank_by_worth([each.tokens_of_line for each in found])
+def rank_messages(found: Sequence[MessageTexts]) -> Iterator[int]:
+    """The places of messages (best first) in the order in which ``pack_ranked`` should have their lines. No more messages
+    are looked at than the places asked for need."""
+    return _rank_by_worth(len(found), lambda at: found[at].tokens_of_line)
 
 
-def _rank_by_worth(costs: Sequence[int]) -> list[int]:
-    """The places with these costs in tokens, what adds most for its tokens first."""
-    worth = [_estimate_worth(at, cost) for at, cost in enumerate(costs)]
-    return sorted(range(len(costs)), key=lambda at: (-worth[at], at))
+def _rank_by_worth(count: int, find_cost: Callable[[int], int]) -> Iterator[int]:
+    """The first ``count`` places, what adds most for its cost in tokens first. A place comes as soon as none behind it
+    could be worth more, if it cost nothing."""
+    ranked: list[tuple[float, int]] = []
+    for at in range(count):
+        most = _estimate_worth(at, 0)
+        while ranked and -ranked[0][0] >= most:
+            yield heappop(ranked)[1]
+        heappush(ranked, (-_estimate_worth(at, find_cost(at)), at))
+    while ranked:
+        yield heappop(ranked)[1]
 
 
 def _estimate_tokens(found: FoundMessage, detail: Detail) -> int:

@@ -1,8 +1,8 @@
 """What was said again, nearly in the same words, which an answer need not say twice."""
 
 from collections import defaultdict
-from collections.abc import Hashable
 from dataclasses import dataclass
+from sys import intern
 
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import find_stop_words, split_words
@@ -24,23 +24,23 @@ _NEGATIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SaidWords:
-    """The words of a message, and who says which of them that are no function words, or negate something."""
+    """The words of a message, and the hash of who says which of them that are no function words, or negate something."""
 
     words: frozenset[str]
-    content: Hashable
+    content: int
 
     @classmethod
     def of(cls, message: Message) -> "SaidWords":
         """The words of this message."""
         words = _list_words(plain_text(message.parts))
-        return cls(words, (message.role, message.name, words - (find_stop_words(words) - _NEGATIONS)))
+        return cls(words, hash((message.role, message.name, words - (find_stop_words(words) - _NEGATIONS))))
 
 
 class ToldWords:
     """What was told so far."""
 
     def __init__(self) -> None:
-        self._told: dict[Hashable, list[frozenset[str]]] = defaultdict(list)
+        self._told: dict[int, list[frozenset[str]]] = defaultdict(list)
 
     def add(self, said: SaidWords) -> bool:
         """Tell a message, unless its speaker says the same in one that was told: in the same words, but for some function
@@ -53,8 +53,8 @@ class ToldWords:
 
 
 def _list_words(text: str) -> frozenset[str]:
-    """The words of a text; of a long one, which is hardly said twice, all of it as one."""
-    return frozenset(split_words(text) if len(text) <= _LONGEST else ["".join(text.casefold().split())])
+    """The words of a text, each once in memory; of a long text, which is hardly said twice, all of it as one."""
+    return frozenset(map(intern, split_words(text)) if len(text) <= _LONGEST else ["".join(text.casefold().split())])
 
 
 def _is_repeated(words: frozenset[str], other: frozenset[str]) -> bool:

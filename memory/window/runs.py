@@ -1,7 +1,8 @@
 """The newest messages of a thread that a budget has room for: as many as fit, the oldest of them cut to what is left."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 
 from layerlore.memory.parts.tokens import TokenCounter
@@ -14,40 +15,67 @@ from layerlore.storage.core.records import Message
 _FEWEST = 40
 
 
-def fit_run(
-    run: Sequence[Message], budget: int, counter: TokenCounter, *, floor: int, overhead: int, weigh: Weigh
-) -> FittedMessages:
-    """Choose the newest messages that fit into ``budget`` tokens, where each costs its own and ``overhead``; a larger
-    budget shows of each message at least as much.
+class RunFitter:
+    """Chooses the newest messages of a run that fit into a number of tokens, where each costs its own and ``overhead``; with
+    more tokens each message is shown at least as far. What does not depend on the tokens is made once."""
 
-    The newest ``floor`` and the user's newest come first, cut if need be. Older ones follow up to the first that does
-    not fit, which is cut; a tool call comes with its results, or none of them does.
-    """
-    costs = [message.tokens + overhead for message in run]
-    if sum(costs) <= budget:
-        return FittedMessages(tuple(run), ())
-    starts = find_unit_starts(run)
-    newest = starts[bisect_right(starts, max(0, len(run) - max(1, floor))) - 1]
-    asked = find_newest_from_user(run)
-    lone = [run[asked]] if asked is not None and asked < newest else []
-    left = budget - sum(costs[newest:]) - sum(message.tokens + overhead for message in lone)
-    if left < 0:
-        return _cut_required(run, [start for start in starts if start >= newest], budget, counter, overhead, weigh)
-    if lone and asked is not None:
-        costs[asked] = 0
-    begin, cut = newest, list[Message]()
-    for start in reversed([place for place in starts if place < newest]):
-        cost = sum(costs[start:begin])
-        if cost > left:
-            unit = [run[place] for place in range(start, begin) if not lone or place != asked]
-            cut = _cut_unit(unit, left, counter, overhead, weigh)
-            break
-        left -= cost
-        begin = start
-    kept = {message.seq: message for message in (*lone, *cut, *run[begin:])}
-    sizes = {message.seq: message.tokens for message in run}
-    shortened = tuple(message.seq for message in cut if message.tokens < sizes[message.seq])
-    return FittedMessages(tuple(kept[seq] for seq in sorted(kept)), shortened)
+    def __init__(
+        self, run: Sequence[Message], counter: TokenCounter, *, floor: int, overhead: int, weigh: Weigh
+    ) -> None:
+        self._run = run
+        self._counter = counter
+        self._floor = floor
+        self._overhead = overhead
+        self._weigh = weigh
+        self._costs = [message.tokens + overhead for message in run]
+        self._all = sum(self._costs)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return find_unit_starts(self._run)
+
+    @cached_property
+    def _newest(self) -> int:
+        """The place where the newest ``floor`` begin."""
+        return self._starts[bisect_right(self._starts, max(0, len(self._run) - max(1, self._floor))) - 1]
+
+    @cached_property
+    def _lone(self) -> int | None:
+        """The place of the user's newest message, if it lies before the newest."""
+        asked = find_newest_from_user(self._run)
+        return asked if asked is not None and asked < self._newest else None
+
+    @cached_property
+    def _before(self) -> list[int]:
+        """What all before each place cost, without the user's newest if it is in anyhow."""
+        costs = [0 if place == self._lone else cost for place, cost in enumerate(self._costs)]
+        return [0, *accumulate(costs)]
+
+    def fit(self, budget: int) -> FittedMessages:
+        """The newest ``floor`` and the user's newest come first, cut if need be. Older ones follow up to the first that does
+        not fit, which is cut; a tool call comes with its results, or none of them does."""
+        run = self._run
+        if self._all <= budget:
+            return FittedMessages(tuple(run), ())
+        newest = self._newest
+        lone = [] if self._lone is None else [run[self._lone]]
+        left = budget - sum(self._costs[newest:]) - sum(message.tokens + self._overhead for message in lone)
+        if left < 0:
+            starts = self._starts[bisect_left(self._starts, newest) :]
+            return _cut_required(run, starts, budget, self._counter, self._overhead, self._weigh)
+        begin, unit, cut = newest, list[Message](), list[Message]()
+        for start in reversed(self._starts[: bisect_left(self._starts, newest)]):
+            cost = self._before[begin] - self._before[start]
+            if cost > left:
+                unit = [run[place] for place in range(start, begin) if place != self._lone]
+                cut = _cut_unit(unit, left, self._counter, self._overhead, self._weigh)
+                break
+            left -= cost
+            begin = start
+        kept = {message.seq: message for message in (*lone, *cut, *run[begin:])}
+        sizes = {message.seq: message.tokens for message in unit}
+        shortened = tuple(message.seq for message in cut if message.tokens < sizes[message.seq])
+        return FittedMessages(tuple(kept[seq] for seq in sorted(kept)), shortened)
 
 
 def _cut_required(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
 
 from layerlore.memory.context.context_text import ContextReport, render_text
-from layerlore.memory.context.message_lines import OVERHEAD, render_messages, weigh_message
+from layerlore.memory.context.message_lines import OVERHEAD, render_message, weigh_message
 from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import render_observations
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
@@ -126,7 +126,7 @@ def test_whatever_is_said_each_message_has_one_line_that_is_ours(given_: list[An
 @given(ROLE, st.tuples(PIECES, PIECES, PIECES))
 def test_what_a_line_takes_is_never_more_than_it_is_weighed(role: Role, texts: tuple[str, str, str]) -> None:
     one = replace(said(1, role, texts), name=None)
-    assert COUNTER.text(render_messages([one])) <= weigh_message(one, COUNTER).tokens + OVERHEAD
+    assert COUNTER.text(render_message(one)) <= weigh_message(one, COUNTER).tokens + OVERHEAD
 
 
 @given(PIECES, PIECES)

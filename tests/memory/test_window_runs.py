@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layerlore.memory.window.runs import find_settled_start, find_unit_starts, fit_run
+from layerlore.memory.window.runs import RunFitter, find_settled_start, find_unit_starts
 from layerlore.storage.core.records import Message
 
 from .window_threads import ROUGH, cost, message, newest_user_seq, seqs, shows_no_less, spoken, threads
@@ -21,7 +21,8 @@ def sized(*sizes: int, users: tuple[int, ...] = ()) -> list[Message]:
 
 
 def fitted(thread: Sequence[Message], budget: int, floor: int = 3) -> list[Message]:
-    return [*fit_run(thread, budget, ROUGH, floor=floor, overhead=2, weigh=lambda each: each).messages]
+    fitter = RunFitter(thread, ROUGH, floor=floor, overhead=2, weigh=lambda each: each)
+    return [*fitter.fit(budget).messages]
 
 
 def settled(thread: Sequence[Message], budget: int, before: int = 0, floor: int = 1) -> int:
@@ -33,7 +34,7 @@ def settled(thread: Sequence[Message], budget: int, before: int = 0, floor: int 
 
 def test_older_messages_follow_and_the_first_that_does_not_fit_is_cut() -> None:
     thread = sized(50, 50, 400, 30, 30, 30)
-    kept = fit_run(thread, 300, ROUGH, floor=2, overhead=0, weigh=lambda each: each)
+    kept = RunFitter(thread, ROUGH, floor=2, overhead=0, weigh=lambda each: each).fit(300)
     assert (seqs(kept.messages), kept.shortened) == ([3, 4, 5, 6], (3,))
     assert 280 <= cost(kept.messages) <= 300
 
