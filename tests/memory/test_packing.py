@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
 from layerlore.memory.recall.hit_lines import MemoryLine, make_line, render_lines
 from layerlore.memory.recall.message_texts import MessageTexts
@@ -95,7 +98,7 @@ def test_a_long_message_is_shown_as_the_sentences_that_match() -> None:
 
 def test_of_ranked_lines_none_is_passed_over_and_with_more_tokens_each_is_at_least_as_long() -> None:
     found = [message(at, f"tea number {at} " + "of many " * (at % 5 * 6)) for at in range(1, 30)]
-    order = rank_messages([MessageTexts(each) for each in found])
+    order = [*rank_messages([MessageTexts(each) for each in found])]
     before: dict[int, str] = {}
     for room in range(20, 600, 20):
         packed = pack_ranked(((at, make_line(found[at], {})) for at in order), COUNTER, room)
@@ -119,3 +122,27 @@ def test_of_ranked_lines_no_more_are_made_than_are_looked_at() -> None:
 
     packed = pack_ranked(lines(), COUNTER, 100)
     assert len(packed) <= len(made) <= len(packed) + 1
+
+
+@given(st.lists(st.integers(0, 400), max_size=60))
+def test_ranked_messages_come_in_the_order_of_what_they_are_worth(words: list[int]) -> None:
+    found = [MessageTexts(message(at, "tea " * count)) for at, count in enumerate(words, 1)]
+
+    def worth(at: int) -> float:
+        return float((at + 1) ** -1.15 / (found[at].tokens_of_line + 8) ** 0.5)
+
+    assert [*rank_messages(found)] == sorted(range(len(found)), key=lambda at: (-worth(at), at))
+
+
+def test_no_more_messages_are_looked_at_than_the_first_places_need() -> None:
+    looked: list[int] = []
+
+    class Seen(MessageTexts):
+        @property
+        def tokens_of_line(self) -> int:
+            looked.append(self.message.seq)
+            return super().tokens_of_line
+
+    order = rank_messages([Seen(message(at, "tea of many")) for at in range(1, 200)])
+    assert [next(order) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert len(looked) < 50
