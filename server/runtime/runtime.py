@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -145,12 +146,12 @@ class Runtime:
     @contextlib.contextmanager
     def _measured(self, name: str, caller: Caller) -> Iterator[_Measured]:
         """Count a call and how long it takes, unless a page makes it."""
-        measured, began = _Measured(), time.perf_counter()
+        measured, began = _Measured(), perf_counter()
         try:
             yield measured
         finally:
             if not caller.by_page and name not in _OF_PAGES:
-                took, now = (time.perf_counter() - began) * 1000, self.engine.now()
+                took, now = (perf_counter() - began) * 1000, self.engine.now()
                 self.engine.counts.count_call(
                     caller.scope, name, now, took, failed=measured.failed, tokens=measured.tokens
                 )
