@@ -93,14 +93,16 @@ class GatedApp:
         if isinstance(found, Response):
             await found(scope, receive, send)
             return
+        meant = found
         if by_page and found.every_tenant:
-            found = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
+            meant = replace(found, tenant=_read_tenant(scope["headers"]) or found.tenant)
         known = {
             **scope,
             "headers": [each for each in scope["headers"] if each[0] not in _UNSEEN],
-            "user": self._user_of(found),
+            "user": self._user_of(meant),
             "auth": AuthCredentials(),
         }
+        # Whom the credential names, whomever the request means: it is checked again while the request is open.
         await self._gate.open.serve(token or "", found, self._app, known, receive, send)
 
     def _user_of(self, principal: Principal) -> AuthenticatedUser:

@@ -25,6 +25,7 @@ from mcp.types import TextContent
 from layerlore.server.access.browser_sessions import LONGEST_CREDENTIAL, PAGE_HEADER, join, split
 from layerlore.server.access.credentials import Anybody, local_principal
 from layerlore.server.access.gate import Gate
+from layerlore.server.access.open_requests import AGAIN_SECONDS
 from layerlore.server.explorer.page import write_policy
 from layerlore.server.explorer.routes import LINK_SECONDS, Explorer, OneTimeLinks
 from layerlore.server.runtime.runtime import close_engine, open_engine
@@ -43,22 +44,28 @@ URI = "ui://layerlore/explorer"
 
 @contextlib.asynccontextmanager
 async def explored(
-    folder: Path, credentials: Told, links: OneTimeLinks | None = None, **given: Any
+    folder: Path,
+    credentials: Told,
+    links: OneTimeLinks | None = None,
+    *,
+    again_seconds: float = AGAIN_SECONDS,
+    **given: Any,
 ) -> AsyncIterator[str]:
     """The URL of a server with the explorer."""
     settings = settings_in(folder, **given)
-    mcp, gate = build_server(settings), Gate(credentials)
+    mcp, gate = build_server(settings), Gate(credentials, again_seconds=again_seconds)
     Explorer(links=links).add_to(mcp, gate)
     async with listening(mcp, settings, gate) as url:
         yield url
 
 
 @contextlib.asynccontextmanager
-async def signed_in(url: str, key: str, mode: str = "auto") -> AsyncIterator[Client]:
-    """A client that calls as the page does: with the cookie, its half and its origin, and without the key."""
+async def signed_in(url: str, key: str, mode: str = "auto", **headers: str) -> AsyncIterator[Client]:
+    """A client that calls as the page does: with the cookie, its half and its origin, and without the key; with further
+    ``headers``."""
     async with http_client() as http:
         token = (await sign_in(http, url, key)).json()["token"]
-        http.headers.update({"Origin": url, PAGE_HEADER: token})
+        http.headers.update({"Origin": url, PAGE_HEADER: token, **headers})
         async with Client(streamable_http_client(f"{url}/mcp", http_client=http), mode=mode) as client:
             yield client
 

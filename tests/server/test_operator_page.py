@@ -1,15 +1,16 @@
 """An operator's page: it chooses among the memories that there are, and each look is in the journal."""
 
-import contextlib
+import copy
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -20,8 +21,9 @@ from layerlore.server.access.principal import EXPLORING, RIGHTS, Principal
 from layerlore.storage.audit.journal import JournalFilter, read_lines
 from layerlore.storage.drivers.database import open_database
 
-from .gated_server import Told, answer, connected, http_client, refused
-from .test_explorer import SESSION, explored, signed_in
+from .gated_server import ACCEPT, LISTEN, MODERN, PATIENCE, Told, answer, connected, http_client, refused
+from .test_explorer import SESSION, explored, sign_in, signed_in
+from .test_open_streams import SOON, rest, said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
@@ -110,15 +112,9 @@ async def test_an_operator_finds_the_memories_that_there_are_as_he_types(tmp_pat
     ]
 
 
-@contextlib.asynccontextmanager
-async def looking_at(url: str, key: str, tenant: str) -> AsyncIterator[Client]:
+def looking_at(url: str, key: str, tenant: str) -> AbstractAsyncContextManager[Client]:
     """A page whose requests name a tenant."""
-    async with http_client() as http:
-        page = {"Origin": url, PAGE_HEADER: "1"}
-        token = (await http.post(url + SESSION, json={"key": key}, headers=page)).json()["token"]
-        http.headers.update({"Origin": url, PAGE_HEADER: token, TENANT_HEADER: tenant})
-        async with Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
-            yield client
+    return signed_in(url, key, **{TENANT_HEADER: tenant})
 
 
 async def test_whoever_owns_the_database_chooses_the_tenant_and_each_look_is_in_that_tenant_s_journal(
@@ -155,6 +151,32 @@ async def test_no_key_reaches_another_tenant_by_naming_it(tmp_path: Path, key: s
             if key != "writer":
                 assert (await answer(client, "explore_tenants"))["tenants"] == ["acme"]
                 assert "helper carl" not in await listed(client)
+
+
+async def test_a_page_that_listens_in_another_tenant_goes_on_while_its_credential_is_checked_again(
+    tmp_path: Path,
+) -> None:
+    told, means = Told(**PEOPLE), {"layerlore/agent": "helper", "layerlore/resource": "carl"}
+    listen = copy.deepcopy(LISTEN)
+    listen["params"]["_meta"] |= means
+    async with explored(tmp_path, told, again_seconds=SOON) as url, http_client(headers=ACCEPT) as http:
+        page = {
+            "Origin": url,
+            TENANT_HEADER: "globex",
+            PAGE_HEADER: (await sign_in(http, url, "owner")).json()["token"],
+        }
+        async with http.stream("POST", f"{url}/mcp", json=listen, headers={**MODERN, **page}) as response:
+            lines = response.aiter_lines()
+            await said(lines)
+            told.asked = []
+            with anyio.fail_after(PATIENCE):
+                while len(told.asked) < 3:
+                    await anyio.sleep(SOON)
+            async with connected(url, "abroad") as client:
+                await answer(client, "update_working_memory", scope="resource", content="Name: Carl", meta=means)
+            assert "memory://profile" in await said(lines)
+            del told.principals["owner"]
+            await rest(lines)
 
 
 async def test_the_tenant_of_a_request_without_a_page_is_not_heeded(tmp_path: Path) -> None:
