@@ -11,9 +11,9 @@ from typing import Any
 
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.audit import daily_calls
-from layerlore.storage.audit.daily_calls import CallCount, Source
+from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount, Source
 from layerlore.storage.core.records import Scope, Tenant
-from layerlore.storage.core.tables import WAIT_BOUNDS_MS, WAITS
+from layerlore.storage.core.tables import WAIT_BOUNDS_MS
 from layerlore.storage.core.transaction import Database
 
 WRITE_SECONDS = 60.0
@@ -26,12 +26,21 @@ _Place = tuple[Scope, int, Source, str]
 
 
 @dataclass(slots=True)
-class _Sums:
+class CallSums:
+    """Sums of what a ``CallCount`` counts."""
+
     calls: int = 0
     failed: int = 0
     tokens: int = 0
     messages: int = 0
-    waits: list[int] = field(default_factory=lambda: [0] * len(WAITS))
+    waits: list[int] = field(default_factory=lambda: [*NO_WAITS])
+
+    def add(self, more: "CallCount | CallSums") -> None:
+        self.calls += more.calls
+        self.failed += more.failed
+        self.tokens += more.tokens
+        self.messages += more.messages
+        self.waits = [one + other for one, other in zip(self.waits, more.waits, strict=True)]
 
 
 class CallCounts:
@@ -39,7 +48,7 @@ class CallCounts:
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._sums: dict[_Place, _Sums] = {}
+        self._sums: dict[_Place, CallSums] = {}
 
     def count_call(self, scope: Scope, tool: str, now: int, milliseconds: float, *, failed: bool, tokens: int) -> None:
         """Count a call that was answered ``now`` (milliseconds since 1970); ``tokens`` were shown to a model."""
@@ -90,23 +99,19 @@ class CallCounts:
                 if place[0] in left:
                     self._put_back(place, sums)
 
-    def _find(self, place: _Place) -> _Sums | None:
+    def _find(self, place: _Place) -> CallSums | None:
         sums = self._sums.get(place)
         if sums is None and len(self._sums) < self._most:
-            sums = self._sums[place] = _Sums()
+            sums = self._sums[place] = CallSums()
         return sums
 
-    def _put_back(self, place: _Place, sums: _Sums) -> None:
+    def _put_back(self, place: _Place, sums: CallSums) -> None:
         newer = self._find(place)
         if newer is not None:
-            newer.calls += sums.calls
-            newer.failed += sums.failed
-            newer.tokens += sums.tokens
-            newer.messages += sums.messages
-            newer.waits = [one + other for one, other in zip(newer.waits, sums.waits, strict=True)]
+            newer.add(sums)
 
 
-def _finish(place: _Place, sums: _Sums) -> CallCount:
+def _finish(place: _Place, sums: CallSums) -> CallCount:
     _, day, source, name = place
     return CallCount(day, source, name, sums.calls, sums.failed, sums.tokens, sums.messages, tuple(sums.waits))
 

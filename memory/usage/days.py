@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from layerlore.memory.rules.ages import DAY_MS, iso
-from layerlore.memory.usage.call_counts import SHOW_CONTEXT, SHOW_RECALL, estimate_wait
+from layerlore.memory.usage.call_counts import SHOW_CONTEXT, SHOW_RECALL, CallSums, estimate_wait
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.storage.audit import daily_calls, usage
-from layerlore.storage.audit.daily_calls import NO_WAITS, CallCount
+from layerlore.storage.audit.daily_calls import CallCount
 from layerlore.storage.audit.usage import Spent
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
@@ -39,35 +39,14 @@ async def read_days(tx: Tx, scope: Scope, since_day: int) -> DaysRead:
     )
 
 
-@dataclass(slots=True)
-class _Calls:
-    calls: int = 0
-    failed: int = 0
-    tokens: int = 0
-    messages: int = 0
-    waits: list[int] = field(default_factory=lambda: [*NO_WAITS])
-
-    def add(self, more: CallCount) -> None:
-        self.calls += more.calls
-        self.failed += more.failed
-        self.tokens += more.tokens
-        self.messages += more.messages
-        self.waits = [one + other for one, other in zip(self.waits, more.waits, strict=True)]
-
-    def present(self) -> Json:
-        p50, p95 = estimate_wait(self.waits, 0.5), estimate_wait(self.waits, 0.95)
-        waits = {} if p50 is None else {"p50_ms": p50, "p95_ms": p95}
-        return {"calls": self.calls, "failed": self.failed, **waits}
-
-
 def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -> Json:
     """An answer: ``days``, those that had anything; of the whole time ``tools``, the most called first, ``hooks`` by host;
     ``kinds`` of entries. ``pending`` is what was counted and not written yet. With a ``tool``, the calls of each day are
     those of that one alone."""
     called = [*read.called, *pending]
-    by_day: defaultdict[int, _Calls] = defaultdict(_Calls)
-    by_tool: defaultdict[str, _Calls] = defaultdict(_Calls)
-    by_host: defaultdict[str, _Calls] = defaultdict(_Calls)
+    by_day: defaultdict[int, CallSums] = defaultdict(CallSums)
+    by_tool: defaultdict[str, CallSums] = defaultdict(CallSums)
+    by_host: defaultdict[str, CallSums] = defaultdict(CallSums)
     told: defaultdict[int, dict[str, int]] = defaultdict(lambda: dict.fromkeys(_TOLD, 0))
     for each in called:
         if each.source == "hook":
@@ -87,19 +66,25 @@ def present_days(read: DaysRead, pending: Iterable[CallCount], tool: str = "") -
             {
                 "day": iso(day * DAY_MS)[:10],
                 **_present_stored(stored.get(day, DayCount(day))),
-                **by_day[day].present(),
+                **_present_calls(by_day[day]),
                 **told[day],
                 **_present_spent(read.spent.get(day, Spent())),
             }
             for day in sorted({*stored, *read.spent, *(each.day for each in called)})
         ],
-        "tools": [{"tool": name, **calls.present()} for name, calls in ranked],
+        "tools": [{"tool": name, **_present_calls(calls)} for name, calls in ranked],
         "hooks": [
             {"host": host, "shown": done.calls, "tokens": done.tokens, "captured": done.messages}
             for host, done in sorted(by_host.items())
         ],
         "kinds": [{"kind": kind or "", "entries": entries} for kind, entries in read.kinds],
     }
+
+
+def _present_calls(sums: CallSums) -> Json:
+    p50, p95 = estimate_wait(sums.waits, 0.5), estimate_wait(sums.waits, 0.95)
+    waits = {} if p50 is None else {"p50_ms": p50, "p95_ms": p95}
+    return {"calls": sums.calls, "failed": sums.failed, **waits}
 
 
 def _present_stored(day: DayCount) -> Json:
