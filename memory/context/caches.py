@@ -35,8 +35,8 @@ _BLOCKS = 8
 _THREADS_OF_EXTRACTS = 40
 # What is read to make extracts, the newest of it.
 _MOST_MESSAGES = 800
-# A window of so many takes about half a megabyte.
 _WINDOWS = 20
+# A window of so many takes about half a megabyte.
 _WINDOW_TOKENS = 20_000
 
 # Two megabytes or so.

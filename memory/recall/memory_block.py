@@ -73,7 +73,8 @@ async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRe
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory, rules: RecallRules) -> RecalledMemory:
-    """What a project's memory and a person's tell together, what is pinned first, then the project's; each entry and hit says whose it is."""
+    """What a project's memory and a person's tell together, what is pinned first, then the project's; each entry and hit says
+    whose it is."""
     found = join_results(_as_result(project), _as_result(person), _MOST_HITS, rules)
     kept = (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you"))
     return RecalledMemory(

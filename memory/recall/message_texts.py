@@ -17,7 +17,7 @@ from layerlore.storage.messages.messages import MakeMessage, message_of
 # As many characters have at least about one token: an estimate is rather too small.
 _CHARS_PER_TOKEN = 5
 
-# Of all scopes together, those read last: some 4 MB. Long messages are few, and hardly quicker from here.
+# Of all scopes together, those read last: some 8 MB. Long messages are few, and hardly quicker from here.
 _MOST_MESSAGES = 2_000
 _LONGEST_ROW = 2_000
 

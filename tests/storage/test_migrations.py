@@ -1,6 +1,7 @@
 """Migrations: many processes at once, a kill at any statement, a failure half way, a database from a newer version."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -50,6 +51,19 @@ VERSIONS = [(step.version,) for step in runner.migrations("sqlite")]
 
 async def reopened(url: str) -> Database:
     return await open_database(url, Path())
+
+
+@contextlib.asynccontextmanager
+async def opened_as_of(version: int, url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    """The database as an older layerlore made and opened it, which knew no step behind this version."""
+    known = {dialect: runner.migrations(dialect)[:version] for dialect in ("sqlite", "postgres")}
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "migrations", lambda dialect: known[dialect])
+        database = await reopened(url)
+        try:
+            yield database
+        finally:
+            await database.close()
 
 
 @pytest.fixture
@@ -211,17 +225,13 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(database:
 async def test_what_the_first_version_stored_is_there_after_the_later_steps(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = {dialect: runner.migrations(dialect)[:1] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: first[dialect])
-        old = await reopened(database_url)
+    async with opened_as_of(1, database_url, monkeypatch) as old:
         values = "'local', 'agent', 'ana', 'uid', 'main'"
         await old.write_installation(
             execute,
             "INSERT INTO threads (tenant_id, agent_id, resource_id, thread_uid, thread_id, metadata, created_at, "
             f"updated_at, next_seq, last_created_at, message_count, token_count) VALUES ({values}, '{{}}', 5, 6, 1, 0, 0, 0)",
         )
-        await old.close()
     database = await reopened(database_url)
     try:
         assert (
@@ -261,10 +271,7 @@ VALUES ('local', 'agent', 'ana', 'e', 'c', 'h', 'active', 'extracted', 'user', '
 async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_them(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {dialect: runner.migrations(dialect)[:4] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
-        old = await reopened(database_url)
+    async with opened_as_of(4, database_url, monkeypatch) as old:
         script = BEFORE_ENTRIES_WERE_SEARCHED
         for name, value in OF_DIALECT[old.backend.name].items():
             script = script.replace(name, value)
@@ -274,7 +281,6 @@ async def test_searched_rows_keep_their_ids_words_and_vectors_when_entries_join_
             words = "INSERT INTO search_text (rowid, text, scope) SELECT row_id, 'walrus', '1' FROM search_rows"
             await old.write_installation(execute, words)
         kept = await old.read_installation(rows, "SELECT row_id, seq FROM search_rows ORDER BY row_id")
-        await old.close()
     database = await reopened(database_url)
     try:
         assert [seq for _, seq in kept] == [1, 2]
@@ -312,13 +318,9 @@ VALUES ('local', 'agent', 'ana', '{key}', 'body', '{{"n": 1}}', 1)
 async def test_keys_that_were_kept_as_sent_are_kept_as_hashes_and_still_known(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {dialect: runner.migrations(dialect)[:11] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
-        old = await reopened(database_url)
+    async with opened_as_of(11, database_url, monkeypatch) as old:
         for key in ("schlüssel-🔑", "\x01forget:token"):
             await old.write_installation(execute, KEPT_ANSWER.format(key=key))
-        await old.close()
     database = await reopened(database_url)
     try:
         kept = await database.read(idempotency.find_kept, ANA, Request("schlüssel-🔑", "body"))
@@ -348,13 +350,9 @@ INSERT INTO plans (tenant_id, agent_id, resource_id, thread_uid, revision, plan,
 async def test_plans_that_were_kept_before_are_open_if_something_in_them_is_left(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {dialect: runner.migrations(dialect)[:14] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
-        old = await reopened(database_url)
+    async with opened_as_of(14, database_url, monkeypatch) as old:
         for statement in BEFORE_PLANS_WERE_OPEN.split(";\n"):
             await old.write_installation(execute, statement)
-        await old.close()
     database = await reopened(database_url)
     try:
         work = await database.read(open_work.find_open, ANA, other_than="", now=9, most=9)
@@ -366,12 +364,8 @@ async def test_plans_that_were_kept_before_are_open_if_something_in_them_is_left
 async def test_entries_that_were_kept_before_are_not_pinned_and_can_be(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {dialect: runner.migrations(dialect)[:24] for dialect in ("sqlite", "postgres")}
-    with monkeypatch.context() as patched:
-        patched.setattr(runner, "migrations", lambda dialect: before[dialect])
-        old = await reopened(database_url)
+    async with opened_as_of(24, database_url, monkeypatch) as old:
         await old.write_installation(execute, AN_ENTRY.replace("extracted", "caller"))
-        await old.close()
     database = await reopened(database_url)
     try:
         (kept,) = (await database.read(entries.read_seen, ANA, ["e"])).values()
