@@ -1,12 +1,13 @@
 """What a context keeps of the windows asked for last."""
 
+from dataclasses import replace
 from typing import Any
 
 from layerlore.memory.context.caches import AnswerCache, WindowCache, WindowMessages
-from layerlore.memory.context.message_lines import weigh_message
+from layerlore.memory.context.message_lines import render_message, weigh_message
 from layerlore.memory.parts.tokens import load_counter
 from layerlore.memory.recall.hit_lines import make_line
-from layerlore.memory.recall.message_texts import MessageCache, MessageTexts
+from layerlore.memory.recall.message_texts import MessageCache, MessageTexts, fold_message
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.messages.messages import message_of
@@ -58,6 +59,19 @@ def test_a_message_that_was_changed_on_the_way_is_weighed_as_it_is() -> None:
     kept.weigh(read, COUNTER)
     shorter = message_of("main", row(1, "tea", tokens=3))
     assert kept.weigh(shorter, COUNTER) == weigh_message(shorter, COUNTER)
+
+
+def test_the_texts_of_a_message_are_those_of_its_row_as_it_is_now() -> None:
+    kept = WindowMessages()
+    for text in ("tea", "TEA <b>", "tea"):
+        made = kept.make("main", row(1, text))
+        weighed = kept.weigh(made, COUNTER)
+        kept.keep([weighed])
+        for _ in range(2):
+            assert kept.render(weighed) == render_message(weighed)
+            assert kept.fold(weighed) == fold_message(weighed)
+    cut = replace(weighed, parts=[{"type": "text", "text": "t…"}])
+    assert (kept.render(cut), kept.fold(cut)) == (render_message(cut), "t…")
 
 
 def test_each_scope_has_its_own_and_one_is_forgotten_alone() -> None:

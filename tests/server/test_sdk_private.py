@@ -2,6 +2,8 @@
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -80,3 +82,41 @@ def test_no_tool_has_arguments_that_headers_repeat_since_the_server_does_not_loo
     listed = [declaration.tool.parameters for declaration in DECLARATIONS]
     assert len(listed) > 20
     assert "x-mcp-header" not in json.dumps(listed)
+
+
+TRACED = """
+import sys
+import anyio
+from mcp import Client
+from opentelemetry import trace
+from opentelemetry.trace import NoOpTracer, TracerProvider
+from layerlore.server.runtime.server_builder import build_server
+from layerlore.server.settings.settings import load_settings
+
+class Recorded(TracerProvider):
+    def get_tracer(self, *args, **kwargs):
+        return Tracer()
+
+class Tracer(NoOpTracer):
+    def start_as_current_span(self, name, *args, **kwargs):
+        spans.append(name)
+        return super().start_as_current_span(name, *args, **kwargs)
+
+async def call():
+    environ = {"LAYERLORE_DATABASE": "sqlite://:memory:", "LAYERLORE_EMBEDDING__EMBEDDER": "none"}
+    async with Client(build_server(load_settings(environ=environ))) as client:
+        assert not (await client.call_tool("list_threads", {})).is_error
+
+spans = []
+if sys.argv[1] == "recorded":
+    trace.set_tracer_provider(Recorded())
+anyio.run(call)
+assert ("tools/call list_threads" in spans) == (sys.argv[1] == "recorded"), spans
+"""
+
+
+@pytest.mark.parametrize("who", ["recorded", "by nobody"])
+def test_a_call_is_traced_where_somebody_records_traces(who: str) -> None:
+    command = [sys.executable, "-c", TRACED, who]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
