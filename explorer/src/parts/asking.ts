@@ -13,6 +13,27 @@ export interface Asked<T> {
   change: (how: (value: T) => T) => void;
 }
 
+/** Asks, and tells of an answer, and then how it ended: why it failed, or "". After the returned function was called it
+ * tells nothing. */
+export function awaitAnswer<T>(
+  ask: (signal: AbortSignal) => Promise<T>,
+  answered: (answer: T) => void,
+  ended: (why: string) => void,
+): () => void {
+  const control = new AbortController();
+  ask(control.signal).then(
+    (answer) => {
+      if (control.signal.aborted) return;
+      answered(answer);
+      ended("");
+    },
+    (failure: unknown) => {
+      if (!control.signal.aborted && !isAbort(failure)) ended(describe(failure));
+    },
+  );
+  return () => control.abort();
+}
+
 /** Asks whenever one of `by` changes; an older question is given up. `null` asks nothing. */
 export function useAsked<T>(
   ask: ((memory: Memory, signal: AbortSignal) => Promise<T>) | null,
@@ -29,22 +50,15 @@ export function useAsked<T>(
       setError("");
       return;
     }
-    const control = new AbortController();
     setLoading(true);
-    ask(current, control.signal).then(
-      (answer) => {
-        if (control.signal.aborted) return;
-        setValue(answer);
-        setError("");
-        setLoading(false);
-      },
-      (failure: unknown) => {
-        if (control.signal.aborted || isAbort(failure)) return;
-        setError(describe(failure));
+    return awaitAnswer(
+      (signal) => ask(current, signal),
+      setValue,
+      (why) => {
+        setError(why);
         setLoading(false);
       },
     );
-    return () => control.abort();
   }, [...by, round, current]);
   const again = useCallback(() => setRound((last) => last + 1), []);
   const change = useCallback((how: (value: T) => T) => setValue((last) => (last === undefined ? last : how(last))), []);

@@ -2,10 +2,9 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { chooseSubject, leave, lookAround } from "../begin";
-import { describe, isAbort } from "../connection/connection";
 import { session } from "../store";
 import { showCount, showDay } from "../text";
-import { useSettled } from "./asking";
+import { awaitAnswer, useSettled } from "./asking";
 import { Empty, Failure, Loading, TextField } from "./pieces";
 
 const AS_TYPED = 250;
@@ -43,22 +42,15 @@ function usePages<T>(read: (cursor: string, signal: AbortSignal) => Promise<{ ro
     setCursor("");
   }
   useEffect(() => {
-    const control = new AbortController();
     setLoading(true);
-    read(cursor, control.signal).then(
-      (page) => {
-        if (control.signal.aborted) return;
-        setKnown((last) => ({ rows: cursor ? [...last.rows, ...page.rows] : page.rows, next: page.next }));
-        setError("");
-        setLoading(false);
-      },
-      (failure: unknown) => {
-        if (control.signal.aborted || isAbort(failure)) return;
-        setError(describe(failure));
+    return awaitAnswer(
+      (signal) => read(cursor, signal),
+      (page) => setKnown((last) => ({ rows: cursor ? [...last.rows, ...page.rows] : page.rows, next: page.next })),
+      (why) => {
+        setError(why);
         setLoading(false);
       },
     );
-    return () => control.abort();
   }, [key, cursor, round]);
   return {
     ...known,
