@@ -93,6 +93,7 @@ class Matrix:
         """``people``: gives the connection that all of them share. ``deal``: what is tried of all, and by whom."""
         self.world, self.found = world, Found()
         self._client = people.client
+        self._engine = engine
         self.words = Words("ana")
         self.filling = Filling(people, self.words, engine)
         self.handles: Handles = self.filling.handles
@@ -105,13 +106,18 @@ class Matrix:
         self._having: Counter[str] = Counter()
         self._lines: dict[tuple[str, type], Iterator[Handle]] = {}
 
+    async def _read_victim(self, owner_url: str) -> dict[str, list[str]]:
+        """What is stored of the victim, with the counts of calls that would be written within the minute."""
+        await self._engine.counts.write(self._engine.database, self._engine.now())
+        return await rows_of(owner_url, VICTIM)
+
     async def run(self, owner_url: str, *, tools: Sequence[str] = ()) -> Found:
         """Fill, attack with all (or only some tools), and look at what the victim has."""
         await self.filling.everything()
         self._renaming = self.handles.renaming()
         self._handle = re.compile("|".join(map(re.escape, self._renaming)))
         self.found.handles = sum(map(len, self.handles.of.values()))
-        before = await rows_of(owner_url, VICTIM)
+        before = await self._read_victim(owner_url)
         assert sum(map(len, before.values())) > 100
         with self.filling.person.calling():
             listed = (await self._client.list_tools()).tools
@@ -128,7 +134,7 @@ class Matrix:
             await self._beside(list(self._prompts(prompts)))
             await self._beside(list(self._completions([each.uri_template for each in templates], prompts)))
             await self._again()
-        after = await rows_of(owner_url, VICTIM)
+        after = await self._read_victim(owner_url)
         self.found.leaks += [f"rows of {name} were changed" for name in before if before[name] != after.get(name)]
         return self.found
 
