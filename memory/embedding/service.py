@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
+from layerlore.memory.embedding.rows_at_work import RowsAtWork
 from layerlore.memory.embedding.worker import Worker, WorkerStopped
 from layerlore.storage.core.records import Scope
 
@@ -29,7 +30,7 @@ CACHED_QUERIES = 256
 # At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
-# Seconds that a slice of a local model makes way for queries, and that closing waits for what cannot be interrupted: a
+# Seconds that a slice of a local model makes way for the queries that wait, and that closing waits for what cannot be interrupted: a
 # local model is soon done, a request may take as long as it likes.
 _YIELD = 1.0
 _LINGER = 0.5
@@ -122,6 +123,7 @@ class EmbeddingService:
         self._stored_dimension = 0
         # Rows of the index whose text the model refuses, by scope: noted by who embeds them, for who counts.
         self.refused: dict[Scope, set[int]] = {}
+        self.at_work = RowsAtWork()
 
     def expect(self, dimension: int) -> None:
         """What is stored under the embedder's name has so many dimensions (0: nothing is): other vectors are an error
@@ -185,8 +187,9 @@ class EmbeddingService:
                 return str(error) or CLOSED
         return ""
 
-    async def embed(self, texts: Sequence[str]) -> list[Vectors | None]:
+    async def embed(self, texts: Sequence[str], *, at_once: bool = False) -> list[Vectors | None]:
         """Embed texts in the background: a vector [dimension] for each; None for one that the model refuses on its own.
+        A local model makes way for the queries that wait, unless the texts are needed ``at_once``.
 
         Raises EmbeddingFailed, also at once while what failed before is left alone.
         """
@@ -195,7 +198,7 @@ class EmbeddingService:
             barred = self._load_backoff.barred or self._batch_backoff.barred
             if barred:
                 raise EmbeddingFailed(barred)
-            work = self._batches.submit(functools.partial(self._embed_batch, some))
+            work = self._batches.submit(functools.partial(self._embed_batch, some, make_way=self.embedder.local and not at_once))
             try:
                 made = await asyncio.wrap_future(work)
             except WorkerStopped:
@@ -282,10 +285,10 @@ class EmbeddingService:
         if some:
             yield some
 
-    def _embed_batch(self, texts: list[str]) -> list[Vectors | None]:
+    def _embed_batch(self, texts: list[str], *, make_way: bool) -> list[Vectors | None]:
         self._load()
-        if self.embedder.local:
-            self._queries.wait_idle(_YIELD)
+        if make_way:
+            self._queries.wait_turn(_YIELD)
         try:
             vectors = self._embed_without_refused(texts)
         except Exception as error:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Worker:
                 future.set_exception(WorkerStopped())
                 return future
             while self._queue and self._queue[0][0].cancelled():
-                self._queue.popleft()
+                self._queue.popleft()[0].set_running_or_notify_cancel()
             self._queue.append((future, work))
             if len(self._threads) < self._most and len(self._began) + len(self._queue) > len(self._threads):
                 thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
@@ -47,10 +47,12 @@ class Worker:
             self._changed.notify()
         return future
 
-    def wait_idle(self, seconds: float) -> bool:
-        """Wait until there is no work, at most that long. Whether there is none."""
+    def wait_turn(self, seconds: float) -> bool:
+        """Wait for all the work that there is now, at most that long. Whether it has ended; what is submitted meanwhile
+        is not waited for, since under load there always is some."""
         with self._changed:
-            return self._changed.wait_for(lambda: not (self._queue or self._began), seconds)
+            ahead = [*self._began, *(future for future, _ in self._queue)]
+        return not wait(ahead, seconds).not_done
 
     def is_stalled(self, seconds: float) -> bool:
         """Whether every thread there may be has been at the same piece of work for longer than that."""

@@ -3,6 +3,7 @@ message and asks at once finds it by its meaning; many are left to the writer of
 
 import contextlib
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import anyio
 
@@ -19,7 +20,7 @@ from layerlore.storage.messages import indexed_rows
 MOST_ROWS = 8
 """Rows that a recall embeds itself: the chunks of a turn or two, some 30 ms with an embedder on this machine."""
 WAIT_SECONDS = 1.0
-"""How long it waits for that at most."""
+"""How long it waits for that at most, or for others who are at them."""
 # Beyond those that it embeds, it only has to know whether there are more.
 _MOST_READ = 2 * MOST_ROWS
 
@@ -41,6 +42,6 @@ async def embed_recent(engine: Engine, embedding: EmbeddingService, scope: Scope
     if len(rows) > MOST_ROWS or not embedding.embedder.local:
         return False
     with anyio.move_on_after(WAIT_SECONDS), contextlib.suppress(EmbeddingFailed, LayerloreError):
-        await embed_rows(engine, embedding, rows)
+        await embedding.at_work.gather(rows, partial(embed_rows, engine, embedding, at_once=True))
         return not await engine.database.read(find_unembedded, scope, embedding)
     return False

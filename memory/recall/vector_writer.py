@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -53,15 +53,14 @@ GIVE_WAY_SECONDS = 0.5
 _FORGOTTEN = 500
 
 Done = Callable[[int], None]
-_Place = tuple[Scope, str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """Rows without a vector and their messages: all such up to the id ``upto``. ``full``: more may be behind it."""
+    """Rows without a vector, of the scopes that were asked for; all such up to the id ``upto`` were looked at. ``full``:
+    more may be behind it."""
 
     rows: list[PendingRow]
-    messages: dict[_Place, Message]
     upto: int
     full: bool
 
@@ -192,15 +191,14 @@ class VectorWriter:
         self._owed.clear()
 
     async def _page(self, after: int, last: int | None, scopes: Collection[Scope] | None = None) -> _Page:
-        """The next rows without a vector, with the messages of those in ``scopes`` (None: in all)."""
-        database = self._engine.database
-        rows, upto = await database.read_installation(_read_rows, self._model, after, last)
-        found = await _read_messages(self._engine, [row for row in rows if scopes is None or row.scope in scopes])
+        """The next rows without a vector, of these scopes (None: of all)."""
+        rows, upto = await self._engine.database.read_installation(_read_rows, self._model, after, last)
         full = len(rows) == BATCH
-        return _Page(rows, found, rows[-1].row_id if full else upto, full)
+        wanted = [row for row in rows if scopes is None or row.scope in scopes]
+        return _Page(wanted, rows[-1].row_id if full else upto, full)
 
     async def _embed(self, page: _Page) -> int:
-        return await _write_vectors(self._engine, self._embedding, page.rows, page.messages)
+        return await embed_rows(self._engine, self._embedding, page.rows)
 
     async def _forget_unused(self) -> None:
         database = self._engine.database
@@ -214,31 +212,35 @@ class VectorWriter:
             log.info("removed the vectors of %s", ", ".join(sorted(unused)))
 
 
-async def embed_rows(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> None:
-    """Embed these rows now, for whoever cannot wait until their turn comes. Raises EmbeddingFailed,
+async def embed_rows(
+    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], *, at_once: bool = False
+) -> int:
+    """Embed these rows, unless somebody else is at them: that is waited for, and made up for if it fails. ``at_once``:
+    without making way for queries. Returns how many vectors were stored here. Raises EmbeddingFailed,
     StorageUnavailable."""
-    await _write_vectors(engine, embedding, rows, await _read_messages(engine, rows))
-
-
-async def _read_messages(engine: Engine, rows: Sequence[PendingRow]) -> dict[_Place, Message]:
-    wanted: dict[Scope, list[tuple[str, int]]] = {}
-    for row in rows:
-        wanted.setdefault(row.scope, []).append((row.thread_uid, row.seq))
-    return {
-        (scope, *place): message
-        for scope, places in wanted.items()
-        for place, message in (await engine.database.read(indexed_rows.messages_to_index, scope, places)).items()
-    }
+    stored = 0
+    while rows:
+        with embedding.at_work.claim([row.row_id for row in rows]) as taken:
+            mine = [row for row in rows if row.row_id not in taken]
+            stored += await _write_vectors(engine, embedding, mine, at_once=at_once)
+        rows = [row for row in rows if row.row_id in taken and not await taken[row.row_id].wait()]
+    return stored
 
 
 async def _write_vectors(
-    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], messages: Mapping[_Place, Message]
+    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], *, at_once: bool
 ) -> int:
-    """Embed the texts of the rows whose messages are given, and store the vectors. Returns how many were stored."""
-    rows, texts = await asyncio.to_thread(_find_texts, engine, embedding, rows, messages)
+    """Embed the texts of the rows, as their messages have them now, and store the vectors. Returns how many were
+    stored."""
+    read: list[tuple[PendingRow, Message]] = []
+    for scope, some in _group_by_scope(rows).items():
+        read += await engine.database.read(_read_lacking, scope, embedding.embedder.name, some)
+    if not read:
+        return 0
+    rows, texts = await asyncio.to_thread(_find_texts, engine, embedding, read)
     if not rows:
         return 0
-    made = await embedding.embed(texts)
+    made = await embedding.embed(texts, at_once=at_once)
     new: dict[Scope, list[NewVector]] = {}
     for row, vector in zip(rows, made, strict=True):
         if vector is None:
@@ -254,16 +256,32 @@ async def _write_vectors(
     return total
 
 
+def _group_by_scope(rows: Sequence[PendingRow]) -> dict[Scope, list[PendingRow]]:
+    found: dict[Scope, list[PendingRow]] = {}
+    for row in rows:
+        found.setdefault(row.scope, []).append(row)
+    return found
+
+
+async def _read_lacking(
+    tx: Tx, scope: Scope, model: str, rows: Sequence[PendingRow]
+) -> list[tuple[PendingRow, Message]]:
+    """The rows that still have no vector, with their messages."""
+    lacking = await vectors.find_lacking(tx, scope, model, [row.row_id for row in rows])
+    left = [row for row in rows if row.row_id in lacking]
+    messages = await indexed_rows.messages_to_index(tx, scope, [(row.thread_uid, row.seq) for row in left])
+    return [(row, messages[place]) for row in left if (place := (row.thread_uid, row.seq)) in messages]
+
+
 def _find_texts(
-    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], messages: Mapping[_Place, Message]
+    engine: Engine, embedding: EmbeddingService, read: Sequence[tuple[PendingRow, Message]]
 ) -> tuple[list[PendingRow], list[str]]:
     """The rows that have a text, and it."""
-    texts = {place: engine.embedded_texts_of(message) for place, message in messages.items()}
+    texts = {id(message): engine.embedded_texts_of(message) for _, message in read}
     found = [
         (row, chunks[row.chunk])
-        for row in rows
-        if row.row_id not in embedding.refused.get(row.scope, ())
-        and row.chunk < len(chunks := texts.get((row.scope, row.thread_uid, row.seq), []))
+        for row, message in read
+        if row.row_id not in embedding.refused.get(row.scope, ()) and row.chunk < len(chunks := texts[id(message)])
     ]
     return [row for row, _ in found], [text for _, text in found]
 

@@ -78,13 +78,18 @@ _INSERT = text(
 _scope_columns = [search_rows.c[name] for name in SCOPE]
 _has_one = exists().where(search_vectors.c.row_id == search_rows.c.row_id, search_vectors.c.model == bindparam("model"))
 
-# Locked, so that no row goes before its vector is there; one that somebody is deleting is as good as gone.
 _LACKING = (
     select(search_rows.c.row_id, search_rows.c.role)
     .where(named_in_scope(search_rows), any_of(search_rows.c.row_id, "row_ids"), not_(_has_one))
     .order_by(search_rows.c.row_id)
-    .with_for_update(read=True, key_share=True, skip_locked=True)
 )
+# So that no row goes before its vector is there; one that somebody is deleting is as good as gone.
+_LACKING_LOCKED = _LACKING.with_for_update(read=True, key_share=True, skip_locked=True)
+
+
+async def find_lacking(tx: Tx, scope: Scope, model: str, row_ids: Sequence[int]) -> set[int]:
+    """Find which of these rows of a scope are there and have no vector of the model."""
+    return set(await tx.scalars(_LACKING, **of_scope(scope), row_ids=list(row_ids), model=model))
 
 
 async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequence[NewVector]) -> int:
@@ -92,7 +97,7 @@ async def put(tx: Tx, scope: Scope, model: str, dimension: int, vectors: Sequenc
     was stored."""
     by_row = {vector.row_id: vector for vector in vectors}
     stored = 0
-    for row_id, role in await tx.all(_LACKING, **of_scope(scope), row_ids=list(by_row), model=model):
+    for row_id, role in await tx.all(_LACKING_LOCKED, **of_scope(scope), row_ids=list(by_row), model=model):
         stored += await tx.run(
             _INSERT,
             row_id=row_id,

@@ -165,7 +165,7 @@ async def test_queries_that_nobody_waits_for_any_more_are_not_embedded(model: Mo
             service._patience_ms = 1
     assert len(service._queries._queue) <= 2
     gate.set()
-    await until(lambda: service._queries.wait_idle(0))
+    await until(lambda: service._queries.wait_turn(0))
     assert model.seen == [["query 0"]]
     await service.close()
 
@@ -182,7 +182,7 @@ async def test_an_embedder_that_hangs_is_soon_not_waited_for(
     with anyio.fail_after(PATIENCE):
         assert (await service.query("next"))[0] is None
     gate.set()
-    await until(lambda: service._queries.wait_idle(0))
+    await until(lambda: service._queries.wait_turn(0))
     assert (await service.query("later"))[0] is not None
     await service.close()
 
