@@ -9,22 +9,33 @@ import anyio
 
 from layerlore.storage.index.vectors import PendingRow
 
+MOST_GATHERED = 32
+"""Rows in a batch that recalls wait for: some 100 ms with an embedder on this machine."""
+
 
 @dataclass(slots=True)
 class Work:
-    """Somebody's work at some rows."""
+    """Somebody's work at some rows. ``done``: it has ended, and did not fail."""
 
+    done: bool = False
     _ended: anyio.Event = field(default_factory=anyio.Event)
-    _done: bool = False
 
     async def wait(self) -> bool:
         """Wait until it has ended. Whether it was done; if not, the rows are as they were."""
         await self._ended.wait()
-        return self._done
+        return self.done
 
-    def end(self, *, done: bool) -> None:
-        self._done = done
+    def end(self) -> None:
         self._ended.set()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Rows that are embedded together."""
+
+    rows: dict[int, PendingRow] = field(default_factory=dict)
+    begun: bool = False
+    done: bool = False
 
 
 class RowsAtWork:
@@ -32,7 +43,7 @@ class RowsAtWork:
 
     def __init__(self) -> None:
         self._work: dict[int, Work] = {}
-        self._waiting: dict[int, PendingRow] = {}
+        self._next = _Batch()
         self._turn = anyio.Lock()
 
     @contextmanager
@@ -42,21 +53,25 @@ class RowsAtWork:
         taken = {row_id: self._work[row_id] for row_id in row_ids if row_id in self._work}
         mine, work = [row_id for row_id in row_ids if row_id not in taken], Work()
         self._work.update(dict.fromkeys(mine, work))
-        done = False
         try:
             yield taken
-            done = True
+            work.done = True
         finally:
             for row_id in mine:
                 del self._work[row_id]
-            work.end(done=done)
+            work.end()
 
-    async def gather(self, rows: Sequence[PendingRow], embed: Callable[[list[PendingRow]], Awaitable[object]]) -> None:
-        """Have the rows embedded, together with all that others wait for: while some are being embedded, the next
-        gather. Of a batch that fails only the one who embeds it is told. Raises what ``embed`` raises."""
-        self._waiting.update({row.row_id: row for row in rows})
+    async def gather(self, rows: Sequence[PendingRow], embed: Callable[[list[PendingRow]], Awaitable[object]]) -> bool:
+        """Have the rows embedded, in a batch with what others ask for until its turn comes: one batch is embedded at a
+        time. Whether it was; what ``embed`` raises is raised to the one of them who ran it."""
+        wanted = {row.row_id: row for row in rows}
+        batch = self._next
+        if batch.begun or len(batch.rows.keys() | wanted.keys()) > MOST_GATHERED:
+            batch = self._next = _Batch()
+        batch.rows.update(wanted)
         async with self._turn:
-            if any(row.row_id in self._waiting for row in rows):
-                batch = list(self._waiting.values())
-                self._waiting.clear()
-                await embed(batch)
+            if not batch.begun:
+                batch.begun = True
+                await embed([*batch.rows.values()])
+                batch.done = True
+        return batch.done

@@ -193,18 +193,22 @@ class EmbeddingService:
 
         Raises EmbeddingFailed, also at once while what failed before is left alone.
         """
+        # The user's message is often the question that was asked with it.
+        known = {text: asked.vector for text in texts if (asked := self._find_cached(text)) is not None}
         vectors: list[Vectors | None] = []
-        for some in self._slices(texts):
+        for some in self._slices([text for text in texts if text not in known]):
             barred = self._load_backoff.barred or self._batch_backoff.barred
             if barred:
                 raise EmbeddingFailed(barred)
-            work = self._batches.submit(functools.partial(self._embed_batch, some, make_way=self.embedder.local and not at_once))
+            make_way = self.embedder.local and not at_once
+            work = self._batches.submit(functools.partial(self._embed_batch, some, make_way=make_way))
             try:
                 made = await asyncio.wrap_future(work)
             except WorkerStopped:
                 raise EmbeddingFailed(CLOSED) from None
             vectors += made
-        return vectors
+        made_now = iter(vectors)
+        return [known[text] if text in known else next(made_now) for text in texts]
 
     def forget(self, scope: Scope) -> None:
         """Forget what it remembers of a scope; and all queries, which do not say whose they were."""

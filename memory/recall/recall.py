@@ -290,7 +290,7 @@ async def prepare_recall(
     if (
         space is not None
         and engine.embedding is not None
-        and not await embed_recent(engine, engine.embedding, scope, unembedded)
+        and not await embed_recent(engine, engine.embedding, unembedded)
     ):
         reasons = (*reasons, NOT_ALL_EMBEDDED)
     cache = engine.caches.of(MessageCache)
@@ -300,10 +300,11 @@ async def prepare_recall(
 async def _read_before(
     tx: Tx, scope: Scope, engine: Engine, asked: RecallRequest, words: Sequence[str], rules: RecallRules
 ) -> tuple[Sequence[PendingRow], WordMatches]:
-    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, and the
-    matches of the words."""
+    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, without those of
+    the caller's own question, which answer nothing; and the matches of the words."""
+    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking)
     unembedded = await find_unembedded(tx, scope, engine.embedding)
-    return unembedded, await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking)
+    return [row for row in unembedded if row.row_id not in matches.asking], matches
 
 
 def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:

@@ -34,7 +34,7 @@ async def find_unembedded(tx: Tx, scope: Scope, embedding: EmbeddingService | No
     return [row for row in rows if row.row_id not in refused]
 
 
-async def embed_recent(engine: Engine, embedding: EmbeddingService, scope: Scope, rows: Sequence[PendingRow]) -> bool:
+async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> bool:
     """Embed the rows, if they are few and the embedder is on this machine. Whether all of them have their vectors now;
     a text that the model refuses needs none. Raises nothing but cancellation."""
     if not rows:
@@ -42,6 +42,5 @@ async def embed_recent(engine: Engine, embedding: EmbeddingService, scope: Scope
     if len(rows) > MOST_ROWS or not embedding.embedder.local:
         return False
     with anyio.move_on_after(WAIT_SECONDS), contextlib.suppress(EmbeddingFailed, LayerloreError):
-        await embedding.at_work.gather(rows, partial(embed_rows, engine, embedding, at_once=True))
-        return not await engine.database.read(find_unembedded, scope, embedding)
+        return await embedding.at_work.gather(rows, partial(embed_rows, engine, embedding, at_once=True))
     return False

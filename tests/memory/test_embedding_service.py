@@ -391,6 +391,48 @@ async def test_a_batch_of_a_local_model_makes_way_for_a_query(
     assert model.seen == [["query"], ["batch"]]
 
 
+async def test_a_batch_makes_way_for_no_query_that_came_after_it(
+    service: EmbeddingService, model: Model, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where queries come all the time, there is none that is the last."""
+    monkeypatch.setattr("layerlore.memory.embedding.service._YIELD", PATIENCE)
+    first = threading.Event()
+    model.embeds = lambda texts: {"first": first, "later": gate}.get(texts[0], first).wait(PATIENCE)
+    with anyio.fail_after(PATIENCE / 2):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(service.query, "first")
+            await until(lambda: model.seen == [["first"]])
+            tasks.start_soon(service.embed, ["batch"])
+            await until(lambda: bool(service._batches._began))
+            await anyio.sleep(0.02)
+            tasks.start_soon(service.query, "later")
+            await until(lambda: bool(service._queries._queue))
+            first.set()
+            await until(lambda: ["batch"] in model.seen)
+            assert not gate.is_set()
+            gate.set()
+
+
+async def test_texts_that_are_needed_at_once_make_way_for_nobody(
+    service: EmbeddingService, model: Model, gate: threading.Event
+) -> None:
+    model.embeds = lambda texts: gate.wait(PATIENCE) if texts == ["query"] else None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(service.query, "query")
+        await until(lambda: model.seen == [["query"]])
+        with anyio.fail_after(PATIENCE):
+            assert len(await service.embed(["batch"], at_once=True)) == 1
+        gate.set()
+
+
+async def test_a_text_that_was_asked_is_not_embedded_again(service: EmbeddingService, model: Model) -> None:
+    asked = (await service.query("asked"))[0]
+    assert asked is not None
+    vectors = await service.embed(["one", "asked", "three"])
+    assert model.seen == [["asked"], ["one", "three"]]
+    assert [row.tolist() for row in vectors if row is not None] == [[3, 1, 0], asked.vector.tolist(), [0, 1, 0]]
+
+
 async def test_whoever_waits_can_be_cancelled(service: EmbeddingService, model: Model, gate: threading.Event) -> None:
     model.embeds = lambda texts: gate.wait(PATIENCE)
     async with anyio.create_task_group() as tasks:
