@@ -19,6 +19,7 @@ from layerlore.memory.recall.signals import Question
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.row_ids import sort_distinct
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
@@ -151,7 +152,7 @@ async def gather_candidates(
     pool = Pool.from_rows(rows)
     candidates = []
     for number in range(len(queries)):
-        held = find_among(np.unique(np.concatenate(chosen[number :: len(queries)])), pool.row_ids)
+        held = find_among(sort_distinct(np.concatenate(chosen[number :: len(queries)])), pool.row_ids)
         candidates.append(pool.extend_to_context(held) & ~find_among(matches.asking, pool.row_ids))
     await compared.read(pool.row_ids[np.logical_or.reduce(candidates)])
     return GatheredCandidates(
@@ -173,18 +174,18 @@ async def _choose_rows(tx: Tx, scope: Scope, lists: Sequence[Ints], most: int) -
     """Choose the ``most`` best rows of each list, best first; where these are chunks of half as many messages or fewer,
     the best row of further messages too. And the rows around them."""
     chosen = [rows[:most] for rows in lists]
-    around = await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+    around = await indexed_rows.around(tx, scope, sort_distinct(np.concatenate(chosen)))
     if not any(len(rows) > most and 2 * _count_messages(rows[:most], around) <= most for rows in lists):
         return chosen, around
-    held = await indexed_rows.places(tx, scope, np.unique(np.concatenate(lists)))
+    held = await indexed_rows.places(tx, scope, sort_distinct(np.concatenate(lists)))
     chosen = [np.array(_spread(rows, held, most), np.int64) for rows in lists]
-    return chosen, await indexed_rows.around(tx, scope, np.unique(np.concatenate(chosen)))
+    return chosen, await indexed_rows.around(tx, scope, sort_distinct(np.concatenate(chosen)))
 
 
 def _count_messages(row_ids: Ints, rows: IndexedRows) -> int:
     """Of how many messages the rows with these ids are chunks."""
     held = rows.numbers[find_among(np.sort(row_ids), rows.row_ids)].astype(np.int64)
-    return len(np.unique(held[:, THREAD] * 2**32 + held[:, SEQ]))
+    return len(sort_distinct(held[:, THREAD] * 2**32 + held[:, SEQ]))
 
 
 def _best_row_by_message(rows: Ints, held: Mapping[int, Place]) -> dict[Place, int]:
@@ -317,7 +318,7 @@ class _VectorReader:
         """Read the vectors that these rows have."""
         if self._space is None:
             return
-        wanted = _leave_out(self._asked, np.unique(row_ids))
+        wanted = _leave_out(self._asked, sort_distinct(row_ids))
         if not len(wanted):
             return
         found, read = await vectors.of_rows(self._tx, self._scope, self._space.model, wanted)

@@ -1,5 +1,6 @@
 """The window of a thread under each policy, and the rules that hold under all of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -419,10 +420,13 @@ def reaches_far_enough(run: list[Message], policy: WindowPolicy) -> bool:
         return len(run) >= (policy.max_messages if policy.trim == "continuous" else policy.threshold)
     light = strip_orphans(lighten_messages(run, policy, ROUGH), ROUGH)
     # What answers a call that is not given may belong to the window together with it.
-    answers = sum(part["type"] == "tool_result" for each in run for part in each.parts)
-    if answers > sum(part["type"] == "tool_result" for each in light for part in each.parts):
+    if count_results(run) > count_results(light):
         return False
     return cost(light) > policy.max_tokens and holds_newest(light, max(1, policy.min_messages))
+
+
+def count_results(messages: Sequence[Message]) -> int:
+    return sum(part["type"] == "tool_result" for each in messages for part in each.parts)
 
 
 def loaded(thread: list[Message], policy: WindowPolicy, spare: int) -> tuple[list[Message], list[Message]]:
@@ -432,7 +436,11 @@ def loaded(thread: list[Message], policy: WindowPolicy, spare: int) -> tuple[lis
     run = thread[max(0, len(thread) - enough - spare) :]
     asked = newest_user_seq(thread)
     first = thread[: count_leading(policy)]
-    return [each for each in thread if each not in run and (each in first or each.seq == asked)], run
+    apart = [each for each in thread if each not in run and (each in first or each.seq == asked)]
+    # A user's message may answer a call that stands in the gap, and is shown without that.
+    if count_results(strip_orphans([*apart, *run], ROUGH)) < count_results([*apart, *run]):
+        return [], thread
+    return apart, run
 
 
 @given(thread=THREADS, policy=POLICIES, spare=st.integers(0, 4))

@@ -284,6 +284,7 @@ def calls(known: Known) -> dict[str, Call]:
         "usage.of_resource": usage.of_resource,
         "usage.of_threads": lambda tx, who: usage.of_threads(tx, who, [known.thread_uid]),
         "vectors.count_there": lambda tx, who: vectors.count_there(tx, who, known.row_ids),
+        "vectors.find_lacking": lambda tx, who: vectors.find_lacking(tx, who, "unused", known.row_ids),
         "vectors.nearest": lambda tx, who: vectors.nearest(tx, who, MODEL, bytes(DIMENSION // 8), most=9),
         "vectors.nearest_among": lambda tx, who: vectors.nearest_among(
             tx, who, MODEL, bytes(DIMENSION // 8), known.row_ids, most=9

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from layerlore.storage.core.index_rows import CHUNK, SEQ, THREAD, IndexedRow, IndexedRows
 from layerlore.storage.core.records import Scope
-from layerlore.storage.core.row_ids import RowIdArray
+from layerlore.storage.core.row_ids import RowIdArray, sort_distinct
 from layerlore.storage.core.scopes import of_scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.drivers.sqlite.posting_cache import RowStamp, read_stamp
@@ -80,10 +80,10 @@ class ScopeRows:
             return rows
         at = np.minimum(np.searchsorted(rows.row_ids, row_ids), len(rows) - 1)
         found = at[rows.row_ids[at] == row_ids]
-        near = np.unique(_make_keys(rows, found)[:, None] + np.arange(-reach, reach + 1))
+        near = sort_distinct(_make_keys(rows, found)[:, None] + np.arange(-reach, reach + 1))
         beside = np.minimum(np.searchsorted(self.keys, near), max(len(self.keys) - 1, 0))
         if len(self.keys):
-            found = np.union1d(found, self.firsts[beside[self.keys[beside] == near]])
+            found = sort_distinct(np.concatenate([found, self.firsts[beside[self.keys[beside] == near]]]))
         order = np.lexsort((rows.numbers[found, CHUNK], _make_keys(rows, found)))
         return rows.take(found[order])
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from layerlore.storage.core.row_ids import RowIdArray
+from layerlore.storage.core.row_ids import RowIdArray, sort_distinct
 from layerlore.storage.core.transaction import ReadVectors
 from layerlore.storage.drivers.sqlite.code_cache import Stamp
 
@@ -49,7 +49,7 @@ class VectorCache:
         of float32, rounded whether they were kept or are read now. The rows must be there in the snapshot whose stamp
         this is."""
         key, known_by = (model, *tokens), (stamp.removed, stamp.schema)
-        asked = np.unique(row_ids)
+        asked = sort_distinct(row_ids)
         with self._lock:
             if known_by != self._known_by:
                 self._known_by = known_by
