@@ -2,20 +2,23 @@
 window, the window's messages, and the whole text, each made once until it is another."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from layerlore.memory.context.message_lines import render_message, weigh_message
 from layerlore.memory.digest.digest import (
     OF_USERS,
     DigestNote,
+    MessageNotes,
     RatedNote,
+    note_messages,
     rank_rated,
     rate_note,
     render_notes,
-    take_notes,
 )
 from layerlore.memory.observations.observation_text import EXTRACTED, count_observations, render_observations
 from layerlore.memory.parts.tokens import TokenCounter
@@ -59,6 +62,11 @@ class _Newest(Generic[Kept]):
             if (scope, key) in self.kept:
                 self.kept.move_to_end((scope, key))
             return self.kept.get((scope, key))
+
+    def find_last(self, scope: Scope, fits: Callable[[Any], bool]) -> Kept | None:
+        """Of the scope's things whose keys fit, the one asked for last."""
+        with self._lock:
+            return next((self.kept[key] for key in reversed(self.kept) if key[0] == scope and fits(key[1])), None)
 
     def keep(self, scope: Scope, key: Hashable, made: Kept) -> Kept:
         with self._lock:
@@ -159,13 +167,17 @@ class WeighedNote(NamedTuple):
 class ThreadExtracts:
     """Extracts from the messages of a part of a thread, those that matter most first. ``seqs``: the messages' own, in
     order. Of the messages up to the seq ``noted``, of which a model took notes as it saw fit, only what the user ruled,
-    put right and said of themselves."""
+    put right and said of themselves. ``by_message``: the notes of each message by its seq; until they are taken, those of
+    another part of the thread (``former``), of which as many as are the same are taken over."""
 
-    def __init__(self, sample: Sequence[Message], noted: int = 0) -> None:
+    def __init__(
+        self, sample: Sequence[Message], noted: int = 0, former: Mapping[int, "NotedMessage"] = MappingProxyType({})
+    ) -> None:
         self._noted = noted
         self.seqs = [message.seq for message in sample]
         self._sample: Sequence[Message] = sample
         self._ranked: list[WeighedNote] | None = None
+        self.by_message = former
 
     @property
     def waiting(self) -> int:
@@ -175,13 +187,35 @@ class ThreadExtracts:
     def before(self, seq: int, counter: TokenCounter) -> Sequence[WeighedNote]:
         """The notes on messages before the seq."""
         if self._ranked is None:
-            notes = take_notes(self._sample)
-            told = [note for note in notes if note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)]
-            self._ranked = [_weigh_note(each, counter) for each in rank_rated(map(rate_note, told))]
+            self.by_message = _note_messages(self._sample, self.by_message, counter)
+            weighed = chain.from_iterable(noted.weighed for noted in self.by_message.values())
+            self._ranked = rank_rated(each for each in weighed if self._tells(each.note))
             self._sample = ()
         if not self.seqs or self.seqs[-1] < seq:
             return self._ranked
         return [each for each in self._ranked if each.note.seq < seq]
+
+    def _tells(self, note: DigestNote) -> bool:
+        return note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)
+
+
+class NotedMessage(NamedTuple):
+    """What ``MessageNotes`` has, weighed."""
+
+    made_of: int
+    weighed: tuple[WeighedNote, ...]
+
+
+def _note_messages(
+    messages: Sequence[Message], former: Mapping[int, NotedMessage], counter: TokenCounter
+) -> dict[int, NotedMessage]:
+    """The messages' notes by their seqs."""
+    known = {seq: MessageNotes(noted.made_of, [each.note for each in noted.weighed]) for seq, noted in former.items()}
+    found: dict[int, NotedMessage] = {}
+    for seq, noted in note_messages(messages, known).items():
+        same = noted is known.get(seq)
+        found[seq] = former[seq] if same else NotedMessage(noted.made_of, tuple(weigh_notes(noted.notes, counter)))
+    return found
 
 
 def weigh_notes(notes: Iterable[DigestNote], counter: TokenCounter) -> list[WeighedNote]:
@@ -221,7 +255,10 @@ class ExtractCache:
         if found is not None:
             return found
         _, sample = await windows.between(tx, scope, thread, after=after, before=before, first=0, newest=_MOST_MESSAGES)
-        return self._threads.keep(scope, key, ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted))
+        former = self._threads.find_last(scope, lambda other: (other[0], other[3]) == (key[0], key[3]))
+        known = former.by_message if former else {}
+        made = ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted, known)
+        return self._threads.keep(scope, key, made)
 
     def forget(self, scope: Scope) -> None:
         """Forget the threads of a scope."""

@@ -77,15 +77,33 @@ def take_notes(messages: Sequence[Message]) -> list[DigestNote]:
     tool; completion: what is done; important: facts about the person, and what is asked, decided, or went wrong; info:
     the rest.
     """
+    return [note for each in note_messages(messages, {}).values() for note in each.notes]
+
+
+class MessageNotes(NamedTuple):
+    """The notes on a message, and a hash of what they were made of: its revision, its place, and its calls."""
+
+    made_of: int
+    notes: list[DigestNote]
+
+
+def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]) -> dict[int, MessageNotes]:
+    """What ``take_notes`` takes, by the messages' seqs. ``known``: what was taken of messages of the thread before, and
+    is taken over where the message, its place and its calls are the same."""
     messages = strip_messages(messages)
     calls = read_calls(messages)
-    notes: list[DigestNote] = []
+    found: dict[int, MessageNotes] = {}
     for message, place in zip(messages, _find_places(messages, calls), strict=True):
-        found = _note_sentences(message, place)
-        if place.calling:
-            found += [_note_call(message, call) for call in calls[message.seq]]
-        notes += _choose(found, place)
-    return notes
+        own = calls.get(message.seq, ())
+        made_of = hash((message.revision, message.tokens, place, *own))
+        before = known.get(message.seq)
+        if before is None or before.made_of != made_of:
+            notes = _note_sentences(message, place)
+            if place.calling:
+                notes += [_note_call(message, call) for call in own]
+            before = MessageNotes(made_of, _choose(notes, place))
+        found[message.seq] = before
+    return found
 
 
 def _find_places(messages: Sequence[Message], calls: Mapping[int, Sequence[DigestCall]]) -> list[SpokenPlace]:

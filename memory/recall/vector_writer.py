@@ -248,9 +248,9 @@ async def _write_vectors(
         else:
             new.setdefault(row.scope, []).append(_new_vector(row, vector))
     total = 0
-    for scope, some in new.items():
+    for scope, made_now in new.items():
         model, dimension = embedding.embedder.name, embedding.embedder.dimension
-        agreed, stored = await engine.database.write(_store, scope, model, dimension, some)
+        agreed, stored = await engine.database.write(_store, scope, model, dimension, made_now)
         embedding.expect(agreed)
         total += stored
     return total

@@ -12,6 +12,7 @@ from layerlore.memory.digest.digest import (
     MOST_OF_A_PERSON,
     DigestNote,
     digest,
+    note_messages,
     rank_notes,
     render_notes,
     take_notes,
@@ -39,6 +40,13 @@ def said(*texts: str, role: Role = "user") -> list[DigestNote]:
 def called(tool: str, result: Any, *, is_error: bool = False, **arguments: Any) -> list[DigestNote]:
     call, answer = tool_call_part("c1", tool, arguments), tool_result_part("c1", None, result, is_error=is_error)
     return take_notes([message(1, "assistant", call), message(2, "tool", answer)])
+
+
+def attempt(seq: int, call_id: str, name: str, result: str, is_error: bool) -> list[Message]:
+    return [
+        message(seq, "assistant", tool_call_part(call_id, name, {"id": "wf-1"})),
+        message(seq + 1, "tool", tool_result_part(call_id, None, result, is_error=is_error)),
+    ]
 
 
 def marked(notes: list[DigestNote]) -> list[tuple[str, str]]:
@@ -289,12 +297,6 @@ def test_what_came_of_a_call_is_told_in_whole_values(result: dict[str, Any]) -> 
 
 
 def test_a_failure_that_the_same_tool_made_good_is_no_longer_critical() -> None:
-    def attempt(seq: int, call_id: str, name: str, result: str, is_error: bool) -> list[Message]:
-        return [
-            message(seq, "assistant", tool_call_part(call_id, name, {"id": "wf-1"})),
-            message(seq + 1, "tool", tool_result_part(call_id, None, result, is_error=is_error)),
-        ]
-
     failed = attempt(1, "a", "run", "401", True)
     assert [note.marker for note in take_notes([*failed, *attempt(3, "b", "look", "fine", False)])] == [
         "critical",
@@ -538,3 +540,27 @@ def test_with_more_room_every_note_that_was_chosen_is_still_chosen(thread: list[
     kept = digest(notes, COUNTER, most + more)
     assert all(note in kept for note in digest(notes, COUNTER, most))
     assert rank_notes(notes)[: len(kept)] == sorted(kept, key=rank_notes(notes).index)
+
+
+@settings(max_examples=100)
+@given(THREADS, st.integers(0, 6), st.integers(0, 6))
+def test_notes_that_are_taken_over_are_those_that_would_be_taken(thread: list[Message], first: int, upto: int) -> None:
+    known = note_messages(thread[first:upto], {})
+    taken = note_messages(thread, known)
+    assert [note for each in taken.values() for note in each.notes] == take_notes(thread)
+    assert note_messages(thread, taken) == taken
+
+
+def test_notes_are_taken_over_unless_the_message_or_what_came_of_its_calls_is_another() -> None:
+    failing = [message(1, "user", "Never deploy on Friday."), *attempt(2, "b", "run", "no such file", True)]
+    known = note_messages(failing, {})
+    again = note_messages(failing, known)
+    assert all(again[seq] is known[seq] for seq in known)
+    changed = note_messages(
+        [replace(failing[0], parts=[text_part("Never on Monday.")], revision=2), *failing[1:]], known
+    )
+    assert [note.text for note in changed[1].notes] == ["Never on Monday."]
+    assert changed[2] is known[2]
+    overcome = note_messages([*failing, *attempt(4, "c", "run", "done", False)], known)
+    assert overcome[1] is known[1]
+    assert [note.marker for note in overcome[2].notes] != [note.marker for note in known[2].notes]
