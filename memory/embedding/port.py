@@ -11,6 +11,8 @@ from layerlore.storage.core.errors import LayerloreError
 
 Vectors = NDArray[np.float32]
 
+CLOSED = "the embedder has been closed"
+
 
 class EmbeddingFailed(LayerloreError):
     """No vectors, and why: fit for an answer, since it repeats neither texts nor keys.

@@ -19,8 +19,8 @@ from typing import Literal
 import anyio
 import anyio.to_thread
 
-from layerlore.memory.embedding.port import Embedder, EmbeddingFailed, Vectors
-from layerlore.memory.embedding.rows_at_work import RowsAtWork
+from layerlore.memory.embedding.port import CLOSED, Embedder, EmbeddingFailed, Vectors
+from layerlore.memory.embedding.row_queue import RowQueue
 from layerlore.memory.embedding.worker import Worker, WorkerStopped
 from layerlore.storage.core.records import Scope
 
@@ -30,8 +30,8 @@ CACHED_QUERIES = 256
 # At most this much of a background batch at a time: the cores are soon free for a query, and closing does not wait.
 SLICE_CHARACTERS = 2000
 SLICE_TEXTS = 64
-# Seconds that a slice of a local model makes way for the queries that wait, and that closing waits for what cannot be interrupted: a
-# local model is soon done, a request may take as long as it likes.
+# Seconds that what nobody waits for makes way for the queries that wait, and that closing waits for what cannot be
+# interrupted: a local model is soon done, a request may take as long as it likes.
 _YIELD = 1.0
 _LINGER = 0.5
 _REMOTE_LINGER = 0.1
@@ -42,7 +42,6 @@ _STALLED = 3.0
 _PLAIN = "hello"
 
 State = Literal["loading", "ready", "failed", "closed"]
-CLOSED = "the embedder has been closed"
 FIRST_PAUSE = 5.0
 LONGEST_PAUSE = 300.0
 
@@ -123,7 +122,7 @@ class EmbeddingService:
         self._stored_dimension = 0
         # Rows of the index whose text the model refuses, by scope: noted by who embeds them, for who counts.
         self.refused: dict[Scope, set[int]] = {}
-        self.at_work = RowsAtWork()
+        self.rows = RowQueue()
 
     def expect(self, dimension: int) -> None:
         """What is stored under the embedder's name has so many dimensions (0: nothing is): other vectors are an error
@@ -187,21 +186,25 @@ class EmbeddingService:
                 return str(error) or CLOSED
         return ""
 
-    async def embed(self, texts: Sequence[str], *, at_once: bool = False) -> list[Vectors | None]:
-        """Embed texts in the background: a vector [dimension] for each; None for one that the model refuses on its own.
-        A local model makes way for the queries that wait, unless the texts are needed ``at_once``.
+    async def make_way(self) -> None:
+        """Wait for the queries that a local model is at or is still to embed, not for those that come meanwhile, and at
+        most a second: for whoever is about to embed what nobody waits for."""
+        if self.embedder.local and not self._queries.wait_turn(0):
+            await anyio.to_thread.run_sync(self._queries.wait_turn, _YIELD, abandon_on_cancel=True)
+
+    async def embed(self, texts: Sequence[str]) -> list[Vectors | None]:
+        """Embed texts beside the queries: a vector [dimension] for each; None for one that the model refuses on its own.
 
         Raises EmbeddingFailed, also at once while what failed before is left alone.
         """
         # The user's message is often the question that was asked with it.
-        known = {text: asked.vector for text in texts if (asked := self._find_cached(text)) is not None}
+        known = {text: vector for text in texts if (vector := self._find_known(text)) is not None}
         vectors: list[Vectors | None] = []
         for some in self._slices([text for text in texts if text not in known]):
             barred = self._load_backoff.barred or self._batch_backoff.barred
             if barred:
                 raise EmbeddingFailed(barred)
-            make_way = self.embedder.local and not at_once
-            work = self._batches.submit(functools.partial(self._embed_batch, some, make_way=make_way))
+            work = self._batches.submit(functools.partial(self._embed_batch, some))
             try:
                 made = await asyncio.wrap_future(work)
             except WorkerStopped:
@@ -219,6 +222,7 @@ class EmbeddingService:
     async def close(self) -> None:
         """End the threads. One that is within a model or a request ends after it, and is not waited for long."""
         self._closed = True
+        await self.rows.close()
         self._queries.stop()
         self._batches.stop()
         await anyio.to_thread.run_sync(self._join)
@@ -275,6 +279,11 @@ class EmbeddingService:
                 self._cache.move_to_end(key)
         return made
 
+    def _find_known(self, text: str) -> Vectors | None:
+        """The vector that a query of the same text has, if it may be stored."""
+        asked, stored = self._find_cached(text), self._stored_dimension
+        return asked.vector if asked is not None and len(asked.vector) == (stored or len(asked.vector)) else None
+
     def _slices(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Runs of texts that are embedded without a break: at least one, else no more than a slice may hold."""
         some: list[str] = []
@@ -289,10 +298,8 @@ class EmbeddingService:
         if some:
             yield some
 
-    def _embed_batch(self, texts: list[str], *, make_way: bool) -> list[Vectors | None]:
+    def _embed_batch(self, texts: list[str]) -> list[Vectors | None]:
         self._load()
-        if make_way:
-            self._queries.wait_turn(_YIELD)
         try:
             vectors = self._embed_without_refused(texts)
         except Exception as error:

@@ -300,11 +300,10 @@ async def prepare_recall(
 async def _read_before(
     tx: Tx, scope: Scope, engine: Engine, asked: RecallRequest, words: Sequence[str], rules: RecallRules
 ) -> tuple[Sequence[PendingRow], WordMatches]:
-    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, without those of
-    the caller's own question, which answer nothing; and the matches of the words."""
+    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, and the
+    matches of the words."""
     matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking)
-    unembedded = await find_unembedded(tx, scope, engine.embedding)
-    return [row for row in unembedded if row.row_id not in matches.asking], matches
+    return await find_unembedded(tx, scope, engine.embedding, matches.asking), matches
 
 
 def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:

@@ -2,17 +2,17 @@
 message and asks at once finds it by its meaning; many are left to the writer of vectors, and the answer says so."""
 
 import contextlib
-from collections.abc import Collection, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import anyio
 
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.recall.vector_writer import embed_rows
+from layerlore.memory.recall.row_vectors import embed_awaited
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Scope
+from layerlore.storage.core.row_ids import RowIdArray
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import indexed_rows
@@ -25,13 +25,22 @@ WAIT_SECONDS = 1.0
 _MOST_READ = 2 * MOST_ROWS
 
 
-async def find_unembedded(tx: Tx, scope: Scope, embedding: EmbeddingService | None) -> Sequence[PendingRow]:
-    """The rows among those stored last that still wait for a vector of the embedder in use; none without one."""
+async def find_unembedded(
+    tx: Tx, scope: Scope, embedding: EmbeddingService | None, asking: RowIdArray
+) -> Sequence[PendingRow]:
+    """The rows among those stored last that still wait for a vector of the embedder in use; none without one. Those of the
+    caller's own question (``asking``) answer nothing, and nobody waits for them."""
     if embedding is None:
         return ()
-    refused: Collection[int] = embedding.refused.get(scope, ())
-    rows = await indexed_rows.find_unembedded(tx, scope, embedding.embedder.name, most=_MOST_READ + len(refused))
-    return [row for row in rows if row.row_id not in refused]
+    left_out = {*embedding.refused.get(scope, ())}
+    asked = set(asking.tolist())
+    rows = await indexed_rows.find_unembedded(
+        tx, scope, embedding.embedder.name, most=_MOST_READ + len(left_out) + len(asked)
+    )
+    lacking = [row for row in rows if row.row_id not in left_out]
+    others = [row for row in lacking if row.row_id not in asked]
+    # Behind so many of the question's own, others would not be seen.
+    return others if len(lacking) - len(others) < indexed_rows.RECENT_MESSAGES else lacking
 
 
 async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow]) -> bool:
@@ -42,5 +51,6 @@ async def embed_recent(engine: Engine, embedding: EmbeddingService, rows: Sequen
     if len(rows) > MOST_ROWS or not embedding.embedder.local:
         return False
     with anyio.move_on_after(WAIT_SECONDS), contextlib.suppress(EmbeddingFailed, LayerloreError):
-        return await embedding.at_work.gather(rows, partial(embed_rows, engine, embedding, at_once=True))
+        await embed_awaited(engine, embedding, rows)
+        return True
     return False

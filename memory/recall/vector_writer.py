@@ -1,35 +1,29 @@
-"""The writer of vectors: text is committed first, is found by its words meanwhile, and gets its vectors here.
+"""The writer of vectors: text is committed first, is found by its words meanwhile, and gets its vectors here."""
 
-A row and its message are read in one snapshot, and a vector is stored only for a row that is still there. A message
-that changes gets new rows, with ids that no row had, so that a vector never stands for another text than its row's.
-"""
-
-import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import anyio
-import numpy as np
 
-from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
+from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.index_rebuild import rebuild_old
+from layerlore.memory.recall.row_vectors import embed_page
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.storage.core.errors import LayerloreError
-from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import embedders, vectors
-from layerlore.storage.index.vectors import NewVector, PendingRow
-from layerlore.storage.messages import indexed_rows
+from layerlore.storage.index.vectors import PendingRow
 
 log = logging.getLogger(__name__)
 
 BATCH = 64
-"""Rows in one read, one call of the embedder and one transaction."""
+"""Rows in one read; with a remote embedder in one call of it, too."""
 SPAN = 10_000
 """Row ids that one read of a scan looks at."""
 OVERTAKEN = 1_000
@@ -198,7 +192,7 @@ class VectorWriter:
         return _Page(wanted, rows[-1].row_id if full else upto, full)
 
     async def _embed(self, page: _Page) -> int:
-        return await embed_rows(self._engine, self._embedding, page.rows)
+        return await embed_page(self._engine, self._embedding, page.rows)
 
     async def _forget_unused(self) -> None:
         database = self._engine.database
@@ -212,80 +206,6 @@ class VectorWriter:
             log.info("removed the vectors of %s", ", ".join(sorted(unused)))
 
 
-async def embed_rows(
-    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], *, at_once: bool = False
-) -> int:
-    """Embed these rows, unless somebody else is at them: that is waited for, and made up for if it fails. ``at_once``:
-    without making way for queries. Returns how many vectors were stored here. Raises EmbeddingFailed,
-    StorageUnavailable."""
-    stored = 0
-    while rows:
-        with embedding.at_work.claim([row.row_id for row in rows]) as taken:
-            mine = [row for row in rows if row.row_id not in taken]
-            stored += await _write_vectors(engine, embedding, mine, at_once=at_once)
-        rows = [row for row in rows if row.row_id in taken and not await taken[row.row_id].wait()]
-    return stored
-
-
-async def _write_vectors(
-    engine: Engine, embedding: EmbeddingService, rows: Sequence[PendingRow], *, at_once: bool
-) -> int:
-    """Embed the texts of the rows, as their messages have them now, and store the vectors. Returns how many were
-    stored."""
-    read: list[tuple[PendingRow, Message]] = []
-    for scope, some in _group_by_scope(rows).items():
-        read += await engine.database.read(_read_lacking, scope, embedding.embedder.name, some)
-    if not read:
-        return 0
-    rows, texts = await asyncio.to_thread(_find_texts, engine, embedding, read)
-    if not rows:
-        return 0
-    made = await embedding.embed(texts, at_once=at_once)
-    new: dict[Scope, list[NewVector]] = {}
-    for row, vector in zip(rows, made, strict=True):
-        if vector is None:
-            embedding.refused.setdefault(row.scope, set()).add(row.row_id)
-        else:
-            new.setdefault(row.scope, []).append(_new_vector(row, vector))
-    total = 0
-    for scope, made_now in new.items():
-        model, dimension = embedding.embedder.name, embedding.embedder.dimension
-        agreed, stored = await engine.database.write(_store, scope, model, dimension, made_now)
-        embedding.expect(agreed)
-        total += stored
-    return total
-
-
-def _group_by_scope(rows: Sequence[PendingRow]) -> dict[Scope, list[PendingRow]]:
-    found: dict[Scope, list[PendingRow]] = {}
-    for row in rows:
-        found.setdefault(row.scope, []).append(row)
-    return found
-
-
-async def _read_lacking(
-    tx: Tx, scope: Scope, model: str, rows: Sequence[PendingRow]
-) -> list[tuple[PendingRow, Message]]:
-    """The rows that still have no vector, with their messages."""
-    lacking = await vectors.find_lacking(tx, scope, model, [row.row_id for row in rows])
-    left = [row for row in rows if row.row_id in lacking]
-    messages = await indexed_rows.messages_to_index(tx, scope, [(row.thread_uid, row.seq) for row in left])
-    return [(row, messages[place]) for row in left if (place := (row.thread_uid, row.seq)) in messages]
-
-
-def _find_texts(
-    engine: Engine, embedding: EmbeddingService, read: Sequence[tuple[PendingRow, Message]]
-) -> tuple[list[PendingRow], list[str]]:
-    """The rows that have a text, and it."""
-    texts = {id(message): engine.embedded_texts_of(message) for _, message in read}
-    found = [
-        (row, chunks[row.chunk])
-        for row, message in read
-        if row.row_id not in embedding.refused.get(row.scope, ()) and row.chunk < len(chunks := texts[id(message)])
-    ]
-    return [row for row, _ in found], [text for _, text in found]
-
-
 async def _read_rows(tx: Tx, model: str, after: int, last: int | None) -> tuple[list[PendingRow], int]:
     """The next rows without a vector, up to ``last`` and SPAN rows on, or all there are; and up to which id."""
     if last is None:
@@ -293,13 +213,3 @@ async def _read_rows(tx: Tx, model: str, after: int, last: int | None) -> tuple[
     else:
         upto = min(last, await vectors.reach(tx, after=after, rows=SPAN))
     return await vectors.pending(tx, model, after=after, upto=upto, most=BATCH), upto
-
-
-async def _store(tx: Tx, scope: Scope, model: str, dimension: int, new: list[NewVector]) -> tuple[int, int]:
-    """How many dimensions the model's vectors have, and how many of these were stored: none, if they have others."""
-    agreed = await embedders.agree_on_dimension(tx, model, dimension)
-    return agreed, await vectors.put(tx, scope, model, dimension, new) if agreed == dimension else 0
-
-
-def _new_vector(row: PendingRow, vector: Vectors) -> NewVector:
-    return NewVector(row.row_id, np.packbits(vector > 0).tobytes(), vector.astype("<f4").tobytes())

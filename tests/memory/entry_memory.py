@@ -31,9 +31,11 @@ class Memory:
     def sent(self, tool: str = "remember") -> Sent:
         return Sent(Origin("test", tool))
 
-    async def say(self, thread: str, *texts: str, role: str = "user", **given: Any) -> None:
+    async def say(self, thread: str, *texts: str, role: str = "user", scope: Scope = ANA, **given: Any) -> None:
         raw = [{"role": role, "content": text, **given} for text in texts]
-        await addition.add_messages(self.engine, ANA, thread, raw, replace=bool(given), sent=self.sent("add_messages"))
+        await addition.add_messages(
+            self.engine, scope, thread, raw, replace=bool(given), sent=self.sent("add_messages")
+        )
 
     async def remember(self, content: str, *, thread: str = "main", scope: Scope = ANA, **given: str) -> Json:
         return await remember(self.engine, scope, thread, RememberRequest(content, **given), sent=self.sent())

@@ -377,52 +377,45 @@ async def test_a_query_does_not_stand_behind_a_batch(
         gate.set()
 
 
-async def test_a_batch_of_a_local_model_makes_way_for_a_query(
-    service: EmbeddingService, model: Model, gate: threading.Event
-) -> None:
-    model.embeds = lambda texts: gate.wait(0.5) if texts == ["query"] else None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(service.query, "query")
-        await until(lambda: model.seen == [["query"]])
-        tasks.start_soon(service.embed, ["batch"])
-        await anyio.sleep(0.05)
-        assert model.seen == [["query"]]
-        gate.set()
-    assert model.seen == [["query"], ["batch"]]
-
-
-async def test_a_batch_makes_way_for_no_query_that_came_after_it(
+async def test_who_makes_way_waits_for_the_queries_that_are_there_and_for_none_that_come_later(
     service: EmbeddingService, model: Model, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where queries come all the time, there is none that is the last."""
     monkeypatch.setattr("layerlore.memory.embedding.service._YIELD", PATIENCE)
     first = threading.Event()
-    model.embeds = lambda texts: {"first": first, "later": gate}.get(texts[0], first).wait(PATIENCE)
+    model.embeds = lambda texts: {"first": first, "later": gate}[texts[0]].wait(PATIENCE)
+    made_way: list[bool] = []
+
+    async def make_way() -> None:
+        await service.make_way()
+        made_way.append(True)
+
     with anyio.fail_after(PATIENCE / 2):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(service.query, "first")
             await until(lambda: model.seen == [["first"]])
-            tasks.start_soon(service.embed, ["batch"])
-            await until(lambda: bool(service._batches._began))
-            await anyio.sleep(0.02)
+            tasks.start_soon(make_way)
+            await anyio.wait_all_tasks_blocked()
             tasks.start_soon(service.query, "later")
             await until(lambda: bool(service._queries._queue))
+            assert made_way == []
             first.set()
-            await until(lambda: ["batch"] in model.seen)
-            assert not gate.is_set()
+            await until(lambda: bool(made_way))
             gate.set()
 
 
-async def test_texts_that_are_needed_at_once_make_way_for_nobody(
+async def test_nobody_makes_way_where_there_are_no_queries_or_a_remote_model(
     service: EmbeddingService, model: Model, gate: threading.Event
 ) -> None:
-    model.embeds = lambda texts: gate.wait(PATIENCE) if texts == ["query"] else None
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(service.query, "query")
-        await until(lambda: model.seen == [["query"]])
-        with anyio.fail_after(PATIENCE):
-            assert len(await service.embed(["batch"], at_once=True)) == 1
-        gate.set()
+    with anyio.fail_after(PATIENCE):
+        await service.make_way()
+        model.local = False
+        model.embeds = lambda texts: gate.wait(PATIENCE)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(service.query, "query")
+            await until(lambda: model.seen == [["query"]])
+            await service.make_way()
+            gate.set()
 
 
 async def test_a_text_that_was_asked_is_not_embedded_again(service: EmbeddingService, model: Model) -> None:
@@ -439,7 +432,7 @@ async def test_whoever_waits_can_be_cancelled(service: EmbeddingService, model: 
         tasks.start_soon(service.query, "running")
         tasks.start_soon(service.query, "waiting")
         tasks.start_soon(service.embed, ["batch"])
-        await until(lambda: len(model.seen) == 1)
+        await until(lambda: len(model.seen) == 2)
         tasks.cancel_scope.cancel()
     gate.set()
     model.embeds = lambda texts: None

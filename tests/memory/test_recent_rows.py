@@ -1,21 +1,27 @@
 """What was just stored, as recalls at once and the writer of vectors meet it: each text is embedded once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 import pytest
 from told_embedder import ToldEmbedder
 
 from layerlore.memory.context.context import get_context
-from layerlore.memory.embedding.rows_at_work import MOST_GATHERED
+from layerlore.memory.embedding import row_queue
+from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED
+from layerlore.memory.recall.recall import NOT_ALL_EMBEDDED, RecallRequest, recall
 from layerlore.memory.recall.recent_rows import MOST_ROWS
 from layerlore.memory.recall.results import RecallResult
+from layerlore.memory.recall.row_vectors import embed_awaited
 from layerlore.memory.recall.vector_writer import VectorWriter
+from layerlore.storage.core.errors import StorageUnavailable
+from layerlore.storage.core.records import Scope
+from layerlore.storage.core.transaction import Tx
 from layerlore.storage.index import vectors
 
-from .entry_memory import ANA, Memory
+from .entry_memory import ANA, BEN, Memory
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +57,11 @@ async def ask_at_once(memory: Memory, embedder: ToldEmbedder, queries: list[str]
     return found
 
 
+def service_of(memory: Memory) -> EmbeddingService:
+    assert memory.engine.embedding is not None
+    return memory.engine.embedding
+
+
 async def count_embedded(memory: Memory) -> int:
     return (await memory.engine.database.read_installation(vectors.progress_everywhere, "told")).done
 
@@ -75,10 +86,9 @@ async def test_recalls_that_met_the_same_messages_earlier_embed_none_again(
 
 async def test_the_writer_and_a_recall_share_the_work(memory: Memory, embedder: ToldEmbedder) -> None:
     await memory.say("main", *SAID)
-    assert memory.engine.embedding is not None
-    writer = VectorWriter(memory.engine, memory.engine.embedding, "one")
+    writer = VectorWriter(memory.engine, service_of(memory), "one")
     # Its vector is at hand, so that only the messages are held up.
-    assert (await memory.engine.embedding.query("which fruit is a fig"))[0] is not None
+    assert (await service_of(memory).query("which fruit is a fig"))[0] is not None
     degraded: list[tuple[str, ...]] = []
 
     async def ask() -> None:
@@ -132,33 +142,128 @@ async def test_what_failed_for_one_recall_is_told_to_all_and_made_up_for_later(
     await embedding.close()
 
 
-async def test_recalls_of_more_messages_than_a_batch_holds_are_all_served(
+async def test_who_is_cancelled_takes_nothing_from_those_who_wait_for_the_same_or_for_others(
     memory: Memory, embedder: ToldEmbedder
 ) -> None:
-    assert memory.engine.embedding is not None
-    for number in range(2 * MOST_GATHERED // MOST_ROWS):
-        await memory.say(f"thread {number}", *(f"apple {number} {each}" for each in range(MOST_ROWS)))
-    rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=1000)
-    assert len(rows) == 2 * MOST_GATHERED
-    batches: list[int] = []
-    work = memory.engine.embedding.at_work
+    await memory.say("main", *SAID)
+    await memory.say("main", "the quince is yellow", scope=BEN)
+    queries = [f"which fruit is fig number {number}" for number in range(3)]
+    for query in queries:
+        assert (await service_of(memory).query(query))[0] is not None
+    degraded: dict[str, tuple[str, ...]] = {}
 
-    async def embed(some: list[vectors.PendingRow]) -> None:
-        batches.append(len(some))
-        await anyio.lowlevel.checkpoint()
+    async def ask(query: str, scope: Scope = ANA) -> None:
+        degraded[query] = (await recall(memory.engine, scope, RecallRequest([query]))).degraded
 
-    done: list[bool] = []
+    embedder.hold()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as first:
+                first.start_soon(ask, queries[0])
+                await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+                tasks.start_soon(ask, queries[1])
+                tasks.start_soon(ask, queries[2], BEN)
+                await anyio.wait_all_tasks_blocked()
+                first.cancel_scope.cancel()
+            embedder.gate.set()
+    assert degraded == {queries[1]: (), queries[2]: ()}
+    assert len(embedder.texts) == len({*embedder.texts})
 
-    async def gather(at: int) -> None:
-        done.append(await work.gather(rows[at : at + MOST_ROWS], embed))
 
-    async with anyio.create_task_group() as tasks:
-        for at in range(0, len(rows), MOST_ROWS):
-            tasks.start_soon(gather, at)
-    assert sum(batches) == len(rows)
-    assert max(batches) <= MOST_GATHERED
-    assert len(batches) < len(rows) // MOST_ROWS
-    assert all(done)
+async def test_what_nobody_waits_for_any_more_is_left_to_the_writer(
+    memory: Memory, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_queue, "MOST_BATCHES", 1)
+    await memory.say("main", *SAID)
+    await memory.say("main", "the quince is yellow", scope=BEN)
+    rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=9)
+    embedder.hold()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(embed_awaited, memory.engine, service_of(memory), rows[:3])
+            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+            async with anyio.create_task_group() as leaving:
+                leaving.start_soon(embed_awaited, memory.engine, service_of(memory), rows[3:])
+                await anyio.wait_all_tasks_blocked()
+                leaving.cancel_scope.cancel()
+            embedder.gate.set()
+    assert sorted(embedder.texts) == sorted(SAID)
+    assert await VectorWriter(memory.engine, service_of(memory), "one").scan()
+    assert await count_embedded(memory) == 4
+
+
+async def test_what_a_recall_waits_for_stands_behind_few_of_the_writers(memory: Memory, embedder: ToldEmbedder) -> None:
+    await memory.say("main", *(f"apple number {number}" for number in range(60)))
+    await memory.say("main", "the quince is yellow", scope=BEN)
+    assert (await service_of(memory).query("which fruit is a fig"))[0] is not None
+    writer = VectorWriter(memory.engine, service_of(memory), "one")
+
+    async def ask() -> None:
+        await recall(memory.engine, BEN, RecallRequest(["which fruit is a fig"]))
+
+    embedder.hold()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.scan)
+            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            embedder.gate.set()
+    # The question itself comes first.
+    assert embedder.texts.index("the quince is yellow") <= 1 + 2 * row_queue.MOST_ROWS
+    assert len(embedder.texts) == 62
+
+
+async def test_a_scope_that_cannot_be_stored_costs_no_other_its_vectors(
+    memory: Memory, embedder: ToldEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = vectors.put
+
+    async def failing(tx: Tx, scope: Scope, *given: Any) -> int:
+        if scope == ANA:
+            raise StorageUnavailable("the disk is full")
+        return await put(tx, scope, *given)
+
+    monkeypatch.setattr(vectors, "put", failing)
+    await memory.say("main", *SAID)
+    await memory.say("main", "the quince is yellow", scope=BEN)
+    degraded = {}
+    for scope in (ANA, BEN):
+        degraded[scope] = (await recall(memory.engine, scope, RecallRequest(["which fruit is a fig"]))).degraded
+    assert degraded == {ANA: (NOT_ALL_EMBEDDED,), BEN: ()}
+
+
+async def test_closing_ends_the_work_and_whoever_waits_is_told(memory: Memory, embedder: ToldEmbedder) -> None:
+    await memory.say("main", *SAID)
+    rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=9)
+    told: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await embed_awaited(memory.engine, service_of(memory), rows)
+        except EmbeddingFailed as error:
+            told.append(str(error))
+
+    embedder.hold()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+            await service_of(memory).rows.close()
+            embedder.gate.set()
+    assert told == ["the embedder has been closed"]
+    await embed_awaited(memory.engine, service_of(memory), rows)
+    assert await count_embedded(memory) == 3
+
+
+async def test_that_older_messages_lack_a_vector_is_told_however_much_came_after_the_question(memory: Memory) -> None:
+    await memory.say("older", *(f"the plum has number {number}" for number in range(MOST_ROWS + 1)))
+    await memory.say("main", "which fruit is a fig?")
+    await memory.say("main", *(f"looking at shelf {number}" for number in range(30)), role="assistant")
+    found = await memory.recall("which fruit is a fig", asking="main")
+    assert found.degraded == (NOT_ALL_EMBEDDED,)
+    context = await get_context(memory.engine, ANA, "main", query="", max_tokens=2000, format="text")
+    assert NOT_ALL_EMBEDDED in str(context)
 
 
 async def test_a_context_waits_for_no_vector_of_the_question_itself(memory: Memory, embedder: ToldEmbedder) -> None:
@@ -166,8 +271,31 @@ async def test_a_context_waits_for_no_vector_of_the_question_itself(memory: Memo
     context = await get_context(memory.engine, ANA, "main", query="", max_tokens=2000, format="text")
     assert "which fruit is a fig?" in context
     assert await count_embedded(memory) == 0
-    assert memory.engine.embedding is not None
-    await VectorWriter(memory.engine, memory.engine.embedding, "one").scan()
+    await VectorWriter(memory.engine, service_of(memory), "one").scan()
     # What the message asks was embedded as a question.
     assert embedder.texts.count("which fruit is a fig?") == 1
     assert await count_embedded(memory) == 1
+
+
+async def test_rows_that_are_asked_for_while_the_work_ends_are_not_forgotten(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_queue, "MOST_BATCHES", 1)
+    await memory.say("main", "the apple is red", "the pear is green")
+    rows = await memory.engine.database.read_installation(vectors.pending, "told", after=0, most=100)
+    queue, ending = row_queue.RowQueue(), anyio.Event()
+
+    async def embed(some: Sequence[vectors.PendingRow]) -> list[int]:
+        # Whoever waits for that runs when the task has ended and nobody was told yet.
+        ending.set()
+        return [row.row_id for row in some]
+
+    async def ask_then() -> None:
+        await ending.wait()
+        assert await queue.embed(rows[1:], embed) == 1
+
+    with anyio.fail_after(PATIENCE / 6):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask_then)
+            await anyio.wait_all_tasks_blocked()
+            assert await queue.embed(rows[:1], embed) == 1
