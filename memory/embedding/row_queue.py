@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from layerlore.memory.embedding.port import CLOSED, EmbeddingFailed
 from layerlore.storage.index.vectors import PendingRow
 
-MOST_ROWS = 8
-"""Rows that are embedded together, of one scope: some 25 ms with an embedder on this machine."""
+MOST_ROWS = 16
+"""Rows that are embedded together, of one scope: some 50 ms with an embedder on this machine."""
 
 MOST_BATCHES = 2
 """Batches at a time: one is read or stored while the other one is embedded."""

@@ -93,7 +93,7 @@ class EmbeddingStatus:
 
 
 class EmbeddingService:
-    """An embedder in use. Works with any event loop; ``close`` it at the end."""
+    """An embedder in use, of one event loop at a time; ``close`` it at the end."""
 
     def __init__(
         self,
