@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from layerlore.memory.embedding.relevance import Calibration, RelevanceEvidence, measure_standing, measure_unknown
+from layerlore.memory.parts.past_days import PastDays
 from layerlore.memory.recall import ranking
 from layerlore.memory.recall.asking import read_asking_rows
 from layerlore.memory.recall.pool import Flags, Floats, Ints, Pool
 from layerlore.memory.recall.signals import Question
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows
-from layerlore.storage.core.records import Scope
+from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.row_ids import sort_distinct
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
@@ -108,13 +109,17 @@ async def match_words(
     rules: RecallRules,
     kinds: Sequence[Kind] = KINDS,
     asking: str = "",
+    days: Sequence[PastDays] = (),
 ) -> WordMatches:
     """Read which rows have the words, how much each word weighs, and which rows pass the filters. What the thread
-    ``asking`` asks is left out."""
+    ``asking`` asks is left out. A row has the words that name ``days``, too, if it was said then."""
     left_out = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
     sought = [*words, index_lexical.QUIET]
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
     quiet = found.pop(index_lexical.QUIET)
+    for each in days:
+        said = await _read_said(tx, scope, each, rules.rows_per_word, kinds)
+        found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
     size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
@@ -217,6 +222,13 @@ async def _count_rows(tx: Tx, scope: Scope) -> int:
     """About how many rows the scope has: the N of inverse document frequency. Counting them costs a scan."""
     _, messages, tokens = await threads.count_live(tx, scope)
     return messages + tokens // _TOKENS_OF_CHUNK
+
+
+async def _read_said(tx: Tx, scope: Scope, days: PastDays, most: int, kinds: Sequence[Kind]) -> Ints:
+    """The newest rows that were said on these days, ascending."""
+    roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
+    rows = await indexed_rows.passing(tx, scope, thread_id=None, since=days.since, until=days.until, roles=roles)
+    return rows[-most:]
 
 
 async def _read_passing(tx: Tx, scope: Scope, filters: RecallFilters | None) -> Ints | None:

@@ -17,6 +17,7 @@ import numpy as np
 from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
+from layerlore.memory.parts.past_days import PastDays, find_past_days
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
@@ -280,9 +281,10 @@ async def prepare_recall(
     texts = _check_queries(engine, asked)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
+    days = [named for text in texts for named in find_past_days(text, engine.now())]
     rules = rules.for_limit(asked.limit)
     (unembedded, matches), (vectors, reasons) = await asyncio.gather(
-        engine.database.read(_read_before, scope, engine, asked, sought, rules),
+        engine.database.read(_read_before, scope, engine, asked, sought, days, rules),
         _embed(engine, texts, each, at_hand=at_hand),
     )
     queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
@@ -298,11 +300,17 @@ async def prepare_recall(
 
 
 async def _read_before(
-    tx: Tx, scope: Scope, engine: Engine, asked: RecallRequest, words: Sequence[str], rules: RecallRules
+    tx: Tx,
+    scope: Scope,
+    engine: Engine,
+    asked: RecallRequest,
+    words: Sequence[str],
+    days: Sequence[PastDays],
+    rules: RecallRules,
 ) -> tuple[Sequence[PendingRow], WordMatches]:
     """What is read while the queries are embedded, in one transaction: the newest rows without a vector, and the
     matches of the words."""
-    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking)
+    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days)
     return await find_unembedded(tx, scope, engine.embedding, matches.asking), matches
 
 
