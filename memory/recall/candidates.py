@@ -5,7 +5,7 @@ The matches of words are read while the query is still being embedded, in a tran
 by the second transaction is left out there; one that is new can still be found by its vector."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -37,16 +37,20 @@ Place = tuple[str, int]
 _TOKENS_OF_CHUNK = 200
 # Where a few long messages fill a list of candidates, so many times its length is looked through for others.
 _LOOKED_THROUGH = 16
+# A name that no more rows than these have is of one thing.
+_RARE = 3
 # What a row that only asks, or says nothing, counts among the candidates: a stored question has all words of its own.
 _QUIET_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """The words of a query, and its vector (of unit length) where there is one."""
+    """The words of a query, its vector (of unit length) where there is one, and those of the words that are written as
+    names."""
 
     words: tuple[str, ...]
     vector: Vector | None = None
+    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +272,12 @@ def _make_question(
     for at, word in enumerate(query.words):
         has[at] = find_among(matches.postings[word], pool.row_ids)
     of_words = np.array([matches.weights[word] for word in query.words], np.float64)
+    names = [at for at, word in enumerate(query.words) if word in query.names and matches.told[word] <= _RARE]
+    question = Question(query.words, of_words, has, names=tuple(names))
     if space is None or query.vector is None:
-        return Question(query.words, of_words, has)
+        return question
     cosines = compared.cosines(number, pool.row_ids)
-    return Question(query.words, of_words, has, cosines, space.weight, space.squeezed)
+    return replace(question, cosines=cosines, semantic_weight=space.weight, squeezed=space.squeezed)
 
 
 def _make_evidence(query: RecallQuery, matches: WordMatches, cosines: Floats) -> RelevanceEvidence:

@@ -18,7 +18,7 @@ from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL,
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
 from layerlore.memory.parts.past_days import PastDays, find_past_days
-from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.parts.search_words import find_identifying_words, find_query_words
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
     RecallFilters,
@@ -122,6 +122,9 @@ def judge(
     least = floor * min(1.0, evidence.rows / _SMALL_STORE) ** 2 if floor < sure else floor
     if min_score is not None:
         least = min_score
+    # A name that few have said is worth a look, however little else there is to say that it is meant.
+    elif floor < sure and question.has[np.array(question.names, np.int64)][:, leaders].any():
+        least = 0.0
     if len(passing) and relevance >= least:
         share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
         confidence = "sure" if relevance >= sure and (sure <= 0 or share >= _FAR_BEHIND) else "unsure"
@@ -287,7 +290,10 @@ async def prepare_recall(
         engine.database.read(_read_before, scope, engine, asked, sought, days, rules),
         _embed(engine, texts, each, at_hand=at_hand),
     )
-    queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
+    queries = [
+        RecallQuery(words, vector, find_identifying_words(text))
+        for text, words, vector in zip(texts, each, vectors, strict=True)
+    ]
     space = find_space(engine, vectors)
     if (
         space is not None

@@ -334,3 +334,21 @@ async def test_a_word_weighs_what_it_is_worth_among_the_rows_that_are_searched(e
     assert found.weights == {"rent": compute_idf(1, len(TOLD))}
     alone = await engine.database.read(match_words, SCOPE, ["rent"], None, RecallRules(), ["entry"])
     assert (alone.size, alone.postings["rent"].tolist()) == (0, [])
+
+
+async def test_a_name_that_few_have_said_is_shown_as_not_sure_however_little_else_fits(
+    engine_of: MakeEngine, embedding: EmbeddingService
+) -> None:
+    strict = engine_of(embedding, RecallRules(floor=0.9, sure=0.95))
+    await told(strict)
+    for number in range(20):
+        await say(strict, f"filler {number}", f"walk number {number} was long, the weather mild")
+    await say(strict, "list", '{"name": "srv3", "rack": 7, "owner": "Bartholomew"}')
+    found = await asked(strict, "Which kettle does Bartholomew own?")
+    assert (texts(found)[0], found.confidence) == ('{"name": "srv3", "rack": 7, "owner": "Bartholomew"}', "unsure")
+    assert (await asked(strict, "Which kettle is srv3 beside?")).confidence == "unsure"
+    assert (await asked(strict, "Which kettle does Wilhelmina own?")).confidence == "nothing"
+    assert (await asked(strict, "Which kettle has an owner?")).confidence == "nothing"
+    assert (await asked(strict, "Which kettle does Bartholomew own?", min_score=0.9)).confidence == "nothing"
+    only_sure = engine_of(embedding, RecallRules(floor=0.95, sure=0.95))
+    assert (await asked(only_sure, "Which kettle does Bartholomew own?")).confidence == "nothing"
