@@ -139,6 +139,17 @@ async def test_a_threads_own_policy_is_obeyed_to_the_letter(tools: Tools) -> Non
     assert (await tools("get_context", thread_id="main", format="json"))["report"]["window"] == "observed"
 
 
+async def test_what_is_left_out_is_earlier_or_newer_than_what_is_shown(tools: Tools) -> None:
+    await tools.add(
+        "main", *({"role": who, "content": f"words {n}"} for n in range(2) for who in ("user", "assistant"))
+    )
+    for most, left_out in ((1, ["2 earlier messages", "1 newer message"]), (2, ["2 earlier messages"])):
+        await tools("update_thread", thread_id="main", window={"limit": "messages", "max_messages": most})
+        told = await tools("get_context", thread_id="main", format="json")
+        assert [m["seq"] for each in told["blocks"] for m in each.get("messages", ())] == [3, 4][:most]
+        assert told["report"]["left_out"] == left_out
+
+
 async def test_what_falls_out_is_summarised_in_extracts(tools: Tools) -> None:
     await tools.say("main", "Remember that my order number is 8841-X, please.")
     await tools.say("main", *(f"And here is a remark on page {number} of the book" for number in range(99)))
