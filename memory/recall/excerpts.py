@@ -183,21 +183,18 @@ def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -
 
 
 def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collection[str]) -> list[int]:
-    """What a piece needs to be understood, the most needed first: what stands above or before it, and what follows where
-    it ends with a word sought (of a name and its value the name) or within a sentence."""
+    """What a piece needs to be understood, the most needed first: what stands above or before it, and, where it ends with
+    a word sought, what follows: of a name and its value the value."""
     above = _find_above(text, pieces, number)
     before = [] if above is None else [above]
     after = number + 1
-    if after == len(pieces):
-        return before
     words = split_words(text[pieces[number].start : pieces[number].end])
-    names = bool(words) and any(_match(word, words[-1]) for word in sought)
-    goes_on = pieces[after].start == pieces[number].end and not _ENDS.search(
-        text, pieces[number].start, pieces[after].start
+    if after == len(pieces) or not words or not any(_match(word, words[-1]) for word in sought):
+        return before
+    is_cut = pieces[after].start == pieces[number].end and not _ENDS.search(
+        text, pieces[number].start, pieces[number].end
     )
-    if names and goes_on:
-        return [after, *before]
-    return [*before, after] if names or goes_on else before
+    return [after, *before] if is_cut else [*before, after]
 
 
 def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
