@@ -95,15 +95,21 @@ def make_report(placed: PlacedContext) -> ContextReport:
     tokens |= {each.name: each.tokens for each in placed.blocks if each.text}
     blocks = tuple((name, tokens[name]) for name in TAGS if name in tokens)
     left_out: list[str] = []
-    if placed.missing:
-        plural = "" if placed.missing == 1 else "s"
-        left_out.append(f"{placed.missing:,} earlier message{plural}{_describe_observed(placed)}")
+    newer = placed.missing_behind
+    if earlier := placed.missing - newer:
+        left_out.append(f"{_count_some(earlier, 'earlier')}{_describe_observed(placed)}")
+    if newer:
+        left_out.append(_count_some(newer, "newer"))
     if placed.shortened:
         left_out.append(f"words of {_name_seqs(placed.shortened)}")
     left_out += [each.missing if each.text else f"all of {each.name}" for each in placed.blocks if each.missing]
     notes = [placed.material.note, *([_describe_new(placed)] if placed.is_new else [])]
     note = "; ".join(filter(None, notes))
     return ContextReport(sum(tokens.values()), blocks, tuple(left_out), note, placed.material.recalled.degraded)
+
+
+def _count_some(count: int, which: str) -> str:
+    return f"{count:,} {which} message{'' if count == 1 else 's'}"
 
 
 def _describe_new(placed: PlacedContext) -> str:

@@ -4,7 +4,6 @@ noted yet."""
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.context.caches import (
@@ -127,17 +126,18 @@ class NotesOnLeftOut:
         ]
 
     def _extract(self, left: int, counter: TokenCounter) -> str:
-        """The lines of the extracts that fit, and of the first that does not as much as does."""
-        kept: list[tuple[int, str]] = []
+        """The lines of the extracts that fit, and of the first that does not as much as does, in the order in which they
+        were said."""
+        kept: list[tuple[int, int, str]] = []
         for note, _, _, line, tokens in self.extracts:
             if tokens > left:
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
                 if counter.known(text) >= _FEWEST:
-                    kept.append((note.seq, render_notes([replace(note, text=f"{text.rstrip()}…")])))
+                    kept.append((note.seq, note.place, render_notes([replace(note, text=f"{text.rstrip()}…")])))
                 break
             left -= tokens
-            kept.append((note.seq, line))
-        return "\n".join(line for _, line in sorted(kept, key=itemgetter(0)))
+            kept.append((note.seq, note.place, line))
+        return "\n".join(line for _, _, line in sorted(kept))
 
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:

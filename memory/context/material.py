@@ -83,6 +83,7 @@ class ContextMaterial:
     do; ``gap``: where the newest begin that the policy shows, if it leaves some out, and a summary of those may have
     ``summary_tokens``. ``left_out`` tells of those before, of ``total`` in the thread. ``note`` says why the policy is not the one
     that was set. ``keeps_start``: the window begins at the settled place. ``read`` has what is made of single messages.
+    ``newest``: the seqs of the thread's newest messages, as far as they were read.
     """
 
     thread_id: str
@@ -101,6 +102,7 @@ class ContextMaterial:
     keeps_start: bool = False
     left_out: LeftOut = field(default_factory=LeftOut)
     total: int = 0
+    newest: Sequence[int] = ()
     observed: int = 0
     recalled: RecalledMemory = field(default_factory=RecalledMemory)
     read: WindowMessages = field(default_factory=WindowMessages)
@@ -169,6 +171,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         summary_tokens=window.summary_tokens,
         keeps_start=asked.keeps_start,
         total=thread.message_count,
+        newest=[message.seq for message in window.loaded.run],
         observed=thread.observed_seq if noted and noted.has_active else 0,
         recalled=recalled,
         read=window.read,

@@ -41,6 +41,12 @@ class PlacedContext:
         return self.material.total - len(self.window)
 
     @property
+    def missing_behind(self) -> int:
+        """How many of them are newer than all that are in the window."""
+        last = self.window[-1].seq if self.window else 0
+        return sum(seq > last for seq in self.material.newest) if last > 0 else 0
+
+    @property
     def is_new(self) -> bool:
         """Whether nothing was said in the thread."""
         return not self.material.total

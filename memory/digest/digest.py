@@ -8,7 +8,7 @@ it (as in n8n's observer).
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -58,7 +58,8 @@ _OWN_CHARS = 40
 class DigestNote:
     """One line of at most 240 characters, from the message with this seq. ``said_at``: ms since 1970. ``weight``: how
     much it matters next to others of any message: about 7 to 10 of a correction or a rule, 3 to 6 of another fact from
-    the user, 3 to 5 of a call that failed or gave an id, 0.5 to 2.5 of the rest."""
+    the user, 3 to 5 of a call that failed or gave an id, 0.5 to 2.5 of the rest. ``place``: the order among the notes on
+    its message."""
 
     marker: Marker
     text: str
@@ -67,6 +68,7 @@ class DigestNote:
     said_at: int
     weight: float
     kind: NoteKind = "word"
+    place: int = 0
 
 
 def take_notes(messages: Sequence[Message]) -> list[DigestNote]:
@@ -101,7 +103,8 @@ def note_messages(messages: Sequence[Message], known: Mapping[int, MessageNotes]
             notes = _note_sentences(message, place)
             if place.calling:
                 notes += [_note_call(message, call) for call in own]
-            before = MessageNotes(made_of, _choose(notes, place))
+            chosen = [replace(note, place=number) for number, note in enumerate(_choose(notes, place))]
+            before = MessageNotes(made_of, chosen)
         found[message.seq] = before
     return found
 

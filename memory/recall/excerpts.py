@@ -4,7 +4,7 @@ What is shown stands in the text as it is, but for white space: pieces of it, in
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -19,11 +19,22 @@ CUT = "…"
 _PIECE = re.compile(r"[^\n]+?(?:[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*|(?=\n)|$)")
 # What is shorter is no sentence, but "Dr." or a list's "1.": it goes with what follows.
 _SHORTEST_PIECE = 16
-# Longest piece, in characters. Longer ones are cut at spaces.
+# The end of a sentence.
+_ENDS = re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
+# Longest piece, in characters.
 _LONGEST_PIECE = 240
-# A word is looked for by its beginning, since what stands in the text may be another form of it.
+# What is longer is cut into such as these, of which an excerpt holds three: what was found, and what stands around it.
+_LONGEST_CUT = 100
+# Where it is cut, the best places first: behind a record, a field or a clause, a word, a sign. No number is cut, if that
+# can be.
+_SEAMS = tuple(map(re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"\s", r"[^\w\s]")))
+# A word is looked for by its beginning, since what stands in the text may be another form of it. One with a digit in it
+# is a name and has no other form.
 _SHORTEST_STEM = 4
 _ENDING = 3
+_DIGIT = re.compile(r"\d")
+# What another form of a word counts.
+_OTHER_FORM = 0.7
 # What a word counts that an earlier piece has shown.
 _SHOWN_AGAIN = 0.2
 # What a piece of the chunk counts that was found, as a share of the weight of all words.
@@ -41,12 +52,13 @@ class Piece:
     line: int
 
 
-def match_stem(word: str, words: Iterable[str]) -> bool:
-    """Whether the words have a form of the word."""
-    if len(word) < _SHORTEST_STEM or word.isdigit():
-        return word in words
-    stem = _stem(word)
-    return any(other.startswith(stem) for other in words)
+def _match(word: str, other: str) -> float:
+    """What a word of a text counts for a word that is looked for: 1 for the same, less for another form of it, else 0."""
+    if word == other:
+        return 1.0
+    if len(word) < _SHORTEST_STEM or _DIGIT.search(word):
+        return 0.0
+    return _OTHER_FORM if other.startswith(_stem(word)) else 0.0
 
 
 def _stem(word: str) -> str:
@@ -55,7 +67,8 @@ def _stem(word: str) -> str:
 
 
 def split_pieces(text: str) -> list[Piece]:
-    """The sentences of a text in order; of a line without any the line. What is longer than 240 characters is cut."""
+    """The sentences of a text in order; of a line without any the line. What is longer than 240 characters is cut
+    into pieces of at most 100."""
     found: list[Piece] = []
     number = 0
     for line in re.finditer(r"[^\n]+", text):
@@ -72,13 +85,23 @@ def split_pieces(text: str) -> list[Piece]:
 
 
 def _cut_long(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    if end - start <= _LONGEST_PIECE:
+        return [(start, end)]
     found = []
-    while end - start > _LONGEST_PIECE:
-        space = text.rfind(" ", start + _LONGEST_PIECE // 2, start + _LONGEST_PIECE)
-        cut = space if space >= 0 else start + _LONGEST_PIECE
+    while end - start > _LONGEST_CUT:
+        cut = _find_seam(text, start + _LONGEST_CUT // 2, start + _LONGEST_CUT)
         found.append((start, cut))
         start = cut
     return [*found, (start, end)]
+
+
+def _find_seam(text: str, start: int, end: int) -> int:
+    """The last of the best places between two where a text can be cut."""
+    for seam in _SEAMS:
+        places = [found.end() for found in seam.finditer(text, start, end)]
+        if places:
+            return places[-1]
+    return end
 
 
 def pick_sentences(text: str, sought: Mapping[str, float], most: int, chunk: str = "") -> str:
@@ -117,11 +140,14 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
     telling = [number for number in range(len(pieces)) if has[number] or inside[number]]
     base = _FOUND_CHUNK * (sum(sought.values()) or 1.0)
     picked: set[int] = set()
-    covered: set[str] = set()
+    covered: dict[str, float] = {}
     left = most
 
     def measure_gain(number: int) -> float:
-        new = sum(sought[word] * (_SHOWN_AGAIN if word in covered else 1.0) for word in has[number])
+        new = sum(
+            sought[word] * share * (1.0 if share > covered.get(word, 0.0) else _SHOWN_AGAIN)
+            for word, share in has[number].items()
+        )
         return (new + base * inside[number]) / (1 + sizes[number] / _LONGEST_PIECE)
 
     while True:
@@ -130,25 +156,49 @@ def _pick(text: str, pieces: Sequence[Piece], sought: Mapping[str, float], most:
         best = max(gains, key=lambda number: (gains[number], -number), default=None)
         if best is None or not gains[best]:
             return picked
-        for number in (best, _needed(text, pieces, best)):
-            if number is not None and number not in picked and sizes[number] <= left:
+        for number in (best, *_list_needed(text, pieces, best, sought)):
+            if number not in picked and sizes[number] <= left:
                 picked.add(number)
-                covered |= has[number]
+                covered |= {word: max(share, covered.get(word, 0.0)) for word, share in has[number].items()}
                 left -= sizes[number]
 
 
-def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[set[str]]:
-    """For each piece the words sought that it has a form of. Each of its words is looked at once."""
+def _find_sought(words_of_pieces: Sequence[Set[str]], sought: Collection[str]) -> list[dict[str, float]]:
+    """For each piece the words sought that it has, or has a form of, and what they count. Each of its words is looked at
+    once."""
     beginnings = tuple({_stem(word) for word in sought})
-    like: dict[str, set[str]] = {}
-    for word in set().union(*words_of_pieces):
-        if word.startswith(beginnings) and (found := {each for each in sought if match_stem(each, (word,))}):
-            like[word] = found
-    return [set().union(*(like[word] for word in words & like.keys())) for words in words_of_pieces]
+    like: dict[str, dict[str, float]] = {}
+    for other in set().union(*words_of_pieces):
+        if other.startswith(beginnings) and (
+            found := {word: share for word in sought if (share := _match(word, other))}
+        ):
+            like[other] = found
+    has: list[dict[str, float]] = []
+    for words in words_of_pieces:
+        shares: dict[str, float] = {}
+        for other in words & like.keys():
+            shares |= {word: max(share, shares.get(word, 0.0)) for word, share in like[other].items()}
+        has.append(shares)
+    return has
 
 
-def _needed(text: str, pieces: Sequence[Piece], number: int) -> int | None:
-    """What a piece needs to be understood: of a list's item the line above the list, else the sentence before it."""
+def _list_needed(text: str, pieces: Sequence[Piece], number: int, sought: Collection[str]) -> list[int]:
+    """What a piece needs to be understood, the most needed first: what stands above or before it, and, where it ends with
+    a word sought, what follows: of a name and its value the value."""
+    above = _find_above(text, pieces, number)
+    before = [] if above is None else [above]
+    after = number + 1
+    words = split_words(text[pieces[number].start : pieces[number].end])
+    if after == len(pieces) or not words or not any(_match(word, words[-1]) for word in sought):
+        return before
+    is_cut = pieces[after].start == pieces[number].end and not _ENDS.search(
+        text, pieces[number].start, pieces[number].end
+    )
+    return [after, *before] if is_cut else [*before, after]
+
+
+def _find_above(text: str, pieces: Sequence[Piece], number: int) -> int | None:
+    """Of a list's item the line above the list, else the piece before it in its line."""
     if _ITEM.match(text, pieces[number].start):
         above = (
             at
@@ -162,9 +212,11 @@ def _needed(text: str, pieces: Sequence[Piece], number: int) -> int | None:
 
 
 def _join(text: str, pieces: Sequence[Piece], picked: Sequence[int]) -> str:
-    shown = ""
-    for at, number in enumerate(picked):
-        piece = join_lines(text[pieces[number].start : pieces[number].end])
-        gap = number > 0 if at == 0 else number > picked[at - 1] + 1
-        shown += (f"{' ' if shown else ''}{CUT} " if gap else " " if shown else "") + piece
-    return shown + (CUT_MARK if picked[-1] < len(pieces) - 1 else "")
+    runs: list[list[int]] = []
+    for number in picked:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = f" {CUT} ".join(join_lines(text[pieces[run[0]].start : pieces[run[-1]].end]) for run in runs)
+    return (f"{CUT} " if picked[0] > 0 else "") + shown + (CUT_MARK if picked[-1] < len(pieces) - 1 else "")

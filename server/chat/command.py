@@ -46,7 +46,7 @@ class ChatLaunch:
 
 
 def chat(launch: ChatLaunch) -> int:
-    """Chat until the input ends. Returns the exit code."""
+    """Chat until the input ends. Returns the exit code: 1 if the last turn failed, or nobody read the answers to the end."""
     screen = Screen()
     if not launch.model and not launch.follows:
         sys.stderr.write(NO_MODEL + "\n")
@@ -54,13 +54,13 @@ def chat(launch: ChatLaunch) -> int:
             return 2
         launch = replace(launch, model=ScriptedModel.name)
     try:
-        asyncio.run(_chat(launch, screen))
+        failed = asyncio.run(_chat(launch, screen))
     except KeyboardInterrupt:
         return 0
     except (ValueError, OSError, MemoryRefused, MCPError, BaseExceptionGroup) as error:
         sys.stderr.write(f"layerlore: {_one_line(error)}\n")
         return 1
-    return 0
+    return int(failed or screen.is_closed)
 
 
 def _one_line(error: BaseException) -> str:
@@ -70,14 +70,15 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-async def _chat(launch: ChatLaunch, screen: Screen) -> None:
+async def _chat(launch: ChatLaunch, screen: Screen) -> bool:
+    """Whether the last turn failed."""
     command, *arguments = launch.server
     server = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
     async with contextlib.AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(server))
         if launch.follows:
             await follow(Memory(client, launch.thread_id or await _newest_thread(client)), screen)
-            return
+            return False
         tools = await tools_of_hosts(stack, launch.servers) if launch.servers else []
         model = _open_model(launch)
         stack.push_async_callback(model.close)
@@ -85,6 +86,7 @@ async def _chat(launch: ChatLaunch, screen: Screen) -> None:
         await session.open(launch.thread_id or new_thread())
         await session.show_last()
         await session.converse(await _keyboard(session), launch.message)
+        return session.failed
 
 
 def _open_model(launch: ChatLaunch) -> ChatModel:

@@ -12,7 +12,7 @@ RUN_STATES = ["run_started", "run_suspended", "run_resumed", "run_completed", "r
 
 
 async def follow(memory: Memory, screen: Screen) -> None:
-    """Show what is recorded from now on, until it is interrupted. Between two looks nothing is missed: the log has a
+    """Show what is recorded from now on, until it is interrupted or nobody reads it any more. Between two looks nothing is missed: the log has a
     number for each event."""
     seen = (await memory.call("list_events", limit=1))["last_seq"]
     screen.note(f"following {memory.thread_id}; Ctrl-C ends it")
@@ -23,6 +23,8 @@ async def follow(memory: Memory, screen: Screen) -> None:
             for event in page["events"]:
                 _show(event, screen)
             seen, more = page["next"], page["more"]
+        if screen.is_closed:
+            return
 
 
 def _show(event: Json, screen: Screen) -> None:

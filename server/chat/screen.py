@@ -1,5 +1,6 @@
 """What a person sees: an answer as it comes, tables, and what the agent does meanwhile."""
 
+import os
 import re
 import sys
 from typing import Any
@@ -18,21 +19,38 @@ _LONGEST_ARGUMENTS = 200
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+class _Console(Console):
+    """A console that falls silent where nobody reads it any more; rich's would end the program within a turn."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        # What is still in its buffer would be an error at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 class Screen:
     """A terminal, or a pipe, which gets the answers as plain text."""
 
     def __init__(self) -> None:
-        self.console = Console(highlight=False)
+        self.console = _Console(highlight=False)
         # What is no answer does not go where a pipe takes the answer.
-        self._aside = self.console if self.console.is_terminal else Console(highlight=False, stderr=True)
+        self._aside = self.console if self.console.is_terminal else _Console(highlight=False, stderr=True)
         self._live: Live | None = None
         self._coming = ""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody reads the answers any more."""
+        return self.console.quiet
 
     def say(self, piece: str) -> None:
         """Show a piece of an answer. In a terminal each paragraph is set as Markdown once it is whole."""
         if not self.console.is_terminal:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+            try:
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                self.console.on_broken_pipe()
             self._coming += piece
             return
         self._coming += _mask(piece)

@@ -33,7 +33,8 @@ class ChatSession:
     def __init__(
         self, client: Client, model: ChatModel, tools: list[Tool], screen: Screen, *, max_tokens: int = 8_000
     ) -> None:
-        """``tools``: those of other servers; the memory's own come with each conversation."""
+        """``tools``: those of other servers; the memory's own come with each conversation. ``failed``: whether the newest
+        turn did."""
         self.keyboard: Keyboard
         self.screen = screen
         self.title = ""
@@ -43,6 +44,7 @@ class ChatSession:
         self._max_tokens = max_tokens
         self._usage: Json = {}
         self._over = False
+        self.failed = False
         self.commands: dict[str, Callable[[str], Awaitable[None]]] = {
             "/" + name.removeprefix("do_"): method
             for name, method in inspect.getmembers(self, inspect.iscoroutinefunction)
@@ -66,11 +68,12 @@ class ChatSession:
         await self._look()
 
     async def converse(self, keyboard: Keyboard, message: str = "") -> None:
-        """A first message, if there is one, and then everything that a person types, until the input ends."""
+        """A first message, if there is one, and then everything that a person types, until the input ends or nobody reads
+        the answers any more. A turn that has begun is kept all the same."""
         self.keyboard = keyboard
         if message:
             await self.take(message)
-        while not self._over and (line := await keyboard.line("> ")) is not None:
+        while not self._over and not self.screen.is_closed and (line := await keyboard.line("> ")) is not None:
             if line.strip():
                 await self.take(line.strip())
 
@@ -83,6 +86,7 @@ class ChatSession:
             elif re.match(r"/\w+$", name):
                 self.screen.note(f"{name} is none of the commands: {', '.join(self.commands)}", style="red")
             else:
+                self.failed = True  # until the turn ends otherwise
                 await self._finish(await self._interruptible(self.agent.stream(line, self.screen.say)))
         except MemoryRefused as refused:
             self.screen.note(str(refused), style="red")
@@ -108,7 +112,8 @@ class ChatSession:
                     self.screen.note(f"Run {turn.run_id} waits for your decision: /resume goes on, in any session.")
                     return
             turn = await self._interruptible(self.agent.resume(turn.run_id, self.screen.say))
-        if turn.status == "failed":
+        self.failed = turn.status == "failed"
+        if self.failed:
             self.screen.note(turn.text, style="red")
         elif turn.status == "cancelled":
             self.screen.note("Cancelled.")

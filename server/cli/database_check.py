@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -58,9 +59,7 @@ async def look_at_database(settings: Settings, *, whole: bool = False) -> Databa
 def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
     path = Path(named).absolute()
     if not path.exists():
-        folder = next(parent for parent in path.parents if parent.exists())
-        usable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
-        return DatabaseState("sqlite", str(path), exists=False, failure="" if usable else f"{folder} is not writable")
+        return DatabaseState("sqlite", str(path), exists=False, failure=find_obstacle(path.parent))
     try:
         refuse_what_is_no_file(path)
         with contextlib.closing(_open_read_only(path)) as connection:
@@ -77,6 +76,17 @@ def _look_at_file(named: str, *, whole: bool) -> DatabaseState:
     usable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     failure = "" if usable else "the file or its folder is not writable"
     return DatabaseState("sqlite", str(path), version=version, failure=failure, damage=damage)
+
+
+def find_obstacle(folder: Path) -> str:
+    """Why nothing can be written into a folder, which need not be there yet; "" if it can. It is tried with an empty
+    folder, which is gone at once, in the nearest one that is there: what a mode allows a file system may still refuse."""
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".layerlore-", dir=there):
+            return ""
+    except OSError as error:
+        return f"nothing can be written into {there} ({error.strerror})"
 
 
 def _open_read_only(path: Path) -> driver.Connection:

@@ -19,7 +19,7 @@ from layerlore.memory.embedding.minilm import find_weights
 from layerlore.memory.embedding.port import EmbeddingFailed
 from layerlore.memory.parts.tokens import ESTIMATE, load_counter, shipped_encodings
 from layerlore.server.access.exposure import reached_by_others
-from layerlore.server.cli.database_check import DatabaseState, look_at_database
+from layerlore.server.cli.database_check import DatabaseState, find_obstacle, look_at_database
 from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.asking import find_servers
@@ -82,7 +82,7 @@ def doctor(settings: Settings, *, as_json: bool, more: Iterable[Finding] = ()) -
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All findings, section by section. This changes nothing."""
+    """All findings, section by section. Whatever is tried for it is taken back."""
     state = asyncio.run(look_at_database(settings, whole=True))
     yield Finding("layerlore", "version", VERSION)
     yield Finding("layerlore", "Python", f"{platform.python_version()} ({sys.executable})")
@@ -149,14 +149,23 @@ def _database(settings: Settings, state: DatabaseState) -> Iterator[Finding]:
             mend=WAY_OUT,
             state="failed",
         )
-    file, folder = state.file, settings.data_dir
+    file = state.file
     if file is not None and file.is_file():
         size = f"{file.stat().st_size:,} bytes"
         yield check_mode("database", "file", size, file, closed="rwx", risk="can read the memory")
+    yield _data_folder(settings.data_dir)
+
+
+def _data_folder(folder: Path) -> Finding:
+    """Where the database is, unless another one is named, with the keys and what hosts share."""
+    if obstacle := find_obstacle(folder):
+        mend = "name in data_dir a folder that can be written to, or make this one writable"
+        return Finding("database", "data folder", f"{folder}: {obstacle}", "degraded", mend)
     if folder.is_dir():
-        yield check_mode("database", "data folder", str(folder), folder, closed="w", risk="can replace the files in it")
-    else:
-        yield Finding("database", "data folder", f"{folder}, created by the first start that needs it")
+        return check_mode(
+            "database", "data folder", str(folder), folder, closed="w", risk="can replace the files in it"
+        )
+    return Finding("database", "data folder", f"{folder}, created by the first start that needs it")
 
 
 def _schema(state: DatabaseState) -> Finding:

@@ -48,6 +48,8 @@ from layerlore.storage.core.records import Scope
 PREFIX = "LAYERLORE_"
 CONFIG_VARIABLE = "LAYERLORE_CONFIG"
 _TESTS = "TEST_"  # LAYERLORE_TEST_POSTGRES and the like
+# How many names are told where none is near.
+_NEAREST = 3
 # The usual spelling of the one variable that most people set.
 _SHORT = {"LAYERLORE_LLM_MODEL": "LAYERLORE_LLM__MODEL"}
 
@@ -67,7 +69,14 @@ class SettingsError(LayerloreError):
 
 def _toolset_names(value: Any) -> Any:
     names = list_of(value)
-    return list(TOOLSETS) if isinstance(names, list) and "all" in names else names
+    if not isinstance(names, list):
+        return names
+    if "all" in names:
+        return list(TOOLSETS)
+    known = (*TOOLSETS, *PRESETS)
+    if any(name not in known for name in names):
+        raise ValueError(f"each must be one of {', '.join(known)}, all")
+    return names
 
 
 def _on_or_off(value: Any) -> Any:
@@ -446,6 +455,7 @@ def _given_in(path: Sequence[str], sources: Sequence[_Source]) -> str:
 
 def _meant(name: str, known: Sequence[str], prefix: str = "") -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return (
-        f"; did you mean {prefix}{near[0]}?" if near else f"; allowed are {', '.join(prefix + each for each in known)}"
-    )
+    if near:
+        return f"; did you mean {prefix}{near[0]}?"
+    nearest = difflib.get_close_matches(name, known, n=_NEAREST, cutoff=0.0)
+    return f"; the nearest are {', '.join(prefix + each for each in nearest)}, and docs/settings.md has all"

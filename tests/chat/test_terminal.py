@@ -103,6 +103,27 @@ def test_without_a_model_it_says_what_to_set_and_offers_one_that_follows_a_scrip
         assert told in noted
 
 
+def test_a_turn_whose_reader_has_gone_is_kept_and_the_chat_ends_quietly(tmp_path: Path) -> None:
+    with chat(tmp_path, "I like green tea", "--model", "scripted") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr is not None
+        assert "layerlore:" not in process.stderr.read()
+    printed, noted = say(tmp_path, "/runs", "/memories")
+    assert "- I like green tea" in printed
+    assert "assistant: Done. The tool says:" in noted
+    assert "left behind" not in printed
+
+
+def test_a_chat_whose_last_turn_fails_ends_with_an_error(tmp_path: Path) -> None:
+    for lines in ("", "/help\n"):
+        with chat(tmp_path, "hello", "--model", "nosuch/model") as process:
+            _, noted = process.communicate(lines, timeout=PATIENCE)
+        assert process.returncode == 1
+        assert "nosuch/model: " in noted
+
+
 @pytest.mark.skipif(os.name == "nt", reason="Windows interrupts a whole console")
 def test_an_interrupt_cancels_the_turn_and_not_the_chat_and_answers_alone_are_printed(
     tmp_path: Path, provider: FakeOpenAI

@@ -1,5 +1,7 @@
 """What is shown of a long text: the sentences that match, what they need, and marks where something is left out."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +53,41 @@ def test_a_text_without_a_sentence_is_cut_at_spaces() -> None:
 def test_sentences_of_scripts_without_spaces_are_told_apart() -> None:
     text = "今日は天気がいいです。" * 40 + "私の猫の名前はミラです。" + "明日は雨が降るでしょう。" * 40
     assert "私の猫の名前はミラです。" in pick_sentences(text, {"ミラ": 3.0}, 60)
+
+
+def test_a_word_with_a_digit_is_found_as_it_is_alone() -> None:
+    records = json.dumps([{"id": number, "host": f"host{number}", "pin": 1000 + number} for number in range(300)])
+    shown = pick_sentences(f"Inventory: {records}", {"pin": 1.0, "host180": 3.0}, 320)
+    assert '{"id": 180, "host": "host180", "pin": 1180}' in shown
+
+
+def test_the_word_itself_outranks_another_form_of_it() -> None:
+    text = f"The priceless painting hangs here. {FILLER}\nThe price is known to all of us. {FILLER}"
+    assert pick_sentences(text, {"price": 1.0}, 60) == f"{CUT} The price is known to all of us.{CUT_MARK}"
+
+
+def test_a_name_is_shown_with_the_value_behind_it() -> None:
+    fields = ",".join(f"item{number}=price {number * 7 % 100}" for number in range(1500))
+    text = fields.replace("item900=price 0", "item900=zirconium flange price 63")
+    assert "zirconium flange price 63" in pick_sentences(text, {"zirconium": 3.0, "flange": 3.0, "price": 0.1}, 320)
+
+
+def test_what_a_line_ends_with_is_shown_with_the_line_below() -> None:
+    text = f"{FILLER}\nThe word for the wifi:\nquokka tango seven\n{FILLER}"
+    assert "wifi: quokka tango seven" in pick_sentences(text, {"wifi": 3.0}, 100)
+
+
+def test_of_a_long_sentence_what_stands_around_the_word_is_shown() -> None:
+    words = [f"word{number}" for number in range(400)]
+    shown = pick_sentences(" ".join(words), {"word200": 1.0}, 320)
+    assert {"word190", "word195", "word200"} <= set(shown.split())
+
+
+def test_pieces_of_a_text_without_spaces_are_shown_as_they_stand() -> None:
+    text = ";".join(f"host{number}:{1000 + number}" for number in range(300))
+    shown = pick_sentences(text, {"host180": 1.0}, 320)
+    assert "host180:1180;" in shown
+    assert shown.removeprefix(f"{CUT} ").removesuffix(CUT_MARK) in text
 
 
 texts = st.text(st.sampled_from("ab .!?\n-1。é"), max_size=700)

@@ -73,7 +73,21 @@ def test_before_the_first_start_all_is_well_and_nothing_is_made(tmp_path: Path, 
     assert found["tokens", "encoding"]["value"].startswith("o200k_base, from ")
     assert found["models", "keys"]["value"].startswith("none;")
     assert f"{tmp_path}/none/http-key" in found["HTTP", "key"]["value"]
-    assert not (tmp_path / "none").exists()
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no such file system")
+def test_where_no_folder_can_be_made_nothing_can_start(tmp_path: Path, capsys: Any) -> None:
+    code, found = report(Settings(data_dir=Path("/proc/x")), capsys)
+    assert code == 1
+    assert found["database", "reachable"]["state"] == "failed"
+    assert "nothing can be written into /proc" in found["database", "reachable"]["value"]
+    assert found["database", "data folder"]["state"] == "degraded"
+    code, found = report(Settings(data_dir=Path("/proc/x"), database=f"sqlite://{tmp_path}/x.db"), capsys)
+    assert code == 0
+    assert found["database", "reachable"]["state"] == "ok"
+    assert "data_dir" in found["database", "data folder"]["mend"]
+    assert not [*tmp_path.iterdir()]
 
 
 def test_where_others_reach_the_server_there_is_no_local_key_to_show(tmp_path: Path, capsys: Any) -> None:

@@ -123,7 +123,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         ("LAYERLORE_HTTP_PORT", "1", "did you mean LAYERLORE_HTTP__PORT?"),
         ("LAYERLORE_CONFIGS", "x", "did you mean LAYERLORE_CONFIG?"),
         ("LAYERLORE_HTTP", "{}", "LAYERLORE_HTTP: no such setting"),
-        ("LAYERLORE_ZZZ", "${ZZZ}", "allowed are LAYERLORE_CONFIG, LAYERLORE_AGENT, "),
+        ("LAYERLORE_ZZZ", "${ZZZ}", "LAYERLORE_ZZZ: no such setting; the nearest are LAYERLORE_"),
+        ("LAYERLORE_PORT", "1", "LAYERLORE_HTTP__PORT"),
+        ("LAYERLORE_BOGUS", "1", ", and docs/settings.md has all"),
         (
             "LAYERLORE_HTTP__PORT",
             "65536",
@@ -132,7 +134,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         (
             "LAYERLORE_TOOLSETS",
             "core,cor",
-            "Input should be 'core', 'threads', 'runs', 'curation', 'admin', 'chat' or 'agent'",
+            "each must be one of core, threads, runs, curation, admin, chat, agent, all",
         ),
         ("LAYERLORE_PLAN__PHASES", "think,do,think", "every name may come once"),
         ("LAYERLORE_PLAN__PHASES", " , ", "at least 1 item"),

@@ -139,6 +139,17 @@ async def test_a_threads_own_policy_is_obeyed_to_the_letter(tools: Tools) -> Non
     assert (await tools("get_context", thread_id="main", format="json"))["report"]["window"] == "observed"
 
 
+async def test_what_is_left_out_is_earlier_or_newer_than_what_is_shown(tools: Tools) -> None:
+    await tools.add(
+        "main", *({"role": who, "content": f"words {n}"} for n in range(2) for who in ("user", "assistant"))
+    )
+    for most, left_out in ((1, ["2 earlier messages", "1 newer message"]), (2, ["2 earlier messages"])):
+        await tools("update_thread", thread_id="main", window={"limit": "messages", "max_messages": most})
+        told = await tools("get_context", thread_id="main", format="json")
+        assert [m["seq"] for each in told["blocks"] for m in each.get("messages", ())] == [3, 4][:most]
+        assert told["report"]["left_out"] == left_out
+
+
 async def test_what_falls_out_is_summarised_in_extracts(tools: Tools) -> None:
     await tools.say("main", "Remember that my order number is 8841-X, please.")
     await tools.say("main", *(f"And here is a remark on page {number} of the book" for number in range(99)))
@@ -146,6 +157,22 @@ async def test_what_falls_out_is_summarised_in_extracts(tools: Tools) -> None:
     summary = text.partition("<summary>")[2].partition("</summary>")[0]
     assert "8841-X" in summary
     assert re.search(r"Extracts from (\d+) earlier messages, #1 to #\1\.", summary)
+
+
+async def test_extracts_of_one_message_stand_in_the_order_in_which_they_were_said(tools: Tools) -> None:
+    steps = [
+        *("Sift 500 g of flour into a wide bowl.", "Never open the oven in the first ten minutes."),
+        *("Dissolve 7 g of yeast in lukewarm milk.", "You must let the dough rest for 45 minutes."),
+        *("Always grease the tin with butter.", "Bake it for 35 minutes."),
+    ]
+    await tools.say("main", " ".join(steps))
+    for upto in (60, 90):  # the second time the window has moved on
+        await tools.say("main", *(f"And here is a remark on page {number} of the book" for number in range(upto)))
+        text = await tools("get_context", thread_id="main", max_tokens=1200)
+        summary = text.partition("<summary>")[2].partition("</summary>")[0]
+        shown = re.findall(r"^- #1 user: (.+)$", summary, re.MULTILINE)
+        assert len(shown) > 3
+        assert shown == [step for step in steps if step in shown]
     assert "#1 " not in text.partition("<conversation>")[2]
 
 
