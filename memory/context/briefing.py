@@ -2,18 +2,27 @@
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, zip_longest
 
 from layerlore.memory.context.blocks import wrap_open_work
-from layerlore.memory.context.briefing_text import Briefing, BriefingNote, RecalledLine, render_json, render_text
+from layerlore.memory.context.briefing_text import (
+    RULES_OF_MESSAGE,
+    Briefing,
+    BriefingNote,
+    RecalledLine,
+    render_json,
+    render_text,
+)
 from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
 from layerlore.memory.documents import working_memory
 from layerlore.memory.documents.document_text import render_block
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.recall.hit_lines import make_line
 from layerlore.memory.recall.memory_block import (
     RecalledMemory,
@@ -76,7 +85,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
             total_messages=page.total,
             attempts=logged.attempts if logged else (),
             total_attempts=logged.total if logged else 0,
-            notes=await asyncio.to_thread(_list_notes, rows, unnoted),
+            notes=await asyncio.to_thread(_list_notes, task, rows, unnoted),
         )
     return found
 
@@ -92,8 +101,9 @@ async def _read_noted(tx: Tx, scope: Scope, thread_id: str) -> tuple[list[Observ
     return rows, unnoted
 
 
-def _list_notes(rows: Sequence[Observation], unnoted: Sequence[Message]) -> list[BriefingNote]:
-    """Rules, corrections and what else is critical, the weightiest and newest first; then the rest."""
+def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Message]) -> list[BriefingNote]:
+    """Rules, corrections and what else is critical, the weightiest and newest first as far as the task lets them; then
+    the rest."""
     ranked = [note for note in rank_notes(take_notes(unnoted)) if note.kind in _TOLD]
     extracts = [
         BriefingNote(
@@ -108,9 +118,22 @@ def _list_notes(rows: Sequence[Observation], unnoted: Sequence[Message]) -> list
     noted = [
         BriefingNote(row.to_seq, f"#{row.to_seq} {quote_line(row.text)}", row.marker == "critical") for row in newest
     ]
-    ruling = [note for note in (*extracts, *noted) if note.rules]
+    ruling = _sort_rules(task, [note for note in (*extracts, *noted) if note.rules])
     rest = [note for pair in zip_longest(_without_rules(extracts), _without_rules(noted)) for note in pair if note]
     return [*ruling, *rest][:_MOST_NOTES]
+
+
+def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
+    """Those first that share words with the task, and those last whose message has so many that it was hardly written
+    for this conversation."""
+    sought, of_message = set(find_query_words(task)), Counter(note.seq for note in rules)
+
+    def rank(note: BriefingNote) -> int:
+        if not sought.isdisjoint(split_words(note.text)):
+            return 0
+        return 2 if of_message[note.seq] > RULES_OF_MESSAGE else 1
+
+    return sorted(rules, key=rank)
 
 
 def _without_rules(notes: Sequence[BriefingNote]) -> list[BriefingNote]:

@@ -31,6 +31,10 @@ _STRETCH = 240
 # Of what the user rules and corrects, so many come before everything else; of what else there is, so many of each kind
 # come before the rest.
 _FIRST_RULES, _FIRST = 24, 3
+RULES_OF_MESSAGE = 8
+"""So many rules of one message are among the first: a manual that somebody pasted has more."""
+# Among the first rules stands what is remembered about the task: from the fourth on it has this share of the room.
+_RECALLED_SHARE = 0.4
 # Set aside for the line that says what was left out, and for what a task needs at least.
 _LEFT_OUT_TOKENS, _LEAST_TOKENS = 60, 150
 
@@ -189,24 +193,53 @@ def _drop_told(pieces: Sequence[_Piece]) -> list[_Piece]:
 
 
 def _order(found: Briefing) -> list[_Piece]:
-    """All pieces: the user's rules and corrections, then the first of each kind, then the rest of each in turn, and what
-    tools answered last."""
+    """All pieces: the user's rules and corrections, among many of them what is remembered, then the first of each kind,
+    then the rest of each in turn, and what tools answered last."""
     noted = _list_notes(found)
-    rules = [piece for piece, note in zip(noted, found.notes, strict=True) if note.rules]
+    first, rules = _part_rules(found, noted)
     other = [piece for piece, note in zip(noted, found.notes, strict=True) if not note.rules]
     plan, profile = _list_plan(found), _list_profile(found)
     tried = _list_attempts(found)
-    recalled = _list_recalled(found)
+    woven, recalled = _weave(first, _list_recalled(found))
     said, answered = _list_messages(found)
-    ahead = [rules[:_FIRST_RULES], plan[:3], tried[:1], said[:1]]
+    ahead = [woven, plan[:3], tried[:1], said[:1]]
     soon = [profile[:_FIRST], recalled[:_FIRST], tried[1:_FIRST], said[1:_FIRST]]
     rest = [
         # Notes say the most for their length.
-        *(rules[_FIRST_RULES:], *(other[at::_FIRST] for at in range(_FIRST)), said[_FIRST:], recalled[_FIRST:]),
+        *(rules, *(other[at::_FIRST] for at in range(_FIRST)), said[_FIRST:], recalled[_FIRST:]),
         *(tried[_FIRST:], profile[_FIRST:], plan[3:]),
     ]
     in_turn = [piece for row in zip_longest(*rest) for piece in row if piece is not None]
     return [*(piece for each in (*ahead, *soon) for piece in each), *in_turn, *answered]
+
+
+def _part_rules(found: Briefing, noted: Sequence[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
+    """The rules that come first, few of any one message; and the others."""
+    first: list[_Piece] = []
+    others: list[_Piece] = []
+    of_message: Counter[int] = Counter()
+    for piece, note in zip(noted, found.notes, strict=True):
+        if not note.rules:
+            continue
+        of_message[note.seq] += 1
+        has_room = len(first) < _FIRST_RULES and of_message[note.seq] <= RULES_OF_MESSAGE
+        (first if has_room else others).append(piece)
+    return first, others
+
+
+def _weave(rules: Sequence[_Piece], recalled: Sequence[_Piece]) -> tuple[list[_Piece], list[_Piece]]:
+    """The rules, and from the fourth on, among them, as much of what is remembered as has its share of the characters;
+    and the rest of that. However much there is room for, both are in it."""
+    woven: list[_Piece] = []
+    ruled = told = taken = 0
+    for at, rule in enumerate(rules):
+        while at >= _FIRST and taken < len(recalled) and told < _RECALLED_SHARE * (ruled + told):
+            told += len(recalled[taken].value)
+            woven.append(recalled[taken])
+            taken += 1
+        woven.append(rule)
+        ruled += len(rule.value)
+    return woven, [*recalled[taken:]]
 
 
 def _list_notes(found: Briefing) -> list[_Piece]:

@@ -1,5 +1,6 @@
 """Requests to remember: entries that a caller keeps on its own account, with evidence or on its word."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -8,7 +9,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
 from layerlore.memory.entries.claim import EvidenceRefused
-from layerlore.memory.entries.entries import KeptEntry
+from layerlore.memory.entries.entries import EmbeddedText, KeptEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
 from layerlore.memory.entries.persons import tells_of_user
 from layerlore.memory.entries.proof import link_replies, list_compared, prove
@@ -90,14 +91,9 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     masked += again
     label: Label = asked.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
-    vectors, missing = await keeping.embed_soon(engine, content)
     quoted = Quotation(content, engine.masked(asked.evidence)[0], label)
     owner = await _find_owner(engine, scope, content, asked)
-    meanings = None
-    if asked.evidence.strip() and not missing:
-        words = await engine.database.read(_find_unlike, scope, thread_id, engine, quoted)
-        meanings = await compare_meanings(engine, words) if words else None
-
+    vectors, missing, meanings = await _embed(engine, scope, thread_id, quoted)
     proven = None
     if owner.resource_id != scope.resource_id and asked.evidence.strip():
         proven = await engine.database.write(_find_source, scope, engine, thread_id, quoted, meanings)
@@ -263,18 +259,38 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
     return content
 
 
-async def _find_unlike(tx: Tx, scope: Scope, thread_id: str, engine: Engine, quoted: Quotation) -> list[TellingWord]:
+async def _embed(
+    engine: Engine, scope: Scope, thread_id: str, quoted: Quotation
+) -> tuple[EmbeddedText | None, str, WordMeanings | None]:
+    """The vectors of an entry, or why they are missing, and the meanings that decide whether the quotation proves it. For
+    a quotation that is refused whatever they are, none is waited for."""
+    embedding = asyncio.create_task(keeping.embed_soon(engine, quoted.content))
+    try:
+        words: list[TellingWord] | None = []
+        if quoted.evidence.strip():
+            words = await engine.database.read(_find_unlike, scope, thread_id, engine, quoted)
+        if words is None:
+            return None, "its evidence was stored meanwhile", None
+        vectors, missing = await embedding
+    finally:
+        embedding.cancel()
+    return vectors, missing, await compare_meanings(engine, words) if words and not missing else None
+
+
+async def _find_unlike(
+    tx: Tx, scope: Scope, thread_id: str, engine: Engine, quoted: Quotation
+) -> list[TellingWord] | None:
     """The words that must be compared by meaning before it is known whether the quotation proves the entry; none where
-    words alone decide."""
+    words alone prove it, None where they alone refuse it."""
     try:
         said_there = await _read_said(tx, engine, scope, thread_id)
     except NotFound:
-        return []
+        return None
     texts = [text for _, text in said_there]
     found = prove(quoted.content, quoted.evidence, quoted.label, texts)
-    if not isinstance(found, EvidenceRefused) or not found.mendable:
+    if not isinstance(found, EvidenceRefused):
         return []
-    return list_compared(quoted.content, quoted.evidence, quoted.label, texts)
+    return (list_compared(quoted.content, quoted.evidence, quoted.label, texts) if found.mendable else None) or None
 
 
 async def _find_source(

@@ -35,6 +35,8 @@ Place = tuple[str, int]
 
 # A chunk of 800 characters has about so many: a long message is so many more rows.
 _TOKENS_OF_CHUNK = 200
+# What a row counts at most in the size of a scope: 800 characters may be as many tokens.
+_SIZE_OF_ROW = 5
 # Where a few long messages fill a list of candidates, so many times its length is looked through for others.
 _LOOKED_THROUGH = 16
 # A name that no more rows than these have is of one thing.
@@ -129,6 +131,19 @@ async def match_words(
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
     return WordMatches(postings, weights, told, size, quiet, await _read_passing(tx, scope, filters), left_out)
+
+
+async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
+    """Whether the scope has no row but those of the caller's own question. Of a scope that has more than a few, nothing
+    is read."""
+    if matches.size > _SIZE_OF_ROW * len(matches.asking):
+        return False
+    if matches.size:
+        asking = await indexed_rows.places(tx, scope, matches.asking)
+        _, messages, _ = await threads.count_live(tx, scope)
+        if messages > len(set(asking.values())):
+            return False
+    return not await entries.count(tx, scope)
 
 
 async def gather_candidates(

@@ -27,6 +27,7 @@ from layerlore.memory.recall.candidates import (
     VectorSpace,
     WordMatches,
     gather_candidates,
+    holds_nothing,
     match_words,
 )
 from layerlore.memory.recall.message_texts import MessageCache
@@ -276,8 +277,8 @@ def _find_place_of_pair(entry: Message, found: Mapping[tuple[str, int], Hit]) ->
 async def prepare_recall(
     engine: Engine, scope: Scope, asked: RecallRequest, rules: RecallRules, *, at_hand: bool = False
 ) -> PreparedRecall:
-    """Embed the queries, and meanwhile read which rows have their words. ``at_hand``: use only vectors that cost no
-    request.
+    """Embed the queries, and meanwhile read which rows have their words: where there is nothing to find, no vector is
+    waited for. ``at_hand``: use only vectors that cost no request.
 
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
@@ -286,10 +287,15 @@ async def prepare_recall(
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     days = [named for text in texts for named in find_past_days(text, engine.now())]
     rules = rules.for_limit(asked.limit)
-    (unembedded, matches), (vectors, reasons) = await asyncio.gather(
-        engine.database.read(_read_before, scope, engine, asked, sought, days, rules),
-        _embed(engine, texts, each, at_hand=at_hand),
-    )
+    embedding = asyncio.create_task(_embed(engine, texts, each, at_hand=at_hand))
+    try:
+        before = await engine.database.read(_read_before, scope, engine, asked, sought, days, rules)
+        vectors: list[Vector | None] = [None] * len(texts)
+        reasons: tuple[str, ...] = ()
+        if not before.nothing or embedding.done():
+            vectors, reasons = await embedding
+    finally:
+        embedding.cancel()
     queries = [
         RecallQuery(words, vector, find_identifying_words(text))
         for text, words, vector in zip(texts, each, vectors, strict=True)
@@ -298,11 +304,21 @@ async def prepare_recall(
     if (
         space is not None
         and engine.embedding is not None
-        and not await embed_recent(engine, engine.embedding, unembedded)
+        and not await embed_recent(engine, engine.embedding, before.unembedded)
     ):
         reasons = (*reasons, NOT_ALL_EMBEDDED)
     cache = engine.caches.of(MessageCache)
-    return PreparedRecall(asked, queries, sought, matches, space, rules, engine.now(), reasons, cache)
+    return PreparedRecall(asked, queries, sought, before.matches, space, rules, engine.now(), reasons, cache)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBefore:
+    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, the matches of
+    the words, and whether there is ``nothing`` to find, whatever is asked."""
+
+    unembedded: Sequence[PendingRow]
+    matches: WordMatches
+    nothing: bool
 
 
 async def _read_before(
@@ -313,11 +329,10 @@ async def _read_before(
     words: Sequence[str],
     days: Sequence[PastDays],
     rules: RecallRules,
-) -> tuple[Sequence[PendingRow], WordMatches]:
-    """What is read while the queries are embedded, in one transaction: the newest rows without a vector, and the
-    matches of the words."""
+) -> ReadBefore:
     matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days)
-    return await find_unembedded(tx, scope, engine.embedding, matches.asking), matches
+    unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
+    return ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
 
 
 def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:

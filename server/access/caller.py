@@ -26,12 +26,14 @@ THREAD_META, THREAD_HEADER = "layerlore/thread", "Layerlore-Thread"
 AGENT_META, AGENT_HEADER = "layerlore/agent", "Layerlore-Agent"
 RESOURCE_META, RESOURCE_HEADER = "layerlore/resource", "Layerlore-Resource"
 PROJECT_META, PROJECT_HEADER = "layerlore/project", "Layerlore-Project"
+CONVERSATION_HEADER = "Layerlore-Session"
+"""Names the conversation that a session goes on with where nothing names a thread, also after a session before it."""
 KEY_META = "layerlore/idempotency-key"
 SHARED_THREAD = "main"
 """The thread of a call that names none where there is no session: one for each agent and resource."""
 UNKNOWN_CLIENT = "unknown"
 _CLIENT_CHARS = 80
-_READ = (THREAD_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, PAGE_HEADER)
+_READ = (THREAD_HEADER, CONVERSATION_HEADER, AGENT_HEADER, RESOURCE_HEADER, PROJECT_HEADER, PAGE_HEADER)
 _RAW = {name: name.lower().encode() for name in _READ}
 _NAMED = "layerlore.named"
 
@@ -237,9 +239,13 @@ def _text(value: Any, where: str) -> str:
 
 
 def _own_thread(ctx: RequestContext, default: Default) -> str:
-    """One new thread a process (stdio) or session (older protocol); over modern HTTP there is no session."""
+    """One new thread a process (stdio) or session (older protocol), or the one that a client's earlier session had; over
+    modern HTTP there is no session."""
     if default == "shared":
         return SHARED_THREAD
+    begun = "" if ctx.request is None else _header(ctx.request, CONVERSATION_HEADER)
+    if begun:
+        return check_id(f"session-{begun}", f"header {CONVERSATION_HEADER}", Limits.thread_id_chars)
     process = ctx.lifespan_context
     key: Any = process if ctx.request is None else connection_of(ctx.session)
     thread = process.session_threads.get(key)

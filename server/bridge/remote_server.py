@@ -5,7 +5,7 @@ reason for a refusal, and ends when the server has forgotten its session. Beside
 
 - the headers of a message: made from the message (2026-07-28 and later), or from the session (before);
 - a session's stream, which is opened again when it breaks, and the session itself, which is begun again with the host's
-  own first message when the server no longer knows it;
+  own first message when the server no longer knows it, and goes on with the same conversation;
 - a cancellation, which ends its request (2026-07-28 and later) or is an ordinary message (before).
 """
 
@@ -13,6 +13,7 @@ import contextlib
 import math
 import ssl
 import sys
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -38,6 +39,7 @@ from mcp.types import (
 )
 from mcp_types import PROTOCOL_VERSION_META_KEY
 
+from layerlore.server.access.caller import CONVERSATION_HEADER
 from layerlore.server.process.json_rpc import decode, encode, error_line
 
 SESSION_HEADER = "mcp-session-id"
@@ -94,6 +96,8 @@ class RemoteServer:
         self._first: _OpenRequest | None = None  # the request that began the session
         self._session = ""
         self._version = ""
+        # A host on stdio has one conversation, however often the session behind it is begun anew.
+        self._conversation = {CONVERSATION_HEADER: uuid.uuid4().hex[:12]}
         self._beginning = anyio.Lock()
         self._listening = False
         self._last_reported = ""
@@ -244,7 +248,7 @@ class RemoteServer:
     @contextlib.asynccontextmanager
     async def _post(self, line: bytes, message: JSONRPCMessage) -> AsyncIterator[httpx2.Response]:
         begins = isinstance(message, JSONRPCRequest) and message.method == "initialize"
-        routing = _headers_of(message) or ({} if begins else self._headers_of_session())
+        routing = _headers_of(message) or {**self._conversation, **({} if begins else self._headers_of_session())}
         headers = {**_ACCEPT, "content-type": "application/json", **routing}
         async with self._client.stream("POST", self._url, content=line, headers=headers) as response:
             yield response

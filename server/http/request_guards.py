@@ -18,7 +18,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from layerlore.server.access.browser_sessions import PAGE_HEADER
-from layerlore.server.access.caller import AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, THREAD_HEADER
+from layerlore.server.access.caller import (
+    AGENT_HEADER,
+    CONVERSATION_HEADER,
+    PROJECT_HEADER,
+    RESOURCE_HEADER,
+    THREAD_HEADER,
+)
 from layerlore.server.access.gate import TENANT_HEADER
 from layerlore.server.process.json_rpc import (
     decode,
@@ -143,7 +149,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 OURS = tuple(
     name.lower().encode()
-    for name in (AGENT_HEADER, PROJECT_HEADER, RESOURCE_HEADER, TENANT_HEADER, THREAD_HEADER, PAGE_HEADER)
+    for name in (
+        *(AGENT_HEADER, CONVERSATION_HEADER, PROJECT_HEADER, RESOURCE_HEADER),
+        *(TENANT_HEADER, THREAD_HEADER, PAGE_HEADER),
+    )
 )
 SINGLE = frozenset(
     {

@@ -237,6 +237,27 @@ def test_rules_come_before_everything_and_what_only_tools_said_last() -> None:
     assert render_text(told, COUNTER, 4000).count("tool result look") == 10
 
 
+@pytest.mark.parametrize("room", [500, 700, 900])
+def test_among_many_rules_what_is_remembered_has_its_share_of_the_room(room: int) -> None:
+    rules = [BriefingNote(seq, f"#{seq} user: Never pour the tea into cup {seq}.", rules=True) for seq in range(60)]
+    recalled = [RecalledLine(f"- [today] cup {number} has a crack on its handle") for number in range(60)]
+    told = Briefing("Pour the tea", "main", notes=rules, recalled=recalled)
+    shown = render_json(told, COUNTER, room)
+    lines, notes = (COUNTER.text("\n".join(shown[name])) for name in ("memory", "notes"))
+    assert 0.35 < lines / (lines + notes) < 0.6
+    assert shown["notes"][:3] == [rule.text for rule in rules[:3]]
+
+
+def test_one_message_has_few_of_the_rules_that_come_first() -> None:
+    pasted = [BriefingNote(1, f"#1 user: Part {number} must be rinsed.", rules=True) for number in range(30)]
+    own = [BriefingNote(seq, f"#{seq} user: Never spill on rug {seq}.", rules=True) for seq in range(2, 6)]
+    told = replace(briefing([f"message {number} about cake" for number in range(40)]), notes=[*pasted, *own])
+    shown = render_json(told, COUNTER, 500)
+    assert [note for note in shown["notes"] if "rug" in note] == [note.text for note in own]
+    assert len(shown["messages"]) > 1
+    assert len(render_json(told, COUNTER, 4000)["notes"]) == 34
+
+
 def test_lines_of_the_profile_that_bear_on_the_task_come_first() -> None:
     lines = [f"Line {number} is about gardens, dogs and the sea." for number in range(60)]
     lines[40] = "Tea is to be poured into warm cups."

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import anyio
 import pytest
 import sqlalchemy
 from told_embedder import ToldEmbedder
@@ -164,6 +165,28 @@ async def test_a_correction_takes_the_place_of_what_it_corrects(
     unrelated = await memory.remember("A quince is no plum", kind="correction")
     assert "superseded" not in unrelated
     assert list(await memory.engine.database.read(entries.read_seen, ANA, [other["id"]])) == [other["id"]]
+
+
+async def test_nothing_waits_for_a_vector_where_none_can_matter(memory_of: Callable[..., Memory]) -> None:
+    embedder = ToldEmbedder()
+    embedding = EmbeddingService(embedder, patience_ms=600_000)
+    memory = memory_of(embedding)
+    embedder.hold()
+    try:
+        with anyio.fail_after(30):
+            nothing = await memory.recall("a fig")
+            await memory.say("main", "Where is my fig, of 2024?")
+            own_question = await memory.recall("where is the fig", asking="main")
+            for evidence in ("Where is my pear", "Where is my fig"):
+                with pytest.raises(InvalidInput, match="evidence: "):
+                    await memory.remember("The fig is of 2025.", evidence=evidence, source="user_assertion")
+        assert [(found.hits, found.degraded) for found in (nothing, own_question)] == [([], ()), ([], ())]
+        await memory.say("other", "A fig of an old garden")
+        embedder.gate.set()
+        assert (await memory.recall("where is the fig, the quince", asking="main")).signals == ("lexical", "semantic")
+    finally:
+        embedder.gate.set()
+        await embedding.close()
 
 
 async def test_an_entry_is_found_by_its_meaning_at_once(

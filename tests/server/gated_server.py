@@ -80,14 +80,21 @@ async def _health(_: Request) -> Response:
 
 @contextlib.asynccontextmanager
 async def listening(
-    mcp: ToolServer, settings: Settings, gate: Gate, connections: Connections | None = None, *, send_buffer: int = 0
+    mcp: ToolServer,
+    settings: Settings,
+    gate: Gate,
+    connections: Connections | None = None,
+    *,
+    send_buffer: int = 0,
+    port: int = 0,
 ) -> AsyncIterator[str]:
-    """The URL of a server behind a gate, until it is ended. ``send_buffer``: bytes that a socket takes to send."""
+    """The URL of a server behind a gate, until it is ended. ``send_buffer``: bytes that a socket takes to send;
+    ``port``: 0 is any that is free."""
     stop, listens = StopRequest(), anyio.Event()
     connections = connections or Connections(ConnectionLimits())
     app = build_app(mcp, allowed=allowed(settings), gate=gate, body_seconds=connections.limits.body_seconds)
     server = DrainingServer(app, mcp, stop=stop, on_listening=listens.set, drain_seconds=0.2, connections=connections)
-    with open_listener("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", port) as listener:
         if send_buffer:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         async with anyio.create_task_group() as tasks:
@@ -102,13 +109,18 @@ async def listening(
 
 @contextlib.asynccontextmanager
 async def served(
-    settings: Settings, credentials: Any, *, again_seconds: float = AGAIN_SECONDS, metadata_url: str = ""
+    settings: Settings,
+    credentials: Any,
+    *,
+    again_seconds: float = AGAIN_SECONDS,
+    metadata_url: str = "",
+    port: int = 0,
 ) -> AsyncIterator[str]:
     """The URL of a server with those credentials, and with `/health`, which needs none."""
     mcp = build_server(settings)
     mcp.custom_route("/health", methods=["GET"])(_health)
     gate = Gate(credentials, metadata_url=metadata_url, again_seconds=again_seconds)
-    async with listening(mcp, settings, gate) as url:
+    async with listening(mcp, settings, gate, port=port) as url:
         yield url
 
 

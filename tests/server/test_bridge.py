@@ -163,6 +163,32 @@ async def test_a_server_that_comes_back_serves_on_and_until_then_each_request_is
     assert said.count("\n") == 1, said
 
 
+@pytest.mark.parametrize(("era", "options"), [("legacy", ()), ("legacy", ("--thread", "today")), ("modern", ())])
+async def test_a_conversation_goes_on_after_its_server_was_started_anew(
+    tmp_path: Path, era: str, options: tuple[str, ...]
+) -> None:
+    async def add(bridge: Bridged) -> Any:
+        meta = {"_meta": MODERN_META} if era == "modern" else {}
+        await bridge.request("tools/call", {"name": "add_messages", "arguments": {"messages": HELLO}, **meta})
+        return (await bridge.receive())["result"]["structuredContent"]
+
+    credentials = Told(ana=ANA)
+    async with contextlib.AsyncExitStack() as stack:
+        async with served(settings_in(tmp_path), credentials) as url:
+            bridge = await stack.enter_async_context(bridged(url, *options))
+            other = await stack.enter_async_context(bridged(url, *options))
+            if era == "legacy":
+                await bridge.initialize()
+                await other.initialize()
+            before, beside = await add(bridge), await add(other)
+        async with served(settings_in(tmp_path), credentials, port=urlsplit(url).port or 0):
+            after = await add(bridge)
+    assert after["thread_id"] == before["thread_id"]
+    assert ("note" in after) == ("note" in before) == (not options)
+    # Another host has a conversation of its own, where nothing is named and there are sessions.
+    assert (beside["thread_id"] != before["thread_id"]) == (era == "legacy" and not options)
+
+
 async def test_a_session_hears_of_changes_again_once_its_server_is_back(sample: Sample) -> None:
     async def hears(bridge: Bridged) -> None:
         await bridge.request("resources/subscribe", {"uri": "memory://x"})

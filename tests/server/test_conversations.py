@@ -172,6 +172,26 @@ async def test_a_conversation_that_is_named_by_header_is_whole_over_sessions(tmp
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
+async def test_a_session_goes_on_with_the_conversation_of_the_one_before_it(tmp_path: Path, endpoint: str) -> None:
+    before = {"Layerlore-Session": "one"}
+    async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
+        for text in TURNS:
+            async with connected(url, "ana", "legacy", endpoint, **before) as client:
+                added = await answer(client, "add_messages", **says(text))
+                assert (added["thread_id"], "note" in added) == ("session-one", True)
+        async with connected(url, "ana", "legacy", endpoint, **before, **{"Layerlore-Thread": "mine"}) as client:
+            assert (await answer(client, "add_messages", **says("named")))["thread_id"] == "mine"
+        async with connected(url, "ben", "legacy", endpoint, **before) as client:
+            assert await said(client) == []
+        async with connected(url, "ana", "legacy", endpoint, **{"Layerlore-Session": "o" * 255}) as client:
+            result = await client.call_tool("get_messages", {})
+            assert "header Layerlore-Session: 263 characters" in result.content[0].text  # type: ignore[union-attr]
+        # There are no sessions any more.
+        async with connected(url, "ana", "auto", "mcp", **before) as client:
+            assert (await answer(client, "get_messages"))["thread_id"] == "main"
+
+
+@pytest.mark.parametrize("endpoint", ["mcp", "sse"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_no_default_is_shared_between_resources_agents_or_tenants(
     tmp_path: Path, mode: str, endpoint: str

@@ -89,6 +89,25 @@ async def test_a_briefing_begins_with_what_the_user_rules_and_corrects_however_f
     assert "#3 user: My teapot is T-4411." in told["notes"]
 
 
+async def test_a_manual_that_somebody_pasted_takes_no_room_from_the_task_and_from_the_users_own_rules(
+    all_tools: Tools,
+) -> None:
+    parts = ("pump", "valve", "filter", "gauge", "hose", "motor", "panel", "tank")
+    manual = " ".join(
+        f"The {part} must be checked before step {8 * n + at}." for n in range(6) for at, part in enumerate(parts)
+    )
+    rules = ("Always put dates as in 2026-11-25.", "Never promise a delivery on a Sunday.")
+    await all_tools.say("main", rules[0], f"Here is the manual of my supplier. {manual}", rules[1])
+    await all_tools.say("main", "By the way, the customer Yamaguchi wants it at dock 9.")
+    await all_tools.say("main", *(f"message {n} about cake" for n in range(60)))
+    briefing = {"task": "Write the delivery note for Yamaguchi with the dock", "thread_id": "main", "format": "json"}
+    told = await all_tools("get_briefing", **briefing, max_tokens=600)
+    # The one that has a word of the task comes first.
+    assert told["notes"][:2] == [f"#3 user: {rules[1]}", f"#1 user: {rules[0]}"]
+    assert "dock 9" in told["memory"][0]
+    assert 0 < sum("must be checked" in note for note in told["notes"]) < 12
+
+
 async def test_a_briefing_tells_what_other_conversations_said_about_the_task(all_tools: Tools) -> None:
     await all_tools.say("old", "The descaling powder for the samovar is in the blue cupboard.")
     told = await all_tools("get_briefing", task="Descale the samovar with the powder", thread_id="new", format="json")
