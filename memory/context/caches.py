@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
-from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from layerlore.memory.context.message_lines import render_message, weigh_message
@@ -167,17 +166,17 @@ class WeighedNote(NamedTuple):
 class ThreadExtracts:
     """Extracts from the messages of a part of a thread, those that matter most first. ``seqs``: the messages' own, in
     order. Of the messages up to the seq ``noted``, of which a model took notes as it saw fit, only what the user ruled,
-    put right and said of themselves. ``by_message``: the notes of each message by its seq; until they are taken, those of
-    another part of the thread (``former``), of which as many as are the same are taken over."""
+    put right and said of themselves. ``former``: those of another part of the thread, whose notes on messages that are the
+    same are taken over. Where there are such, the window has moved and will again, and the notes are kept by message,
+    too."""
 
-    def __init__(
-        self, sample: Sequence[Message], noted: int = 0, former: Mapping[int, "NotedMessage"] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, sample: Sequence[Message], noted: int = 0, former: "ThreadExtracts | None" = None) -> None:
         self._noted = noted
         self.seqs = [message.seq for message in sample]
         self._sample: Sequence[Message] = sample
         self._ranked: list[WeighedNote] | None = None
-        self.by_message = former
+        self._former = former
+        self._by_message: Mapping[int, _NotedMessage] = {}
 
     @property
     def waiting(self) -> int:
@@ -187,10 +186,12 @@ class ThreadExtracts:
     def before(self, seq: int, counter: TokenCounter) -> Sequence[WeighedNote]:
         """The notes on messages before the seq."""
         if self._ranked is None:
-            self.by_message = _note_messages(self._sample, self.by_message, counter)
-            weighed = chain.from_iterable(noted.weighed for noted in self.by_message.values())
+            former = self._former
+            by_message = _note_messages(self._sample, former._by_message if former else {}, counter)
+            weighed = chain.from_iterable(noted.weighed for noted in by_message.values())
             self._ranked = rank_rated(each for each in weighed if self._tells(each.note))
-            self._sample = ()
+            self._by_message = by_message if former else {}
+            self._sample, self._former = (), None
         if not self.seqs or self.seqs[-1] < seq:
             return self._ranked
         return [each for each in self._ranked if each.note.seq < seq]
@@ -199,7 +200,7 @@ class ThreadExtracts:
         return note.seq > self._noted or (note.role == "user" and note.kind in OF_USERS)
 
 
-class NotedMessage(NamedTuple):
+class _NotedMessage(NamedTuple):
     """What ``MessageNotes`` has, weighed."""
 
     made_of: int
@@ -207,14 +208,14 @@ class NotedMessage(NamedTuple):
 
 
 def _note_messages(
-    messages: Sequence[Message], former: Mapping[int, NotedMessage], counter: TokenCounter
-) -> dict[int, NotedMessage]:
+    messages: Sequence[Message], former: Mapping[int, _NotedMessage], counter: TokenCounter
+) -> dict[int, _NotedMessage]:
     """The messages' notes by their seqs."""
     known = {seq: MessageNotes(noted.made_of, [each.note for each in noted.weighed]) for seq, noted in former.items()}
-    found: dict[int, NotedMessage] = {}
+    found: dict[int, _NotedMessage] = {}
     for seq, noted in note_messages(messages, known).items():
         same = noted is known.get(seq)
-        found[seq] = former[seq] if same else NotedMessage(noted.made_of, tuple(weigh_notes(noted.notes, counter)))
+        found[seq] = former[seq] if same else _NotedMessage(noted.made_of, tuple(weigh_notes(noted.notes, counter)))
     return found
 
 
@@ -256,8 +257,7 @@ class ExtractCache:
             return found
         _, sample = await windows.between(tx, scope, thread, after=after, before=before, first=0, newest=_MOST_MESSAGES)
         former = self._threads.find_last(scope, lambda other: (other[0], other[3]) == (key[0], key[3]))
-        known = former.by_message if former else {}
-        made = ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted, known)
+        made = ThreadExtracts([*map(lighten, sample)] if lighten else sample, noted, former)
         return self._threads.keep(scope, key, made)
 
     def forget(self, scope: Scope) -> None:
