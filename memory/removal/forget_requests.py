@@ -13,48 +13,25 @@ from dataclasses import dataclass, field
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.parts.parts import plain_text
-from layerlore.memory.parts.search_words import find_query_words, split_words
-from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
 from layerlore.memory.removal.deletion import record_deletion
+from layerlore.memory.removal.forget_search import MOST_HITS, ForgetPreview, is_json, search, show_text
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
-from layerlore.memory.settings.documents import DocumentScope
-from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
+from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
+from layerlore.storage.core.records import ROLES, Json, Scope, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.forget_candidates import Noted, WrittenDocument
+from layerlore.storage.removal.forget_candidates import WrittenDocument
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
-MOST_HITS = 50
-"""Entries and messages in one preview."""
-SHARE = 0.5
-"""The share of the query's words that a message, an observation or a line must have to be about it."""
 _SHOWN_CHARS = 160
-# A word's beginning, since what stands in a text may be another form of it.
-_STEM = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetPreview:
-    """A preview of what would be forgotten. ``lines`` are those of each document that are about the query."""
-
-    entries: list[Message] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    observations: list[Noted] = field(default_factory=list)
-    lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
-
-    @property
-    def nothing(self) -> bool:
-        return not (self.entries or self.messages or self.observations or self.lines)
 
 
 async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
@@ -139,7 +116,7 @@ async def _preview(engine: Engine, scope: Scope, query: str) -> str:
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     lines: list[str] = []
     for of, whose in _list_memories(scope):
-        found = await _search(engine, of, query)
+        found = await search(engine, of, query)
         if not found.nothing:
             chosen = _fingerprint_all(engine, found)
             await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
@@ -159,10 +136,10 @@ async def _preview(engine: Engine, scope: Scope, query: str) -> str:
 def _show_found(found: ForgetPreview, mark: str) -> list[str]:
     """A line for each thing that would be forgotten."""
     return [
-        *(f"- {mark}entry {each.id}: {_shorten(_text(each))}" for each in found.entries),
+        *(f"- {mark}entry {each.id}: {_shorten(show_text(each))}" for each in found.entries),
         *(
             f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
-            f"{_shorten(_text(each))}"
+            f"{_shorten(show_text(each))}"
             for each in found.messages
         ),
         *(
@@ -175,33 +152,6 @@ def _show_found(found: ForgetPreview, mark: str) -> list[str]:
             for line in some
         ),
     ]
-
-
-async def _search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
-    sought = find_query_words(query)
-    asked = RecallRequest([query], limit=MOST_HITS, neighbours=False)
-    # Without what a recall shows beside: an entry that says otherwise is not what is to be forgotten.
-    recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, engine.recall))
-    noted = await engine.database.read(forget_candidates.list_notes, scope)
-    written = await engine.database.read(forget_candidates.list_documents, scope)
-    return ForgetPreview(
-        [hit.message for hit in recalled.hits if hit.is_entry],
-        [hit.message for hit in recalled.hits if not hit.is_entry and is_about(_text(hit.message), sought)],
-        [each for each in noted if is_about(each.text, sought)],
-        [
-            (each, some)
-            for each in written
-            if (some := [line for line in _lines(engine, each) if is_about(line, sought)])
-        ],
-    )
-
-
-def is_about(text: str, sought: Sequence[str]) -> bool:
-    """Whether a text is about a query: at least SHARE of its words stand in the text, in any form."""
-    found = set(split_words(text))
-    beginnings = [word[: max(4, len(word) - _STEM)] for word in sought]
-    matched = sum(any(word.startswith(beginning) for word in found) for beginning in beginnings)
-    return bool(beginnings) and matched >= SHARE * len(beginnings)
 
 
 def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
@@ -343,13 +293,13 @@ class _ForgetTransaction:
         kept = await working_memory.read_current(self.tx, self.scope, thread_id)
         if kept is None:
             return 0
-        is_json = _is_json(self.engine, "thread" if thread_id else "resource")
-        there = document_lines.list_lines(kept.content, is_json=is_json)
+        as_json = is_json(self.engine, "thread" if thread_id else "resource")
+        there = document_lines.list_lines(kept.content, is_json=as_json)
         matched = sum(_fingerprint(self.engine, line) in prints for line in there)
         if not matched:
             return 0
         left = document_lines.remove_lines(
-            kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=is_json
+            kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=as_json
         )
         version = kept.version
         for how, content in (("clear", ""), ("replace", left)):
@@ -399,21 +349,8 @@ def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _lines(engine: Engine, written: WrittenDocument) -> list[str]:
-    is_json = _is_json(engine, "thread" if written.thread_uid else "resource")
-    return document_lines.list_lines(written.content, is_json=is_json)
-
-
-def _is_json(engine: Engine, of: DocumentScope) -> bool:
-    return engine.working_memory.of(of).format == "json"
-
-
 def _name(written: WrittenDocument) -> str:
     return f"the session memory of thread {quote_line(written.thread_id)}" if written.thread_uid else "the user profile"
-
-
-def _text(message: Message) -> str:
-    return join_lines(plain_text(message.parts, quote_text))
 
 
 def _shorten(text: str) -> str:
