@@ -8,7 +8,7 @@ import hashlib
 import hmac
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine import acts
@@ -289,7 +289,8 @@ class _ForgetTransaction:
         return gone
 
     async def _cut(self, thread_id: str, uid: str, prints: set[str]) -> int:
-        """Clear a document and write what is left of it, so that its earlier versions go when their time has come."""
+        """Clear a document and write what is left of it: its earlier versions are hidden, and go when their time has
+        come."""
         kept = await working_memory.read_current(self.tx, self.scope, thread_id)
         if kept is None:
             return 0
@@ -312,7 +313,7 @@ class _ForgetTransaction:
                     how="clear" if how == "clear" else "replace",
                     expected_version=None,
                     erase=how == "clear" and self.engine.deleted_days == 0,
-                    origin=self.sent.origin,
+                    origin=replace(self.sent.origin, tool=working_memory.FORGETTING),
                     new_uid="",
                     now=self.now,
                 )
