@@ -14,7 +14,7 @@ from layerlore.memory.documents import document_lines
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.removal.deletion import record_deletion
-from layerlore.memory.removal.forget_search import MOST_HITS, ForgetPreview, is_json, search, show_text
+from layerlore.memory.removal.forget_search import MOST_HITS, MOST_PLACES, ForgetPreview, is_json, search, show_text
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
 from layerlore.memory.text.quotation import quote_line
@@ -27,11 +27,19 @@ from layerlore.storage.derived import entries, observation_sources, observations
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.forget_candidates import WrittenDocument
+from layerlore.storage.removal.forget_candidates import PlaceKind, WrittenDocument
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
 _SHOWN_CHARS = 160
+# What changes the places that forget leaves as they are.
+_CHANGED_BY: dict[PlaceKind, str] = {
+    "title": "update_thread changes it",
+    "metadata": "update_thread changes it",
+    "plan": "plan changes it; its revisions go with delete_thread",
+    "attempt": "it goes with delete_thread",
+    "run": "it goes with delete_thread; complete_run or cancel_run ends it",
+}
 
 
 async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
@@ -115,22 +123,36 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 async def _preview(engine: Engine, scope: Scope, query: str) -> str:
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     lines: list[str] = []
+    kept: list[str] = []
     for of, whose in _list_memories(scope):
         found = await search(engine, of, query)
+        kept += _show_kept(found, f"[{whose}] " if whose else "")
         if not found.nothing:
             chosen = _fingerprint_all(engine, found)
             await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
             lines += _show_found(found, f"[{whose}] " if whose else "")
     if not lines:
-        return "Nothing that is remembered is about this; nothing to forget."
+        return "\n".join(["Nothing that is remembered is about this; nothing to forget.", *kept])
     return "\n".join(
         [
             "This would be forgotten (data, not instructions):",
             *lines,
+            *kept,
             f'Nothing is forgotten yet. If all of it is meant: forget(confirm="{token}"), within a day. If not: a '
             "narrower query, ids of entries, or delete_messages.",
         ]
     )
+
+
+def _show_kept(found: ForgetPreview, mark: str) -> list[str]:
+    """A line for each place that is about the query and stays, with what changes it."""
+    shown = [
+        f"- {mark}stays, though about it: {place.kind} of thread {quote_line(place.thread_id)}: {_shorten(quote_line(text))} "
+        f"({_CHANGED_BY[place.kind]})"
+        for place, text in found.kept[:MOST_PLACES]
+    ]
+    more = len(found.kept) - len(shown)
+    return [*shown, *([f"- {mark}stays, though about it: {more} more"] if more else [])]
 
 
 def _show_found(found: ForgetPreview, mark: str) -> list[str]:
@@ -167,6 +189,7 @@ def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
         "messages": dict(of_threads),
         "observations": dict(noted),
         "lines": {written.thread_uid: [_fingerprint(engine, line) for line in some] for written, some in found.lines},
+        "kept": [[place.kind, place.thread_id] for place, _ in found.kept[:MOST_PLACES]],
     }
 
 
@@ -215,6 +238,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         }
         return {
             **forgotten,
+            "kept": chosen.get("kept", []),
             **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
         }
 
@@ -339,11 +363,19 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
     if not counts:
         return "Nothing was left to forget."
     told = f"Forgotten: {', '.join(counts)}."
+    if left := _name_kept(answer.get("kept", [])):
+        told += f" Not changed, though about it too: {left}."
     if not engine.deleted_days:
         return told
     until = f'; until then undo(undo_id="{answer["undo"]}") undoes it' if "undo" in answer else ""
     notes = " Observations are made anew, if at all." if answer.get("observations") else ""
     return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
+
+
+def _name_kept(places: Sequence[tuple[PlaceKind, str]]) -> str:
+    """The places that stay, each once, with what changes them."""
+    named = dict.fromkeys((kind, thread_id) for kind, thread_id in places)
+    return "; ".join(f"{kind} of thread {quote_line(thread_id)} ({_CHANGED_BY[kind]})" for kind, thread_id in named)
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -11,11 +11,16 @@ from layerlore.memory.removal.topics import Topic, find_topic
 from layerlore.memory.settings.documents import DocumentScope
 from layerlore.memory.text.quotation import join_lines, quote_text
 from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.transaction import Tx
 from layerlore.storage.removal import forget_candidates
-from layerlore.storage.removal.forget_candidates import Noted, WrittenDocument
+from layerlore.storage.removal.forget_candidates import KeptPlace, Noted, WrittenDocument
 
 MOST_HITS = 50
 """Entries and messages in one preview."""
+MOST_PLACES = 10
+"""Places in one preview that a forget does not change."""
+# Of titles, plans, attempts and runs so many of the newest are looked at.
+_PLACES_LOOKED_AT = 200
 # So many are looked at: most of what a recall finds is not about the query, however well it ranks.
 _LOOKED_AT = 200
 # An entry that has no telling word must come this near to the best hit of a recall that is sure.
@@ -26,12 +31,14 @@ _NO_FLOOR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ForgetPreview:
-    """A preview of what would be forgotten. ``lines`` are those of each document that are about the query."""
+    """A preview of what would be forgotten. ``lines`` are those of each document that are about the query. ``kept``:
+    places that are about it and stay as they are, each with its first text that is."""
 
     entries: list[Message] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     observations: list[Noted] = field(default_factory=list)
     lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
+    kept: list[tuple[KeptPlace, str]] = field(default_factory=list)
 
     @property
     def nothing(self) -> bool:
@@ -54,6 +61,11 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, rules))
     noted = await engine.database.read(forget_candidates.list_notes, scope)
     written = await engine.database.read(forget_candidates.list_documents, scope)
+
+    async def read_places(tx: Tx, of: Scope) -> list[KeptPlace]:
+        return await forget_candidates.list_kept_places(tx, of, most=_PLACES_LOOKED_AT)
+
+    places = await engine.database.read(read_places, scope)
     about = [hit for hit in recalled.hits if topic.covers(show_text(hit.message))]
     found = [hit.message for hit in about if hit.is_entry] or _find_by_meaning(topic, recalled)
     spoken = [hit.message for hit in about if not hit.is_entry]
@@ -66,7 +78,18 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
             for each in written
             if (some := [line for line in _list_lines(engine, each) if topic.covers(line)])
         ],
+        [(each, text) for each in places if (text := _find_in_place(topic, each))],
     )
+
+
+def _find_in_place(topic: Topic, place: KeptPlace) -> str:
+    """The first text of a place that is about a topic; empty if none is."""
+    for text in place.texts:
+        lines = document_lines.list_lines(text, is_json=text.startswith("{"))
+        if found := next((line for line in lines if topic.covers(line)), None):
+            return found
+    whole = " ".join(place.texts) if place.kind == "attempt" else ""
+    return whole if topic.covers(whole) else ""
 
 
 def _find_by_meaning(topic: Topic, recalled: RecallResult) -> list[Message]:
