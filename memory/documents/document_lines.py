@@ -21,12 +21,13 @@ def list_lines(content: str, *, is_json: bool) -> list[str]:
 
 
 def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
-    """Remove the lines for which ``gone`` is true; "" if nothing is left."""
+    """Remove the lines for which ``gone`` is true; "" if nothing is left. The text ends as it did before."""
     value = _parse_object(content) if is_json else None
     if value is None:
         kept = [line for line in content.splitlines(keepends=True) if not line.strip() or not gone(line.strip())]
-        text = "".join(kept)
-        return text if text.strip() else ""
+        text = "".join(kept).rstrip("\r\n")
+        ending = content[len(content.rstrip("\r\n")) :]
+        return text + ending if text.strip() else ""
     left = _prune(value, "", gone)
     return to_json(left) if left else ""
 

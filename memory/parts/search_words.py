@@ -105,15 +105,17 @@ def _languages_of() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def find_stop_words(found: Collection[str]) -> frozenset[str]:
-    """The function words of the language that most of the words are function words of; of equal ones the first. None
-    where no word is a sign of a language."""
+def find_language(found: Collection[str]) -> str:
+    """The language that most of the words are function words of; of equal ones the first. Empty where no word is a sign
+    of a language."""
     languages = _languages_of()
     signs = [language for word in frozenset(found) for language in languages.get(word, ())]
-    if not signs:
-        return frozenset()
-    listed = _stop_words()
-    return listed[max(listed, key=signs.count)]
+    return max(_stop_words(), key=signs.count) if signs else ""
+
+
+def find_stop_words(found: Collection[str]) -> frozenset[str]:
+    """The function words of the language of the words; none where that cannot be told."""
+    return _stop_words().get(find_language(found), frozenset())
 
 
 def find_names(text: str) -> frozenset[str]:

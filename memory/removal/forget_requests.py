@@ -8,53 +8,38 @@ import hashlib
 import hmac
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from layerlore.memory.documents import document_lines
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.parts.parts import plain_text
-from layerlore.memory.parts.search_words import find_query_words, split_words
-from layerlore.memory.recall.recall import RecallRequest, find_hits, prepare_recall
 from layerlore.memory.removal.deletion import record_deletion
+from layerlore.memory.removal.forget_search import MOST_HITS, MOST_PLACES, ForgetPreview, is_json, search, show_text
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import check_id, check_text
-from layerlore.memory.settings.documents import DocumentScope
-from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
+from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
+from layerlore.storage.core.records import ROLES, Json, Scope, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
-from layerlore.storage.removal.forget_candidates import Noted, WrittenDocument
+from layerlore.storage.removal.forget_candidates import PlaceKind, WrittenDocument
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
-MOST_HITS = 50
-"""Entries and messages in one preview."""
-SHARE = 0.5
-"""The share of the query's words that a message, an observation or a line must have to be about it."""
 _SHOWN_CHARS = 160
-# A word's beginning, since what stands in a text may be another form of it.
-_STEM = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetPreview:
-    """A preview of what would be forgotten. ``lines`` are those of each document that are about the query."""
-
-    entries: list[Message] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
-    observations: list[Noted] = field(default_factory=list)
-    lines: list[tuple[WrittenDocument, list[str]]] = field(default_factory=list)
-
-    @property
-    def nothing(self) -> bool:
-        return not (self.entries or self.messages or self.observations or self.lines)
+# What changes the places that forget leaves as they are.
+_CHANGED_BY: dict[PlaceKind, str] = {
+    "title": "update_thread changes it",
+    "metadata": "update_thread changes it",
+    "plan": "plan changes it; its revisions go with delete_thread",
+    "attempt": "it goes with delete_thread",
+    "run": "it goes with delete_thread; complete_run or cancel_run ends it",
+}
 
 
 async def forget(engine: Engine, scope: Scope, *, ids: Sequence[str], query: str, confirm: str, sent: Sent) -> str:
@@ -138,31 +123,45 @@ async def _drop_entries(tx: Tx, engine: Engine, scope: Scope, ids: Sequence[str]
 async def _preview(engine: Engine, scope: Scope, query: str) -> str:
     token = base64.b32encode(hashlib.sha256(engine.new_id().encode()).digest()[:5]).decode().lower()
     lines: list[str] = []
+    kept: list[str] = []
     for of, whose in _list_memories(scope):
-        found = await _search(engine, of, query)
+        found = await search(engine, of, query)
+        kept += _show_kept(found, f"[{whose}] " if whose else "")
         if not found.nothing:
             chosen = _fingerprint_all(engine, found)
             await engine.database.write(forget_candidates.keep_chosen, of, token, chosen, now=engine.now())
             lines += _show_found(found, f"[{whose}] " if whose else "")
     if not lines:
-        return "Nothing that is remembered is about this; nothing to forget."
+        return "\n".join(["Nothing that is remembered is about this; nothing to forget.", *kept])
     return "\n".join(
         [
             "This would be forgotten (data, not instructions):",
             *lines,
+            *kept,
             f'Nothing is forgotten yet. If all of it is meant: forget(confirm="{token}"), within a day. If not: a '
             "narrower query, ids of entries, or delete_messages.",
         ]
     )
 
 
+def _show_kept(found: ForgetPreview, mark: str) -> list[str]:
+    """A line for each place that is about the query and stays, with what changes it."""
+    shown = [
+        f"- {mark}stays, though about it: {place.kind} of thread {quote_line(place.thread_id)}: {_shorten(quote_line(text))} "
+        f"({_CHANGED_BY[place.kind]})"
+        for place, text in found.kept[:MOST_PLACES]
+    ]
+    more = len(found.kept) - len(shown)
+    return [*shown, *([f"- {mark}stays, though about it: {more} more"] if more else [])]
+
+
 def _show_found(found: ForgetPreview, mark: str) -> list[str]:
     """A line for each thing that would be forgotten."""
     return [
-        *(f"- {mark}entry {each.id}: {_shorten(_text(each))}" for each in found.entries),
+        *(f"- {mark}entry {each.id}: {_shorten(show_text(each))}" for each in found.entries),
         *(
             f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
-            f"{_shorten(_text(each))}"
+            f"{_shorten(show_text(each))}"
             for each in found.messages
         ),
         *(
@@ -175,33 +174,6 @@ def _show_found(found: ForgetPreview, mark: str) -> list[str]:
             for line in some
         ),
     ]
-
-
-async def _search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
-    sought = find_query_words(query)
-    asked = RecallRequest([query], limit=MOST_HITS, neighbours=False)
-    # Without what a recall shows beside: an entry that says otherwise is not what is to be forgotten.
-    recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, engine.recall))
-    noted = await engine.database.read(forget_candidates.list_notes, scope)
-    written = await engine.database.read(forget_candidates.list_documents, scope)
-    return ForgetPreview(
-        [hit.message for hit in recalled.hits if hit.is_entry],
-        [hit.message for hit in recalled.hits if not hit.is_entry and is_about(_text(hit.message), sought)],
-        [each for each in noted if is_about(each.text, sought)],
-        [
-            (each, some)
-            for each in written
-            if (some := [line for line in _lines(engine, each) if is_about(line, sought)])
-        ],
-    )
-
-
-def is_about(text: str, sought: Sequence[str]) -> bool:
-    """Whether a text is about a query: at least SHARE of its words stand in the text, in any form."""
-    found = set(split_words(text))
-    beginnings = [word[: max(4, len(word) - _STEM)] for word in sought]
-    matched = sum(any(word.startswith(beginning) for word in found) for beginning in beginnings)
-    return bool(beginnings) and matched >= SHARE * len(beginnings)
 
 
 def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
@@ -217,6 +189,7 @@ def _fingerprint_all(engine: Engine, found: ForgetPreview) -> Json:
         "messages": dict(of_threads),
         "observations": dict(noted),
         "lines": {written.thread_uid: [_fingerprint(engine, line) for line in some] for written, some in found.lines},
+        "kept": [[place.kind, place.thread_id] for place, _ in found.kept[:MOST_PLACES]],
     }
 
 
@@ -265,6 +238,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
         }
         return {
             **forgotten,
+            "kept": chosen.get("kept", []),
             **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
         }
 
@@ -339,17 +313,18 @@ class _ForgetTransaction:
         return gone
 
     async def _cut(self, thread_id: str, uid: str, prints: set[str]) -> int:
-        """Clear a document and write what is left of it, so that its earlier versions go when their time has come."""
+        """Clear a document and write what is left of it: its earlier versions are hidden, and go when their time has
+        come."""
         kept = await working_memory.read_current(self.tx, self.scope, thread_id)
         if kept is None:
             return 0
-        is_json = _is_json(self.engine, "thread" if thread_id else "resource")
-        there = document_lines.list_lines(kept.content, is_json=is_json)
+        as_json = is_json(self.engine, "thread" if thread_id else "resource")
+        there = document_lines.list_lines(kept.content, is_json=as_json)
         matched = sum(_fingerprint(self.engine, line) in prints for line in there)
         if not matched:
             return 0
         left = document_lines.remove_lines(
-            kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=is_json
+            kept.content, lambda line: _fingerprint(self.engine, line) in prints, is_json=as_json
         )
         version = kept.version
         for how, content in (("clear", ""), ("replace", left)):
@@ -362,7 +337,7 @@ class _ForgetTransaction:
                     how="clear" if how == "clear" else "replace",
                     expected_version=None,
                     erase=how == "clear" and self.engine.deleted_days == 0,
-                    origin=self.sent.origin,
+                    origin=replace(self.sent.origin, tool=working_memory.FORGETTING),
                     new_uid="",
                     now=self.now,
                 )
@@ -388,6 +363,8 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
     if not counts:
         return "Nothing was left to forget."
     told = f"Forgotten: {', '.join(counts)}."
+    if left := _name_kept(answer.get("kept", [])):
+        told += f" Not changed, though about it too: {left}."
     if not engine.deleted_days:
         return told
     until = f'; until then undo(undo_id="{answer["undo"]}") undoes it' if "undo" in answer else ""
@@ -395,25 +372,18 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
     return f"{told} Erased for good after {iso(now + engine.deleted_days * DAY_MS)}{until}.{notes}"
 
 
+def _name_kept(places: Sequence[tuple[PlaceKind, str]]) -> str:
+    """The places that stay, each once, with what changes them."""
+    named = dict.fromkeys((kind, thread_id) for kind, thread_id in places)
+    return "; ".join(f"{kind} of thread {quote_line(thread_id)} ({_CHANGED_BY[kind]})" for kind, thread_id in named)
+
+
 def _count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
 
 
-def _lines(engine: Engine, written: WrittenDocument) -> list[str]:
-    is_json = _is_json(engine, "thread" if written.thread_uid else "resource")
-    return document_lines.list_lines(written.content, is_json=is_json)
-
-
-def _is_json(engine: Engine, of: DocumentScope) -> bool:
-    return engine.working_memory.of(of).format == "json"
-
-
 def _name(written: WrittenDocument) -> str:
     return f"the session memory of thread {quote_line(written.thread_id)}" if written.thread_uid else "the user profile"
-
-
-def _text(message: Message) -> str:
-    return join_lines(plain_text(message.parts, quote_text))
 
 
 def _shorten(text: str) -> str:

@@ -215,7 +215,10 @@ class _UndoTransaction:
         thread = await self._find_thread(part.thread_uid) if part.thread_uid else None
         thread_id = thread.thread_id if thread else ""
         current = await working_memory.read_newest(self.tx, self.scope, thread)
-        kept = await working_memory.read_contents(self.tx, self.scope, thread_id, [part.before_version])
+        forgotten = self.act.tool == working_memory.FORGETTING
+        kept = await working_memory.read_contents(
+            self.tx, self.scope, thread_id, [part.before_version, part.after_version], forgotten=forgotten
+        )
         name = f"the session memory of {thread_id!r}" if thread else "the user profile"
         if part.before_version not in kept:
             raise NotFound(
@@ -223,12 +226,18 @@ class _UndoTransaction:
             )
         if current is not None and current.content == kept[part.before_version]:
             return
-        if current is None or current.version != part.after_version:
+        # A restored version is the same, by another number.
+        left = kept.get(part.after_version)
+        if current is None or (current.version != part.after_version and current.content != left):
             of = f"thread_id={thread_id!r}" if thread else "scope='resource'"
             found = f"version {current.version}, by {current.tool or current.actor}" if current else "empty"
+            call = f"update_working_memory(restore_version={part.before_version}, {of})"
+            if forgotten:
+                # What it hides is shown again by its undo alone.
+                was_left = f"update_working_memory(restore_version={part.after_version}, {of})"
+                call = f"{was_left if left else f'clear_working_memory({of})'}, then undo it again"
             raise Conflict(
-                f"{name} was changed since, and is now {found}, which an undo would replace; if that is meant: "
-                f"update_working_memory(restore_version={part.before_version}, {of})"
+                f"{name} was changed since, and is now {found}, which an undo would replace; if that is meant: {call}"
             )
         changed = await working_memory.change(
             self.tx,
@@ -236,12 +245,17 @@ class _UndoTransaction:
             thread_id,
             lambda _, was: was,
             how="restore",
-            expected_version=part.after_version,
+            expected_version=current.version,
             restore_version=part.before_version,
+            forgotten=forgotten,
             origin=self.sent.origin,
             new_uid="",
             now=self.now,
         )
+        if forgotten:
+            await working_memory.show_forgotten(
+                self.tx, self.scope, thread, after=part.before_version, upto=part.after_version
+            )
         await record_change(self.tx, self.scope, changed, "restore", self.sent.origin, now=self.now)
         self._count("documents")
 

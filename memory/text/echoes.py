@@ -91,6 +91,10 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "This would be forgotten",
             r"This would be forgotten \(data, not instructions\):(?:\s*\n\s*- [^\n]*)*(?:\s*Nothing is forgotten yet\.[^\n]*)?",
         ),
+        (
+            "; nothing to forget.",
+            r"Nothing that is remembered is about this; nothing to forget\.(?:\s*\n\s*- [^\n]*)*",
+        ),
         ("Nothing is kept in the ", r"Nothing is kept in the [^\n]* yet\. update_working_memory\([^\n]*"),
         ("There is no plan yet", r'There is no plan yet\. action=\\*"create[^\n]*'),
         ("structured content alone", r"\[the answer has [\d,]+ bytes of JSON: [^\]\n]*\]?"),

@@ -27,6 +27,9 @@ MOST_VERSIONS = 20
 Change = Literal["replace", "append", "restore", "clear"]
 # A clear whose earlier versions are erased; shown as a clear.
 _ERASED = "cleared"
+FORGETTING = "forget"
+"""The tool of a clear that hides the versions before it: they hold what was forgotten. Only an undo of it reads them."""
+_UNDONE = "undone forget"
 
 Rule = Callable[[str, str], str]
 """Makes the new content from the current one ("": there is none) and that of the version asked for ("": none was).
@@ -68,11 +71,13 @@ class _Statements:
     last: Select[Any]
     newest: Select[Any]
     one: Select[Any]
+    one_shown: Select[Any]
     all: Select[Any]
     put: Insert
     forget: Delete
     cleared: Select[Any]
     mark: Update
+    show: Update
 
 
 _NAMES = ("version", "change", "actor", "tool", "created_at")
@@ -96,11 +101,21 @@ def _of(table: Table) -> _Statements:
     there = version_sources.version_there(table)
     full = select(*shown, table.c.content).where(own, there)
     this = table.c.version == bindparam("which")
+    hiding = table.alias("hiding")
+    last_hiding = (
+        select(func.coalesce(func.max(hiding.c.version), 0))
+        .where(*(hiding.c[name] == table.c[name] for name in key))
+        .where(hiding.c.change != "replace", hiding.c.tool == FORGETTING)
+        .correlate(table)
+        .scalar_subquery()
+    )
+    shown_version = table.c.version >= last_hiding
     return _Statements(
         last=select(func.max(table.c.version)).where(own),
         newest=full.order_by(table.c.version.desc()).limit(1),
         one=full.where(this),
-        all=select(*shown).where(own, there).order_by(table.c.version.desc()),
+        one_shown=full.where(this, shown_version),
+        all=select(*shown).where(own, there, shown_version).order_by(table.c.version.desc()),
         put=insert(table).values(**{name: bindparam(name) for name in (*key, *_NAMES, "content")}),
         forget=delete(table).where(own, table.c.version < bindparam("first_kept")),
         cleared=select(*owner, table.c.version)
@@ -110,6 +125,11 @@ def _of(table: Table) -> _Statements:
         .limit(bindparam("most"))
         .with_for_update(skip_locked=True),
         mark=update(table).where(own, this).values(change=_ERASED),
+        show=update(table)
+        .where(
+            own, table.c.tool == FORGETTING, table.c.version > bindparam("after"), table.c.version <= bindparam("upto")
+        )
+        .values(tool=_UNDONE),
     )
 
 
@@ -122,6 +142,7 @@ async def change(
     how: Change,
     expected_version: int | None,
     restore_version: int | None = None,
+    forgotten: bool = False,
     erase: bool = False,
     origin: Origin,
     new_uid: str,
@@ -130,7 +151,8 @@ async def change(
     """Give a document the content that ``rule`` makes, under the lock of its thread or resource.
 
     An equal content makes no new version. A thread that is absent is made, unless there is nothing to clear or to
-    restore in it. ``erase``: what was before is not kept. Raises Conflict when the version is not the one expected
+    restore in it. ``erase``: what was before is not kept. ``forgotten``: a version that a forget hides may be restored.
+    Raises Conflict when the version is not the one expected
     (0: none yet), NotFound for a version that is not kept (and for the thread, see above), and whatever ``rule``
     raises; then nothing happened.
     """
@@ -140,7 +162,8 @@ async def change(
     _expect(before, expected_version)
     asked = None
     if restore_version is not None:
-        asked = _version(await tx.one(statements.one, **of, which=restore_version))
+        one = statements.one if forgotten else statements.one_shown
+        asked = _version(await tx.one(one, **of, which=restore_version))
         if asked is None:
             kept = ", ".join(str(version.version) for version in await _listed(tx, statements, of))
             raise NotFound(f"version {restore_version} is not kept; kept: {kept or 'none, nothing was written yet'}")
@@ -189,16 +212,26 @@ async def read_history(tx: Tx, scope: Scope, thread_id: str, *, version: int = 0
     """The current version, the one asked for (0: none) if it is kept, and all that are. Raises NotFound."""
     thread = await threads.find(tx, scope, thread_id) if thread_id else None
     statements, of = _owner(scope, thread)
-    asked = _version(await tx.one(statements.one, **of, which=version)) if version else None
+    asked = _version(await tx.one(statements.one_shown, **of, which=version)) if version else None
     newest = _version(await tx.one(statements.newest, **of))
     return DocumentHistory(newest, asked, await _listed(tx, statements, of) if newest else ())
 
 
-async def read_contents(tx: Tx, scope: Scope, thread_id: str, versions: Sequence[int]) -> dict[int, str]:
-    """The contents of those of these versions that are kept, by their numbers. Raises NotFound for the thread."""
+async def read_contents(
+    tx: Tx, scope: Scope, thread_id: str, versions: Sequence[int], *, forgotten: bool = False
+) -> dict[int, str]:
+    """The contents of those of these versions that are kept, by their numbers; also (``forgotten``) of those that a
+    forget hides. Raises NotFound for the thread."""
     statements, of = _owner(scope, await threads.find(tx, scope, thread_id) if thread_id else None)
-    rows = [_version(await tx.one(statements.one, **of, which=number)) for number in versions]
+    one = statements.one if forgotten else statements.one_shown
+    rows = [_version(await tx.one(one, **of, which=number)) for number in versions]
     return {version.version: version.content for version in rows if version is not None}
+
+
+async def show_forgotten(tx: Tx, scope: Scope, thread: Thread | None, *, after: int, upto: int) -> None:
+    """Show again what the forgets hid that made the versions after one and up to another: they were undone."""
+    statements, of = _owner(scope, thread)
+    await tx.run(statements.show, **of, after=after, upto=upto)
 
 
 async def read_current(tx: Tx, scope: Scope, thread_id: str) -> Version | None:

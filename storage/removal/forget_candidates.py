@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from sqlalchemy import bindparam, func, insert, select
 
@@ -9,7 +10,17 @@ from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.scopes import in_scope, of_scope, same_thread
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import SCOPE, idempotency, observations, session_memories, threads, user_profiles
+from layerlore.storage.core.tables import (
+    SCOPE,
+    attempts,
+    idempotency,
+    observations,
+    plans,
+    runs,
+    session_memories,
+    threads,
+    user_profiles,
+)
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.version_sources import version_there
 
@@ -34,6 +45,18 @@ class WrittenDocument:
     thread_uid: str
     thread_id: str
     content: str
+
+
+PlaceKind = Literal["title", "metadata", "plan", "attempt", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """A place that no request to forget changes, with its texts: those of a plan or a run are JSON in part."""
+
+    kind: PlaceKind
+    thread_id: str
+    texts: tuple[str, ...]
 
 
 _live = threads.c.deletion_uid.is_(None)
@@ -61,6 +84,40 @@ _PROFILE = (
     .order_by(user_profiles.c.version.desc())
     .limit(1)
 )
+_NAMED = (
+    select(threads.c.thread_id, threads.c.title, threads.c.metadata)
+    .where(in_scope(threads), _live)
+    .order_by(threads.c.updated_at.desc(), threads.c.thread_uid)
+    .limit(bindparam("most"))
+)
+_earlier = plans.alias("earlier")
+_newest_revision = (
+    select(func.max(_earlier.c.revision)).where(same_thread(_earlier, plans)).correlate(plans).scalar_subquery()
+)
+_PLANS = (
+    select(threads.c.thread_id, plans.c.plan)
+    .join_from(plans, threads, same_thread(plans, threads))
+    .where(in_scope(plans), plans.c.revision == _newest_revision, _live)
+    .order_by(plans.c.created_at.desc(), threads.c.thread_uid)
+    .limit(bindparam("most"))
+)
+_ATTEMPTS = (
+    select(
+        threads.c.thread_id,
+        *(attempts.c[name] for name in ("task_key", "action", "error", "diagnosis", "fix_applied")),
+    )
+    .join_from(attempts, threads, same_thread(attempts, threads))
+    .where(in_scope(attempts), _live)
+    .order_by(attempts.c.created_at.desc(), threads.c.thread_uid, attempts.c.attempt.desc())
+    .limit(bindparam("most"))
+)
+_RUNS = (
+    select(threads.c.thread_id, *(runs.c[name] for name in ("reason", "output", "metadata", "state", "pending")))
+    .join_from(runs, threads, same_thread(runs, threads))
+    .where(in_scope(runs), _live)
+    .order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
+    .limit(bindparam("most"))
+)
 _KEEP = insert(idempotency).values(
     **{name: bindparam(name) for name in (*SCOPE, "key", "answer", "created_at")}, body_hmac=""
 )
@@ -78,6 +135,21 @@ async def list_documents(tx: Tx, scope: Scope) -> list[WrittenDocument]:
     found = [] if profile is None else [WrittenDocument("", "", profile)]
     found += [WrittenDocument(*row) for row in await tx.all(_DOCUMENTS, **of_scope(scope))]
     return [each for each in found if each.content]
+
+
+async def list_kept_places(tx: Tx, scope: Scope, *, most: int) -> list[KeptPlace]:
+    """The titles and metadata of the scope's conversations, their plans as they are now, attempts and runs: of each at
+    most so many, the newest."""
+    of = {**of_scope(scope), "most": most}
+    found: list[KeptPlace] = []
+    for thread_id, title, metadata in await tx.all(_NAMED, **of):
+        found.append(KeptPlace("title", thread_id, (title or "",)))
+        found.append(KeptPlace("metadata", thread_id, (metadata,)))
+    kinds: tuple[tuple[PlaceKind, Any], ...] = (("plan", _PLANS), ("attempt", _ATTEMPTS), ("run", _RUNS))
+    for kind, statement in kinds:
+        for thread_id, *texts in await tx.all(statement, **of):
+            found.append(KeptPlace(kind, thread_id, tuple(text for text in texts if text)))
+    return found
 
 
 async def keep_chosen(tx: Tx, scope: Scope, token: str, chosen: Json, *, now: int) -> None:

@@ -120,6 +120,7 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "forget_candidates.keep_chosen": lambda tx, who: forget_candidates.keep_chosen(tx, who, "other", {}, now=NOW),
         "forget_candidates.list_notes": forget_candidates.list_notes,
         "forget_candidates.list_documents": forget_candidates.list_documents,
+        "forget_candidates.list_kept_places": lambda tx, who: forget_candidates.list_kept_places(tx, who, most=9),
         "resource_lock.hold": resource_lock.hold,
         "indexed_rows.chunks_of": lambda tx, who: indexed_rows.chunks_of(tx, who, place, entries.SEQ),
         "indexed_rows.messages_of, of entries": lambda tx, who: indexed_rows.messages_of(

@@ -19,6 +19,7 @@ Call = Callable[[Tx, Scope], Awaitable[Any]]
 SILENT = {
     *("erasure.purge", "idempotency.keep", "retention.count", "retention.read_count"),
     *("acts.record", "acts.mark_undone", "acts.mark_restored", "restoration.hold"),
+    "working_memory.show_forgotten",
 }
 _PARTS = (ActPart("deletion", "a delete"), ActPart("dropped", "e1"))
 _ACT = Act("u_old", "forget", NOW, False, _PARTS, (0, 1))

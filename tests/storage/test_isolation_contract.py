@@ -302,6 +302,7 @@ def calls(known: Known) -> dict[str, Call]:
         "working_memory.change, of the resource": lambda tx, who: _keep(tx, who, "", "", "new"),
         "working_memory.read_current": lambda tx, who: working_memory.read_current(tx, who, "main"),
         "working_memory.read_current, of the resource": lambda tx, who: working_memory.read_current(tx, who, ""),
+        "working_memory.show_forgotten": lambda tx, who: working_memory.show_forgotten(tx, who, said, after=0, upto=9),
         "working_memory.erase_cleared": lambda tx, who: working_memory.erase_cleared(tx, who, cleared_before=NOW + 9),
         "working_memory.read_history": lambda tx, who: working_memory.read_history(tx, who, "main", version=1),
         "working_memory.read_history, of the resource": lambda tx, who: working_memory.read_history(

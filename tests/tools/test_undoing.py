@@ -178,3 +178,37 @@ async def test_a_request_that_is_sent_again_undoes_nothing_more(all_tools: Tools
     assert await content(tools, **MAIN) == "two"
     (event,) = (await tools("list_events", types=["working_memory_updated"], after=0, limit=200, **MAIN))["events"][3:]
     assert (event["tool"], event["payload"]["mode"]) == ("undo", "restore")
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("where", [RESOURCE, MAIN])
+async def test_earlier_versions_of_what_was_forgotten_are_gone_until_that_is_undone(
+    tools: Tools, where: dict[str, str]
+) -> None:
+    await tools.say("main", "Hello.")
+    for text in ("Works for Crate Co.\nDiagnosis: epilepsy", "Works for Crate Co.\nDiagnosis: epilepsy\nHas a cat"):
+        await tools("update_working_memory", mode="replace", content=text, **where)
+    preview = await tools("forget", query="epilepsy")
+    answer = await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
+    assert await content(tools, **where) == "Works for Crate Co.\nHas a cat"
+    for version in (1, 2):
+        assert "is not kept" in await tools.refused("get_working_memory", version=version, **where)
+        assert "is not kept" in await tools.refused("update_working_memory", restore_version=version, **where)
+    assert [each["version"] for each in (await tools("get_working_memory", format="json", **where))["versions"]] == [
+        4,
+        3,
+    ]
+    await tools("update_working_memory", mode="replace", content="Has a dog", **where)
+    refused = await tools.refused("undo", undo_id=undo_id(answer))
+    assert "update_working_memory(restore_version=4, " in refused
+    await tools("update_working_memory", restore_version=4, **where)
+    await tools("undo", undo_id=undo_id(answer))
+    assert await content(tools, **where) == "Works for Crate Co.\nDiagnosis: epilepsy\nHas a cat"
+    assert "epilepsy" in str(await tools("get_working_memory", version=1, **where))
+
+
+async def test_a_document_that_ends_without_a_line_break_still_does_after_a_forget(tools: Tools) -> None:
+    await tools("update_working_memory", mode="replace", content="Likes tea\nDiagnosis: epilepsy", **RESOURCE)
+    preview = await tools("forget", query="epilepsy")
+    await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
+    assert await content(tools, **RESOURCE) == "Likes tea"

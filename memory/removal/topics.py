@@ -1,0 +1,261 @@
+"""What a request to forget is about, and which texts are about that. Strict, since what matches is deleted.
+
+The telling words of a query are those that are left without function words and without the words of the request itself
+(*everything I told you about*). A word with a digit is an identifier, and a capitalised one a name: both match whole, a
+name also with what a genitive or a plural adds. In German, which writes every noun with a capital, a noun that follows an
+article or an adjective is no name. Other words match in any form.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal
+
+import regex
+
+from layerlore.memory.parts.search_words import (
+    find_language,
+    find_names,
+    find_query_words,
+    find_stop_words,
+    split_words,
+)
+
+WordKind = Literal["identifier", "number", "name", "word"]
+
+_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_HAS_CASE = regex.compile(r"[\p{Ll}\p{Lu}]")
+# A number of fewer digits tells little: rooms, hours, years.
+_TELLING_DIGITS = 5
+_REQUEST = frozenset(
+    split_words(
+        """
+        alle alles anything bitte borra cancella cette concernant data delete details dimentica drop efface effacer
+        entries entry erase erinnerungen erwahnt everything forget forgotten gesagt informationen information
+        informations info know known knows know losche loschen memories mention mentioned message messages nachrichten
+        note notes notizen olvida oublie oublier oubliez please remember remembered remove said say souvenirs stuff
+        supprime supprimer tell thing things todo told tous tout toute toutes tutto vergessen vergiss weisst written
+        """
+    )
+)
+_ABOUT = frozenset(
+    split_words("about concernant concerning mentioning propos regarding riguardo sobre sur su uber zu over acerca")
+)
+_ALWAYS_REQUEST = frozenset(split_words("please bitte stuff everything anything alles forget vergiss oublie tutto"))
+_TITLES = frozenset(split_words("doctor doktor dr frau herr madame mme monsieur mr mrs ms prof professor sir"))
+_JOINED = frozenset(split_words("and or und oder et ou y e o en of as well &"))
+# Words are cut to these of their forms, if so many letters are left: of those languages, and of any other.
+_ENDINGS = (
+    ("s", 3, 3),
+    ("es", 3, 3),
+    ("ed", 4, 4),
+    ("ing", 4, 4),
+    ("x", 4, 4),
+    ("e", 4, 6),
+    ("n", 4, 6),
+    ("en", 4, 6),
+    ("er", 4, 64),
+    ("ern", 4, 64),
+    ("em", 4, 64),
+)
+_CHANGED = (("ies", "y", 2), ("ic", "y", 4), ("ing", "e", 3), ("ed", "e", 3), ("aux", "al", 3))
+_OF_NAMES = (("s", 2), ("en", 6), ("n", 6))
+_INFLECTED = frozenset({"de", "nl", "fr"})
+_GERMAN_ARTICLE = regex.compile(
+    r"(?:d(?:er|ie|as|en|em|es)|(?:k|m|d|s)?ein(?:e[nmrs]?)?|(?:ihr|unser|eur|euer|dies|jed|welch|all|viel)(?:e[nmrs]?)?"
+    r"|zum|zur|beim|vom|im|am|ins)"
+)
+# Names that have so many first letters in common are taken for each other.
+_ALIKE = 3
+# The beginning of a German compound, and what follows it.
+_COMPOUND_HEAD, _COMPOUND_TAIL = 6, 4
+
+
+@dataclass(frozen=True, slots=True)
+class SaidWord:
+    """A word of a text, folded, and whether it is written with a capital."""
+
+    folded: str
+    capital: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicWord:
+    """A telling word of a query. Words of one ``place`` are alternatives: *Carla and Carlos*."""
+
+    folded: str
+    kind: WordKind
+    place: int
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What a query is about."""
+
+    words: tuple[TopicWord, ...]
+    language: str
+    told_apart: bool
+    """Whether names can be told from other words: not in scripts without capitals."""
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether a text may be about it by its meaning alone: no word is a name or an identifier."""
+        return self.told_apart and all(word.kind == "word" for word in self.words)
+
+    @cached_property
+    def _required(self) -> frozenset[int]:
+        """The places of which a text must have a word: identifiers, without them names and numbers."""
+        identifiers = frozenset(word.place for word in self.words if word.kind == "identifier")
+        return identifiers or frozenset(word.place for word in self.words if word.kind != "word")
+
+    @cached_property
+    def _least(self) -> float:
+        """How many places a text must match: half of them where an identifier is among them, more than half
+        elsewhere."""
+        places = len({word.place for word in self.words})
+        return places / 2 if any(word.kind == "identifier" for word in self.words) else (places + 1) / 2
+
+    def covers(self, text: str) -> bool:
+        """Whether a text is about it, by its words."""
+        if not self.words:
+            return False
+        said = split_said(text)
+        german = self.language == "de" or (
+            any(word.capital for word in said) and find_language([word.folded for word in said]) == "de"
+        )
+        matched = {
+            word.place for word in self.words if any(_match(word, each, self.language, german=german) for each in said)
+        }
+        return self._required <= matched and len(matched) >= self._least
+
+    def resembles(self, text: str) -> bool:
+        """Whether a name in the text begins as a telling word does, and is another: no meaning tells them apart."""
+        return any(
+            said.capital and said.folded[:_ALIKE] == word.folded[:_ALIKE] and len(said.folded) > _ALIKE
+            for said in split_said(text)
+            for word in self.words
+        )
+
+
+def split_said(text: str) -> list[SaidWord]:
+    """The words of a text, in order."""
+    return [
+        SaidWord(folded, token[0] != token[0].lower())
+        for token in dict.fromkeys(_TOKEN.findall(text))
+        for folded in split_words(token)
+    ]
+
+
+def find_topic(query: str) -> Topic:
+    """Find what a query is about."""
+    tokens = _TOKEN.findall(query)
+    folded = split_words(query)
+    language = find_language(folded)
+    asked = query[_end_of_request(query, find_stop_words(folded) - find_names(query)) :]
+    sought = find_query_words(asked) or find_query_words(query)
+    telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
+    telling = [word for word in telling if word not in _ALWAYS_REQUEST | _TITLES] or telling or sought
+    # A text of capitals alone says nothing of names, and in German every noun has one.
+    # A text of capitals alone says nothing of names.
+    names = set() if query.isupper() else _find_capitalised(tokens, language, find_stop_words(folded))
+    words = _place(query, [(word, _find_kind(word, names)) for word in telling])
+    has_case = all(_HAS_CASE.search(token) or token.isdigit() for token in tokens)
+    return Topic(tuple(words), language, has_case)
+
+
+def _find_capitalised(tokens: Sequence[str], language: str, stop_words: frozenset[str]) -> set[str]:
+    """The words with a capital, folded, without the nouns of German."""
+    found: set[str] = set()
+    for before, token in zip(("", *tokens), tokens, strict=False):
+        if token[0] == token[0].lower():
+            continue
+        is_noun = language == "de" and (
+            _GERMAN_ARTICLE.fullmatch(before.lower())
+            or (before[:1].islower() and not stop_words.issuperset(split_words(before)))
+        )
+        if not is_noun:
+            found.update(split_words(token))
+    return found
+
+
+def _end_of_request(query: str, passing: frozenset[str]) -> int:
+    """Where the words of the request end: *everything I told you about*; else those that it begins with. Words that
+    are ``passing`` may stand among them."""
+    end = 0
+    for token in _TOKEN.finditer(query):
+        folded = split_words(token[0])
+        if any(word in _ABOUT for word in folded):
+            return token.end() if query[token.end() :].strip() else end
+        if any(word in _REQUEST for word in folded):
+            end = token.end() if query[token.end() :].strip() else end
+        elif not passing.issuperset(folded):
+            return end
+    return end
+
+
+def _find_kind(word: str, capitals: set[str]) -> WordKind:
+    if any(character.isdigit() for character in word):
+        return "number" if word.isdigit() and len(word) < _TELLING_DIGITS else "identifier"
+    return "name" if word in capitals else "word"
+
+
+def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]:
+    """The words with their places: names or identifiers that a conjunction or a comma joins are alternatives."""
+    kinds = dict(words)
+    found: dict[str, int] = {}
+    previous, between = "", ""
+    for token in regex.findall(r"[\p{L}\p{N}\p{M}]+|[^\p{L}\p{N}\p{M}\s]", query):
+        folded = split_words(token) or [token]
+        for word in folded:
+            if word not in kinds:
+                between += f" {word}"
+                continue
+            joined = between.split() and all(each in (*_JOINED, ",", ";", "/", "&", "+") for each in between.split())
+            if previous and joined and kinds[word] != "word" and kinds[previous] == kinds[word]:
+                found.setdefault(word, found[previous])
+            else:
+                found.setdefault(word, len(found))
+            previous, between = word, ""
+    return [TopicWord(word, kind, found.get(word, len(found) + at)) for at, (word, kind) in enumerate(words)]
+
+
+def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> bool:
+    """Whether a word of a text is the one that is looked for, or a form of it."""
+    if word.folded == said.folded:
+        return True
+    if word.kind in ("identifier", "number") or any(character.isdigit() for character in said.folded):
+        return False
+    # What a text writes with a capital may be a name, which is nobody else's.
+    if word.kind == "name" or (said.capital and not german):
+        return any(
+            _ends(long, short, ending, least)
+            for ending, least in _OF_NAMES
+            for long, short in ((word.folded, said.folded), (said.folded, word.folded))
+        )
+    inflected = german or language in _INFLECTED
+    if german and said.folded.startswith(word.folded) and len(word.folded) >= _COMPOUND_HEAD:
+        return len(said.folded) - len(word.folded) >= _COMPOUND_TAIL or bool(
+            _find_stems(said.folded, inflected) & _find_stems(word.folded, inflected)
+        )
+    return bool(_find_stems(said.folded, inflected) & _find_stems(word.folded, inflected))
+
+
+def _ends(long: str, short: str, ending: str, least: int) -> bool:
+    return long == short + ending and len(short) >= least
+
+
+@lru_cache(maxsize=4096)
+def _find_stems(word: str, inflected: bool) -> frozenset[str]:
+    """What is left of a word without the endings that it may have."""
+    found = {word}
+    for ending, least, of_any in _ENDINGS:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= (least if inflected else of_any):
+            found.add(stem)
+            if ending in ("ed", "ing") and stem[-1] == stem[-2]:
+                found.add(stem[:-1])
+    for ending, other, least in _CHANGED:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= least:
+            found.add(stem + other)
+    return frozenset(found)
