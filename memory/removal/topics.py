@@ -95,7 +95,7 @@ class Topic:
     words: tuple[TopicWord, ...]
     language: str
     told_apart: bool
-    """Whether names can be told from other words: not in scripts without capitals."""
+    """Whether names can be told from other words, which scripts without capitals do not do."""
 
     @property
     def by_meaning(self) -> bool:
@@ -155,7 +155,6 @@ def find_topic(query: str) -> Topic:
     sought = find_query_words(asked) or find_query_words(query)
     telling = [word for word in sought if len(word) > 1 or not word.isascii() or word.isdigit()]
     telling = [word for word in telling if word not in _ALWAYS_REQUEST | _TITLES] or telling or sought
-    # A text of capitals alone says nothing of names, and in German every noun has one.
     # A text of capitals alone says nothing of names.
     names = set() if query.isupper() else _find_capitalised(tokens, language, find_stop_words(folded))
     words = _place(query, [(word, _find_kind(word, names)) for word in telling])
