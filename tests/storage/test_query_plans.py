@@ -137,8 +137,12 @@ def test_documents_are_found_by_their_key(table: Table, tmp_path: Path) -> None:
         (only,) = plan(tmp_path / "memory.db", statement)
         assert f"sqlite_autoindex_{table.name}_1" in only
     thread = f"{KEY} AND thread_uid=?"
-    for statement in (statements.newest, statements.one, statements.all):
-        version, sources, deleted, gone_thread = plan(tmp_path / "memory.db", statement)
+    for statement in (statements.newest, statements.one, statements.one_shown, statements.all):
+        found_steps = plan(tmp_path / "memory.db", statement)
+        hiding = [step for step in found_steps if "hiding" in step]
+        assert len(hiding) == int(statement is statements.one_shown or statement is statements.all)
+        assert all(f"sqlite_autoindex_{table.name}_1 ({KEY}" in step for step in hiding)
+        version, sources, deleted, gone_thread = (step for step in found_steps if step not in hiding)
         assert f"sqlite_autoindex_{table.name}_1" in version
         assert sources.endswith(f"sqlite_autoindex_document_sources_1 ({thread} AND version=?)")
         # Of a range of messages only those are met that are deleted.
