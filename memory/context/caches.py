@@ -63,7 +63,7 @@ class _Newest(Generic[Kept]):
             return self.kept.get((scope, key))
 
     def find_last(self, scope: Scope, fits: Callable[[Any], bool]) -> Kept | None:
-        """Of the scope's things whose keys fit, the one asked for last."""
+        """Find the thing that was asked for last, of those of the scope whose keys fit."""
         with self._lock:
             return next((self.kept[key] for key in reversed(self.kept) if key[0] == scope and fits(key[1])), None)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from layerlore.memory.embedding.port import CLOSED, EmbeddingFailed
 from layerlore.storage.index.vectors import PendingRow
 
-MOST_ROWS = 16
+BATCH_ROWS = 16
 """Rows that are embedded together, of one scope: some 50 ms with an embedder on this machine."""
 
 MOST_BATCHES = 2
@@ -102,7 +102,7 @@ class RowQueue:
             if not each.askers:
                 del self._asked[each.row.row_id]
         wanted = [each for each in waiting if each.askers]
-        batch = [each for each in wanted if each.row.scope == wanted[0].row.scope][:MOST_ROWS]
+        batch = [each for each in wanted if each.row.scope == wanted[0].row.scope][:BATCH_ROWS]
         for each in batch:
             each.begun = True
         return batch

@@ -8,7 +8,7 @@ from functools import cache
 
 import regex
 
-from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.parts.search_words import WEEKDAYS, split_words
 from layerlore.memory.parts.speech_acts import measure_speech_acts
 from layerlore.memory.rules.ages import DAY_MS
 
@@ -38,8 +38,7 @@ _AGO = (
 _COUNTS = dict(
     zip(["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], range(1, 11), strict=True)
 )
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAY = rf"(?P<last>last|this past)? ?(?:on )?(?P<weekday>{'|'.join(_WEEKDAYS)})"
+_WEEKDAY = rf"(?P<last>last|this past)? ?(?:on )?(?P<weekday>{'|'.join(WEEKDAYS)})"
 _PAST = regex.compile(r"\b(?:did|was|were|had|said|told|talked|discussed|happened|went)\b")
 
 
@@ -74,7 +73,7 @@ def _place(found: "regex.Match[str]", low: str, today: date) -> tuple[date, date
     if found["weekday"]:
         if not found["last"] and not _PAST.search(low):
             return None
-        back = (today.weekday() - _WEEKDAYS.index(found["weekday"])) % 7 or 7
+        back = (today.weekday() - WEEKDAYS.index(found["weekday"])) % 7 or 7
         return _one(today, back)
     if found["week"]:
         return today - timedelta(days=7 + today.weekday()), today - timedelta(days=1)

@@ -26,6 +26,8 @@ _MONTHS = (
     *("July", "August", "September", "October", "November", "December"),
 )
 
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
 # A longer run of letters is no word that anybody looks for.
 LONGEST_WORD = 64
 
@@ -56,9 +58,7 @@ _TOKEN = regex.compile(
 # The beginning of a text or a sentence.
 _BEGINS = regex.compile(r"(?:^|[.!?:]\s|\n)\P{L}*$")
 _SHORTEST_NAME = 3
-_DAYS_AND_MONTHS = frozenset(
-    (" ".join(_MONTHS) + " Monday Tuesday Wednesday Thursday Friday Saturday Sunday").lower().split()
-)
+_DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *map(str.lower, _MONTHS)))
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 # In characters. The study's figures: longer chunks blur what a vector stands for.
 SIZE = 800
@@ -126,12 +126,13 @@ def find_names(text: str) -> frozenset[str]:
     return frozenset(word for name in _NAME.findall(text) for word in split_words(name))
 
 
-def find_identifying_words(text: str) -> frozenset[str]:
+def find_identifying_words(text: str, query_words: Collection[str]) -> frozenset[str]:
     """The words of a question that are written as the name of somebody or something: with a digit or an underscore, or
-    with a capital within a sentence. Of capitals none where most words have one, as in German and in titles."""
+    with a capital within a sentence. Of capitals none where most of its ``query_words`` have one, as in German and in
+    titles."""
     found = list(_TOKEN.finditer(text))
     within = [each for each in found if each["capital"] and not _BEGINS.search(text, 0, each.start())]
-    many = len(within) * 2 > len(find_query_words(text))
+    many = len(within) * 2 > len(query_words)
     named = [] if many else [*within, *(each for each in found if each["owner"] is not None)]
     telling = [each[0] for each in (*named, *found) if each in named or each["code"]]
     words = frozenset(word for token in telling for word in split_words(token) if len(word) >= _SHORTEST_NAME)

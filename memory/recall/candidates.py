@@ -123,14 +123,17 @@ async def match_words(
     sought = [*words, index_lexical.QUIET]
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
     quiet = found.pop(index_lexical.QUIET)
+    roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
     for each in days:
-        said = await _read_said(tx, scope, each, rules.rows_per_word, kinds)
+        said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
+        said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
     size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
-    return WordMatches(postings, weights, told, size, quiet, await _read_passing(tx, scope, filters), left_out)
+    passing = None if filters is None else await _read_passing(tx, scope, filters)
+    return WordMatches(postings, weights, told, size, quiet, passing, left_out)
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
@@ -243,16 +246,7 @@ async def _count_rows(tx: Tx, scope: Scope) -> int:
     return messages + tokens // _TOKENS_OF_CHUNK
 
 
-async def _read_said(tx: Tx, scope: Scope, days: PastDays, most: int, kinds: Sequence[Kind]) -> Ints:
-    """The newest rows that were said on these days, ascending."""
-    roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
-    rows = await indexed_rows.passing(tx, scope, thread_id=None, since=days.since, until=days.until, roles=roles)
-    return rows[-most:]
-
-
-async def _read_passing(tx: Tx, scope: Scope, filters: RecallFilters | None) -> Ints | None:
-    if filters is None:
-        return None
+async def _read_passing(tx: Tx, scope: Scope, filters: RecallFilters) -> Ints:
     return await indexed_rows.passing(
         tx, scope, thread_id=filters.thread_id, since=filters.since, until=filters.until, roles=filters.roles
     )

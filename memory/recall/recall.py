@@ -297,7 +297,7 @@ async def prepare_recall(
     finally:
         embedding.cancel()
     queries = [
-        RecallQuery(words, vector, find_identifying_words(text))
+        RecallQuery(words, vector, find_identifying_words(text, words))
         for text, words, vector in zip(texts, each, vectors, strict=True)
     ]
     space = find_space(engine, vectors)
@@ -312,7 +312,7 @@ async def prepare_recall(
 
 
 @dataclass(frozen=True, slots=True)
-class ReadBefore:
+class _ReadBefore:
     """What is read while the queries are embedded, in one transaction: the newest rows without a vector, the matches of
     the words, and whether there is ``nothing`` to find, whatever is asked."""
 
@@ -329,10 +329,10 @@ async def _read_before(
     words: Sequence[str],
     days: Sequence[PastDays],
     rules: RecallRules,
-) -> ReadBefore:
+) -> _ReadBefore:
     matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days)
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
-    return ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
+    return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
 
 
 def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from layerlore.memory.embedding.port import Vectors
-from layerlore.memory.embedding.row_queue import MOST_ROWS
+from layerlore.memory.embedding.row_queue import BATCH_ROWS
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.storage.core.records import Message, Scope
@@ -34,9 +34,9 @@ async def embed_page(engine: Engine, embedding: EmbeddingService, rows: Sequence
         return len(await _embed(engine, embedding, rows))
     done = 0
     for some in _group_by_scope(rows).values():
-        for at in range(0, len(some), MOST_ROWS):
+        for at in range(0, len(some), BATCH_ROWS):
             await embedding.make_way()
-            done += await embedding.rows.embed(some[at : at + MOST_ROWS], partial(_embed, engine, embedding))
+            done += await embedding.rows.embed(some[at : at + BATCH_ROWS], partial(_embed, engine, embedding))
     return done
 
 

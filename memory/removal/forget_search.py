@@ -11,7 +11,6 @@ from layerlore.memory.removal.topics import Topic, find_topic
 from layerlore.memory.settings.documents import DocumentScope
 from layerlore.memory.text.quotation import join_lines, quote_text
 from layerlore.storage.core.records import Message, Scope
-from layerlore.storage.core.transaction import Tx
 from layerlore.storage.removal import forget_candidates
 from layerlore.storage.removal.forget_candidates import KeptPlace, Noted, WrittenDocument
 
@@ -61,11 +60,7 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, rules))
     noted = await engine.database.read(forget_candidates.list_notes, scope)
     written = await engine.database.read(forget_candidates.list_documents, scope)
-
-    async def read_places(tx: Tx, of: Scope) -> list[KeptPlace]:
-        return await forget_candidates.list_kept_places(tx, of, most=_PLACES_LOOKED_AT)
-
-    places = await engine.database.read(read_places, scope)
+    places = await engine.database.read(forget_candidates.list_kept_places, scope, most=_PLACES_LOOKED_AT)
     about = [hit for hit in recalled.hits if topic.covers(show_text(hit.message))]
     found = [hit.message for hit in about if hit.is_entry] or _find_by_meaning(topic, recalled)
     spoken = [hit.message for hit in about if not hit.is_entry]

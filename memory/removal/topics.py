@@ -232,11 +232,14 @@ def _match(word: TopicWord, said: SaidWord, language: str, *, german: bool) -> b
             for long, short in ((word.folded, said.folded), (said.folded, word.folded))
         )
     inflected = german or language in _INFLECTED
-    if german and said.folded.startswith(word.folded) and len(word.folded) >= _COMPOUND_HEAD:
-        return len(said.folded) - len(word.folded) >= _COMPOUND_TAIL or bool(
-            _find_stems(said.folded, inflected) & _find_stems(word.folded, inflected)
-        )
-    return bool(_find_stems(said.folded, inflected) & _find_stems(word.folded, inflected))
+    if _find_stems(said.folded, inflected) & _find_stems(word.folded, inflected):
+        return True
+    return german and _is_compound(said.folded, word.folded)
+
+
+def _is_compound(long: str, head: str) -> bool:
+    """Whether a German word begins with another one, and goes on with more than an ending."""
+    return len(head) >= _COMPOUND_HEAD and long.startswith(head) and len(long) - len(head) >= _COMPOUND_TAIL
 
 
 def _ends(long: str, short: str, ending: str, least: int) -> bool:

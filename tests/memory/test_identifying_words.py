@@ -2,7 +2,11 @@
 
 import pytest
 
-from layerlore.memory.parts.search_words import find_identifying_words
+from layerlore.memory.parts.search_words import find_identifying_words, find_query_words
+
+
+def found(text: str) -> frozenset[str]:
+    return find_identifying_words(text, find_query_words(text))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +23,7 @@ from layerlore.memory.parts.search_words import find_identifying_words
     ],
 )
 def test_names_and_codes_are_found(text: str, words: set[str]) -> None:
-    assert find_identifying_words(text) == words
+    assert found(text) == words
 
 
 @pytest.mark.parametrize(
@@ -36,4 +40,4 @@ def test_names_and_codes_are_found(text: str, words: set[str]) -> None:
     ],
 )
 def test_beginnings_days_titles_and_nouns_of_german_are_no_names(text: str) -> None:
-    assert not find_identifying_words(text)
+    assert not found(text)

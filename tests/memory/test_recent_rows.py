@@ -1,6 +1,6 @@
 """What was just stored, as recalls at once and the writer of vectors meet it: each text is embedded once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import anyio
@@ -57,6 +57,19 @@ async def ask_at_once(memory: Memory, embedder: ToldEmbedder, queries: list[str]
     return found
 
 
+async def ask_while_writing(memory: Memory, embedder: ToldEmbedder, ask: Callable[[], Awaitable[None]]) -> None:
+    """Ask while the writer of vectors is at its first rows, which are held until the question waits, too."""
+    writer = VectorWriter(memory.engine, service_of(memory), "one")
+    embedder.hold()
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(writer.scan)
+            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
+            tasks.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            embedder.gate.set()
+
+
 def service_of(memory: Memory) -> EmbeddingService:
     assert memory.engine.embedding is not None
     return memory.engine.embedding
@@ -86,7 +99,6 @@ async def test_recalls_that_met_the_same_messages_earlier_embed_none_again(
 
 async def test_the_writer_and_a_recall_share_the_work(memory: Memory, embedder: ToldEmbedder) -> None:
     await memory.say("main", *SAID)
-    writer = VectorWriter(memory.engine, service_of(memory), "one")
     # Its vector is at hand, so that only the messages are held up.
     assert (await service_of(memory).query("which fruit is a fig"))[0] is not None
     degraded: list[tuple[str, ...]] = []
@@ -94,14 +106,7 @@ async def test_the_writer_and_a_recall_share_the_work(memory: Memory, embedder: 
     async def ask() -> None:
         degraded.append((await memory.recall("which fruit is a fig")).degraded)
 
-    embedder.hold()
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(writer.scan)
-            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
-            tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
-            embedder.gate.set()
+    await ask_while_writing(memory, embedder, ask)
     assert [embedder.texts.count(text) for text in SAID] == [1, 1, 1]
     assert degraded == [()]
 
@@ -196,21 +201,13 @@ async def test_what_a_recall_waits_for_stands_behind_few_of_the_writers(memory: 
     await memory.say("main", *(f"apple number {number}" for number in range(60)))
     await memory.say("main", "the quince is yellow", scope=BEN)
     assert (await service_of(memory).query("which fruit is a fig"))[0] is not None
-    writer = VectorWriter(memory.engine, service_of(memory), "one")
 
     async def ask() -> None:
         await recall(memory.engine, BEN, RecallRequest(["which fruit is a fig"]))
 
-    embedder.hold()
-    with anyio.fail_after(PATIENCE):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(writer.scan)
-            await anyio.to_thread.run_sync(embedder.begun.wait, PATIENCE)
-            tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
-            embedder.gate.set()
+    await ask_while_writing(memory, embedder, ask)
     # The question itself comes first.
-    assert embedder.texts.index("the quince is yellow") <= 1 + 2 * row_queue.MOST_ROWS
+    assert embedder.texts.index("the quince is yellow") <= 1 + 2 * row_queue.BATCH_ROWS
     assert len(embedder.texts) == 62
 
 
