@@ -59,7 +59,8 @@ async def test_a_context_says_how_many_messages_it_leaves_out(
     told = await tools("get_context", thread_id=thread, max_tokens=budget)
     shown = count_shown(told, "conversation") + count_shown(told, "current-turn")
     closing = told.rsplit("\n", 1)[1]
-    assert shown + read_number(closing, "earlier messages?") == there, told
+    left_out = read_number(closing, "earlier messages?") + read_number(closing, "newer messages?")
+    assert shown + left_out == there, told
 
 
 @examples(15)
