@@ -366,6 +366,20 @@ test("arrows move through a list", async () => {
   await page.waitForFunction(() => Number(document.activeElement.dataset.row) === 0);
 });
 
+test("keys that are pressed within a frame all count", async () => {
+  await show("#/conversation/berlin-trip", ".message");
+  await page.locator("[data-row]").first().focus();
+  await page.evaluate(async () => {
+    const row = document.activeElement;
+    for (const key of ["ArrowDown", "ArrowDown", "End", "ArrowUp", "ArrowUp"]) {
+      row.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+      // The page is drawn anew after each key, before what follows a drawing has run.
+      await new Promise((done) => setTimeout(done));
+    }
+  });
+  await page.waitForFunction(() => document.activeElement.getAttribute("aria-posinset") === String(document.activeElement.ariaSetSize - 2));
+});
+
 test("100,000 messages are a list of which only what is seen is drawn", async (t) => {
   const total = 100_000;
   await page.route("**/mcp", async (route) => {

@@ -173,21 +173,23 @@ export function VirtualList({ count, estimate, label, row, scrollTo, scrollKey =
     const target = event.target as HTMLElement;
     if (step === undefined || !box || !target.matches("[data-row]")) return;
     event.preventDefault();
-    const next = Math.max(0, Math.min(count - 1, focused + step));
+    const next = Math.max(0, Math.min(count - 1, (wanted.current ?? focused) + step));
     setFocused(next);
+    sought.current = null;
     const top = heights.above(next);
     if (top < box.scrollTop) box.scrollTop = top;
     else if (heights.above(next + 1) > box.scrollTop + box.clientHeight)
       box.scrollTop = heights.above(next + 1) - box.clientHeight;
     setPlace({ top: box.scrollTop, height: box.clientHeight });
-    wantsFocus.current = true;
+    wanted.current = next;
   };
-  const wantsFocus = useRef(false);
+  // The row that a key moved to, until it has the focus: an effect may run for a drawing before the last key's.
+  const wanted = useRef<number | null>(null);
   useEffect(() => {
-    if (!wantsFocus.current) return;
-    const item = outer.current?.querySelector<HTMLElement>(`[data-row="${focused}"]`);
+    if (wanted.current === null) return;
+    const item = outer.current?.querySelector<HTMLElement>(`[data-row="${wanted.current}"]`);
     if (!item) return;
-    wantsFocus.current = false;
+    wanted.current = null;
     item.focus({ preventScroll: true });
   });
 
