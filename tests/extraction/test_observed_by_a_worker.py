@@ -18,6 +18,13 @@ pytestmark = pytest.mark.anyio
 PATIENCE = 120.0  # seconds: only a hang takes so long
 
 
+async def wait_until_observed(talk: Talk) -> None:
+    """Until nothing is due to be observed."""
+    with anyio.fail_after(PATIENCE):
+        while (await talk.found()).raw_tokens >= 1000 or "observe" in await talk.waiting():
+            await anyio.sleep(0.01)
+
+
 async def test_the_block_of_a_growing_thread_is_a_prefix_of_the_later_one(database: Database) -> None:
     talk = Talk.on(database, SMALL.model_copy(update={"reflect_tokens": 100_000, "stand_in": 10}))
     kinds: list[JobKind] = list(KINDS.values())
@@ -29,10 +36,9 @@ async def test_the_block_of_a_growing_thread_is_a_prefix_of_the_later_one(databa
         for number in range(1, 61):
             await talk.say(words(f"m{number}"))
             blocks.append(render_observations(await talk.rows(), COUNTER))
-        with anyio.fail_after(PATIENCE):
-            while (await talk.found()).raw_tokens >= 1000 or "observe" in await talk.waiting():
-                await anyio.sleep(0.01)
-        blocks.append(render_observations(await talk.rows(), COUNTER))
+            if number % 30 == 0:
+                await wait_until_observed(talk)
+                blocks.append(render_observations(await talk.rows(), COUNTER))
         tasks.cancel_scope.cancel()
     for earlier, later in itertools.pairwise(blocks):
         assert later.encode().startswith(earlier.removesuffix(CLOSING).encode())
