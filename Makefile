@@ -5,13 +5,17 @@ PYTHON_FILES := server memory extraction storage prompts tests benchmarks docs e
 # of pytest's workers rewrites the assertions of all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test interop check fix lock docs clean
+.PHONY: demo test test-programs interop check fix lock docs clean
 
 demo: .venv/.ready
 	@.venv/bin/layerlore demo
 
 test: .venv/.ready
-	.venv/bin/python -m pytest -n auto --dist worksteal --ignore tests/interop --ignore tests/explorer
+	.venv/bin/python -m pytest -n auto --dist worksteal -m "not programs" --ignore tests/interop --ignore tests/explorer
+
+# What takes long since it starts whole programs: servers, commands, chats, the steps of the guides.
+test-programs: .venv/.ready
+	.venv/bin/python -m pytest -n auto --dist worksteal -m programs --ignore tests/interop --ignore tests/explorer
 
 # What is long: random trials by the thousand, whole matrices, kills, the image, the benchmarks on little input. SEED
 # gives the number that the trials begin with; each run takes another one and prints it. SOAK_MINUTES bounds it: each

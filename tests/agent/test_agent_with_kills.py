@@ -19,7 +19,7 @@ from mcp.types import TextContent
 
 from .scripted_agent import TASK, THREAD, TURNS, Book, Call, script
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 PATIENCE = 60.0
 # The turn, and the call of it during which the server is killed.

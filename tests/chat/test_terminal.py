@@ -22,6 +22,8 @@ from prompt_toolkit.output import DummyOutput
 from layerlore.server.chat.keyboard import TerminalKeyboard
 from layerlore.server.chat.screen import Screen
 
+pytestmark = pytest.mark.programs
+
 PATIENCE = 120
 THREAD = "trip"
 

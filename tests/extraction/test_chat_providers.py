@@ -212,6 +212,7 @@ OWN_HOSTS_OF_EMBEDDERS = {
 }
 
 
+@pytest.mark.programs
 async def test_litellm_is_loaded_late_and_speaks_to_nobody_but_the_provider(
     fake: FakeProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

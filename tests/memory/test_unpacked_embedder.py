@@ -13,6 +13,8 @@ from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.memory.embedding.unpacked import UnpackedModel
 from layerlore.memory.embedding.unpacking import FORMAT
 
+pytestmark = pytest.mark.programs
+
 TEXTS = [
     "",
     " ",

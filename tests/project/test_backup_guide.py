@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from source_tree import ROOT
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.threads.threads import find
+
+pytestmark = pytest.mark.programs
 
 GUIDE = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8").partition("## Backups")[2].partition("\n## ")[0]
 COMMAND = str(Path(sys.executable).parent / "layerlore")

@@ -80,6 +80,7 @@ def test_the_hosts_that_are_here_are_told_as_the_readme_has_it(tmp_path: Path, m
     assert anyio.run(connects, entry["command"], entry["args"], tmp_path / "data")
 
 
+@pytest.mark.programs
 def test_the_chat_of_the_readme_answers(tmp_path: Path) -> None:
     (line,) = [line for line in commands() if " chat " in line]
     said = subprocess.run(
@@ -134,8 +135,8 @@ def test_the_readme_shows_the_tools_and_a_call_as_a_server_answers_it(tmp_path: 
 
 def test_make_test_is_what_continuous_integration_runs() -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    made = re.findall(r"^(?:\S+=\S.* )?(make \w+)$", "\n".join(steps), re.MULTILINE)
-    assert made == ["make check", "make site", "make test", "make interop", "make soak"]
+    made = re.findall(r"^(?:\S+=\S.* )?make ([\w-]+)$", "\n".join(steps), re.MULTILINE)
+    assert made == ["check", "site", "test", "test-programs", "interop", "explorer-test", "soak"]
 
 
 @pytest.mark.parametrize("block", blocks("json"))
@@ -153,6 +154,7 @@ def test_the_command_for_claude_code_starts_the_server(tmp_path: Path) -> None:
     assert anyio.run(connects, COMMAND, args, tmp_path)
 
 
+@pytest.mark.programs
 def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
     environment = {**os.environ, "LAYERLORE_DATA_DIR": str(tmp_path), "LAYERLORE_HTTP__PORT": "0"}
     with subprocess.Popen([COMMAND, "serve"], stderr=subprocess.PIPE, text=True, env=environment) as server:
@@ -169,6 +171,7 @@ def test_serve_and_doctor_run_as_the_readme_has_them(tmp_path: Path) -> None:
     assert (tmp_path / "http-key").read_text(encoding="utf-8").strip() not in doctor.stdout.replace("\n", "")
 
 
+@pytest.mark.programs
 def test_a_server_for_others_starts_with_a_key_as_the_readme_has_it(tmp_path: Path) -> None:
     create, behind_a_proxy, in_a_network = commands()[-3:]
     refused = subprocess.run(**started(behind_a_proxy, tmp_path), check=False, capture_output=True, timeout=PATIENCE)
@@ -386,6 +389,7 @@ def run_example(words: list[str], example: str, environment: dict[str, str]) -> 
     return done.stdout
 
 
+@pytest.mark.programs
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 def test_the_first_calls_with_curl_are_answered_in_both_eras(tmp_path: Path) -> None:
     modern, legacy = first_calls("sh")
@@ -394,6 +398,7 @@ def test_the_first_calls_with_curl_are_answered_in_both_eras(tmp_path: Path) -> 
         assert "allergic to nuts" in run_example(["sh", "-c"], legacy, environment)
 
 
+@pytest.mark.programs
 def test_the_first_calls_with_python_are_answered_also_when_they_are_too_many(tmp_path: Path) -> None:
     (example,) = first_calls("python")
     few = {"LAYERLORE_RATES__PRINCIPAL_CALLS_PER_SECOND": "1", "LAYERLORE_RATES__WAIT_MS": "0"}

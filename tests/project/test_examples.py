@@ -8,6 +8,8 @@ import pytest
 from source_tree import ROOT
 from told_twice import remembers
 
+pytestmark = pytest.mark.programs
+
 EXAMPLES = ROOT / "examples"
 
 

@@ -141,6 +141,7 @@ def test_what_a_form_asks_for_are_settings_that_may_stay_empty() -> None:
     assert [each["name"] for each in manifest["tools"]] == [each.name for each in choose_tools(Settings())]
 
 
+@pytest.mark.programs
 def test_the_bundle_has_our_wheel_and_a_version_for_all_that_it_needs(tmp_path: Path) -> None:
     bundle = Path(run(sys.executable, "plugins/make_bundle.py", tmp_path).strip())
     first = bundle.read_bytes()
@@ -160,6 +161,7 @@ def test_the_bundle_has_our_wheel_and_a_version_for_all_that_it_needs(tmp_path: 
     assert Path(run(sys.executable, "plugins/make_bundle.py", tmp_path).strip()).read_bytes() == first
 
 
+@pytest.mark.programs
 def test_the_source_distribution_has_the_plugins(tmp_path: Path) -> None:
     run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path)
     (made,) = tmp_path.glob("*.tar.gz")

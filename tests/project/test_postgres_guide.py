@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 from source_tree import ROOT
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 GUIDE = (ROOT / "docs" / "tenants.md").read_text(encoding="utf-8")
 COMMAND = str(Path(sys.executable).parent / "layerlore")

@@ -5,8 +5,11 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from launch_environment import own_environment
 from source_tree import ROOT
+
+pytestmark = pytest.mark.programs
 
 COMMAND = ROOT / ".venv" / "bin" / "layerlore"
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")

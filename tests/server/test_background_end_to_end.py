@@ -30,7 +30,7 @@ from layerlore.storage.drivers.database import open_database
 from .misbehaving import KINDS, OF_A_TURN, REFUSED, SECRET, Misbehaving, Way, exchange, good_entry, taking_turns, ways
 from .thinking_server import Calls, thinking
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 PATIENCE = 120.0
 BASE_URL = os.environ.get("LAYERLORE_TEST_LLM_BASE_URL", "")

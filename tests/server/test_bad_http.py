@@ -19,7 +19,7 @@ from layerlore.server.http.connections import MAX_HEAD_BYTES
 from .bad_http import REQUESTS, UNFINISHED
 from .gated_server import LISTEN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 
 @asynccontextmanager

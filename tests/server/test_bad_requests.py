@@ -31,7 +31,7 @@ from benchmarks.raw_requests import (
 
 from .bad_requests import BAD_URIS, REQUESTS, Bad
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 Json = dict[str, Any]
 Ask = Callable[[bytes, set[Any]], Awaitable[list[Json]]]

@@ -24,7 +24,7 @@ from .gated_server import ANA, LISTEN, Told, answer, refused, served, settings_i
 from .subscribing import MAIN, PATIENCE, PROFILE, subscriber
 from .test_command_line import loaded_by
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 ERAS = ["modern", "legacy"]
 ANYBODY = replace(ANA, name="key:any", agents=None, resource=None)

@@ -19,7 +19,7 @@ from mcp.types import jsonrpc_message_adapter
 from .conftest import INITIALIZE
 from .gated_server import LISTEN
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 ERAS = ["modern", "legacy"]

@@ -25,7 +25,7 @@ from .conftest import Lines, _killed_at_the_end
 from .subscribing import MAIN, PATIENCE, Subscriber, subscriber
 from .test_http_command import Served, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 URI = MAIN["messages"]
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from launch_environment import own_environment
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="closing a descriptor at launch is the shell's")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="closing a descriptor at launch is the shell's"),
+    pytest.mark.programs,
+]
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

@@ -18,6 +18,8 @@ from layerlore.server.process.program import launch_command, shell_command
 from layerlore.server.settings.local_key import read_or_make_key
 from layerlore.server.settings.settings import Settings
 
+pytestmark = pytest.mark.programs
+
 CLIENTS = Path(__file__).parents[2] / "configs" / "clients"
 PLACEHOLDER = "/path/to/layerlore/.venv/bin/layerlore"
 

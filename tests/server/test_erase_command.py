@@ -23,7 +23,7 @@ from layerlore.storage.core.transaction import Tx
 from .subscribing import LIST, MAIN, PATIENCE, PROFILE, STATUS, THREADS, subscriber
 from .test_command_line import Cli, program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 Json = dict[str, Any]
 Run = Callable[..., Awaitable[tuple[int, str, str]]]

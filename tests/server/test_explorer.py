@@ -496,6 +496,7 @@ async def test_jobs_that_failed_too_often_are_resumed(tmp_path: Path) -> None:
         assert "dead" not in (await answer(client, "memory_status"))["jobs"]
 
 
+@pytest.mark.programs
 async def test_the_command_opens_the_memory_of_this_launch_by_a_link(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "layerlore.server", "explore", "--no-browser", "--data-dir", str(tmp_path)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}

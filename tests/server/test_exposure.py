@@ -108,6 +108,7 @@ def test_a_public_url_is_https_and_a_host(url: str) -> None:
 BEHIND_A_PROXY = {"LAYERLORE_HTTP__PUBLIC_URL": "https://mem.example.com"}
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("host", "named"), [("0.0.0.0", {}), ("127.0.0.1", BEHIND_A_PROXY)])
 async def test_a_server_that_others_reach_takes_api_keys_and_no_local_key(
     tmp_path: Path, cli: Cli, host: str, named: dict[str, str]
@@ -134,6 +135,7 @@ async def test_a_server_that_others_reach_takes_api_keys_and_no_local_key(
     assert key not in running.said
 
 
+@pytest.mark.programs
 async def test_a_key_works_beside_the_local_key_until_it_is_revoked(tmp_path: Path, cli: Cli) -> None:
     folder = ["--data-dir", str(tmp_path)]
     key = await made_key(cli, *folder, "--tenant", "acme", "--agent", "helper", "--resource", "ana", "--rights", "read")
@@ -165,6 +167,7 @@ async def made_key(cli: Cli, *arguments: str) -> str:
     return found[0]
 
 
+@pytest.mark.programs
 async def test_who_may_get_tokens_where_is_told_to_clients(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(
         '[http]\npublic_url = "https://mem.example.com"\n[jwt]\nissuer = "https://login.example.com/"\naudience = "m"\n'

@@ -25,6 +25,8 @@ from layerlore.server.relay.kept_answers import KeptAnswers
 from layerlore.server.relay.launch import read_launch
 from layerlore.server.settings.settings import load_settings
 
+pytestmark = pytest.mark.programs
+
 PATIENCE = 60.0
 """Seconds: only a hang takes so long."""
 GREETING = {"version": VERSION, "pid": 1}

@@ -23,7 +23,7 @@ from layerlore.server.tools.declaration import tool
 from .conftest import INITIALIZE, Lines
 from .test_command_line import loaded_by
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 HELLO = [{"role": "user", "content": "the ferry leaves at nine"}]
 PATIENCE = 120.0

@@ -19,6 +19,7 @@ from layerlore.storage.drivers.sqlite import driver
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.programs,
     pytest.mark.skipif(sys.platform != "linux", reason="XDG_DATA_HOME names the folder of data on Linux"),
 ]
 

@@ -23,7 +23,7 @@ from layerlore.server.settings.project import find_project
 from .shared_machine import PATIENCE, Machine
 from .transcripts import claude, claude_call, claude_result, codex, copilot, gemini, lines, spoken
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 
 class HookedMachine(Machine):

@@ -29,7 +29,7 @@ from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key,
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.sqlite import driver
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

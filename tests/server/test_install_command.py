@@ -337,6 +337,7 @@ async def test_what_a_host_reads_there_launches_a_server_that_answers(home: Path
         assert "recall_memory" in {tool.name for tool in (await client.list_tools()).tools}
 
 
+@pytest.mark.programs
 def test_a_program_in_a_cache_is_copied_to_where_no_cache_evicts_it(home: Path, tmp_path: Path) -> None:
     cached = tmp_path / "uv" / "archive-v0" / "Xy1"
     venv.EnvBuilder(symlinks=True, with_pip=False).create(cached)

@@ -13,7 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from .test_http_command import Served, environment, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 TURNS = 5
 PATIENCE = 300.0  # for all of it, on a busy machine

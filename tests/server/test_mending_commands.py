@@ -48,6 +48,7 @@ def shown(run: Run, view: str) -> Any:
     return run("show", view)[1]
 
 
+@pytest.mark.programs
 def test_what_is_forgotten_by_words_is_shown_first_and_comes_back(run: Run) -> None:
     code, answer, _ = run("forget", "gate", "code", "--dry-run")
     assert (code, answer["forgotten"]) == (0, False)

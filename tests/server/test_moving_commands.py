@@ -16,6 +16,8 @@ from mcp import Client
 from layerlore.server.runtime.server_builder import build_server
 from layerlore.server.settings.settings import load_settings
 
+pytestmark = pytest.mark.programs
+
 Cli = Callable[..., tuple[int, str, str]]
 
 

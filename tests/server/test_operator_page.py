@@ -191,6 +191,7 @@ async def test_the_tenant_of_a_request_without_a_page_is_not_heeded(tmp_path: Pa
             assert (await answer(client, "list_threads", meta=means))["threads"] == []
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(
     ("flags", "told"),
     [

@@ -11,7 +11,7 @@ from launch_environment import own_environment
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 APPROVAL = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
 CALLS = [

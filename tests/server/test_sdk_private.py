@@ -115,6 +115,7 @@ assert ("tools/call list_threads" in spans) == (sys.argv[1] == "recorded"), span
 """
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("who", ["recorded", "by nobody"])
 def test_a_call_is_traced_where_somebody_records_traces(who: str) -> None:
     command = [sys.executable, "-c", TRACED, who]

@@ -20,7 +20,7 @@ from mcp import Client
 
 from .shared_machine import PATIENCE, Machine
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
 

@@ -140,6 +140,7 @@ def test_what_is_not_there_or_does_not_go_together_is_said(cli: Cli, folder: Pat
     assert "No entry is kept." in kept("entries", "--resource", "ben")[1]
 
 
+@pytest.mark.programs
 def test_a_terminal_gets_pages_in_colour(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "layerlore", "--data-dir", str(folder), "show", "thread", "kitchen"]

@@ -16,7 +16,11 @@ from mcp import Client
 
 from .test_http_command import PATIENCE, Served, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(os.name != "posix", reason="open files cannot be moved there")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(os.name != "posix", reason="open files cannot be moved there"),
+    pytest.mark.programs,
+]
 
 LARGE = "x" * 200_000
 

@@ -25,6 +25,7 @@ from layerlore.server.http.frames import Channel, Frame, Kind
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.programs,
     pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),
     pytest.mark.skipif(sys.platform == "win32", reason="one process serves on Windows"),
 ]

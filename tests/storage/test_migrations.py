@@ -111,6 +111,7 @@ async def test_processes_that_start_together_on_an_empty_database_all_succeed(
         await database.close()
 
 
+@pytest.mark.programs
 @FORKED
 async def test_a_kill_at_any_statement_leaves_the_database_as_it_was(
     forking: Forking, database_url: str, server: "asyncpg.Connection[asyncpg.Record] | None"

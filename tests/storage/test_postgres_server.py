@@ -20,7 +20,7 @@ from layerlore.storage.drivers.postgres.database import RETRY_DEADLINE, Postgres
 from .building import ANA, draft, say, uid
 from .postgres_load import append_and_count, check, write_until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.programs]
 
 RESTARTS = 3
 

@@ -16,7 +16,11 @@ from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from .building import draft, everything, execute, having, say
 from .conftest import Forking
 
-pytestmark = [pytest.mark.anyio, pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked"),
+    pytest.mark.programs,
+]
 
 TRIALS = 20
 

@@ -233,6 +233,7 @@ async def test_the_command_line_shows_only_whom_it_is_started_for(
     assert not WORD.search(shown)
 
 
+@pytest.mark.programs
 def test_a_refused_call_leaves_nothing_of_what_it_sent_in_the_log_at_any_level() -> None:
     """An error may repeat a value of the wrong type, to whom that sent it."""
     program = """

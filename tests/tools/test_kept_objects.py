@@ -11,7 +11,7 @@ from .calling import Tools
 
 pytestmark = [pytest.mark.anyio, pytest.mark.databases]
 
-CALLS = 80
+CALLS = 40
 
 
 def held() -> Counter[str]:
