@@ -1,10 +1,10 @@
 """No text breaks the structure of what a model reads, hides in it, or comes back as somebody's words."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from growth import grows_in_step
 from hypothesis import example, given
 from hypothesis import strategies as st
 from injections import INNER, PAYLOADS, blocks_in, check_inside, check_seen, heads
@@ -222,11 +222,9 @@ def test_what_nobody_sees_is_taken_out_and_counted(text: str, shown: str, unseen
     assert (make_visible(text), count_hidden(text)) == (shown, unseen)
 
 
-def test_a_megabyte_of_hidden_signs_and_openers_takes_little_time() -> None:
-    for text in ("\u200b" * 300_000, "<" * 300_000, "&lt;" * 100_000 + "plan", "<plan" * 60_000, "[ " * 200_000):
-        began = time.process_time()
-        quote_text(text)
-        assert time.process_time() - began < 3
+@pytest.mark.parametrize("unit", ["\u200b", "<", "&lt;", "<plan", "[ "])
+def test_the_work_on_hidden_signs_and_openers_grows_in_step_with_them(unit: str) -> None:
+    assert grows_in_step(lambda length: quote_text(unit * (length // len(unit)) + "plan"), 100_000)
 
 
 def test_a_block_is_known_again_however_a_host_keeps_its_lines() -> None:
