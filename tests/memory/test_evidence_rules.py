@@ -113,6 +113,22 @@ def test_a_block_that_is_named_like_ours_is_nobodys_word(block: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("message", "entry", "evidence", "refused"),
+    [
+        ("You said coffee. That's wrong, I only drink tea.", "Ana only drinks tea.", "I only drink tea", ""),
+        ("Das stimmt nicht, ich wohne in Graz.", "Ana wohnt in Graz.", "ich wohne in Graz", ""),
+        ("I live in Linz, scratch that, I live in Graz.", "Ana lives in Graz.", "I live in Graz", ""),
+        ("I live in Linz, scratch that, I live in Graz.", "Ana lives in Linz.", "I live in Linz", "uncertain"),
+        ("My name is Bob, just kidding.", "The user's name is Bob.", "My name is Bob", "uncertain"),
+    ],
+)
+def test_what_follows_a_retraction_holds_and_what_comes_before_it_does_not(
+    message: str, entry: str, evidence: str, refused: str
+) -> None:
+    assert rule(entry, evidence, message) == refused
+
+
 @pytest.mark.anyio
 async def test_a_refusal_names_what_is_missing_and_what_would_be_accepted(memory: Memory) -> None:
     await memory.say("main", "My gate code is 4711.")
