@@ -1,12 +1,14 @@
 """Questions that name a day from today: yesterday, last week."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from layerlore.memory.parts.past_days import find_past_days
 from layerlore.memory.rules.ages import DAY_MS
+from layerlore.memory.settings.recall import RecallRules
 
 from .entry_memory import Memory
 
@@ -130,13 +132,19 @@ def iso(at: int) -> str:
 
 @pytest.mark.parametrize(
     "question",
-    ["Was haben wir vor drei Tagen besprochen?", "Qu'est-ce que j'ai dit il y a trois jours ?", "三天前我说了什么？"],
+    [
+        "Was haben wir vor drei Tagen besprochen?",
+        "Qu'est-ce que j'ai dit il y a trois jours ?",
+        "昨天我到底和你说了些什么事情？",
+    ],
 )
 async def test_a_question_about_a_day_is_never_answered_with_nothing_where_something_was_said_then(
     memory_of: Callable[..., Memory], question: str
 ) -> None:
     memory = memory_of()
+    memory.engine = replace(memory.engine, recall=RecallRules())
     for number in range(1, 16):
         at = memory.now - number * DAY_MS
         await memory.say(f"day {number}", f"Chapter {number} is finished, the fence as well.", created_at=iso(at))
-    assert any(text.startswith("Chapter 3") for text in await memory.found(question))
+    day = 1 if "昨天" in question else 3
+    assert any(text.startswith(f"Chapter {day} ") for text in await memory.found(question))
