@@ -70,6 +70,8 @@ def test_what_the_words_do_not_prove_is_refused_by_a_rule_with_a_name(
         ("用户住在北京", "我住在北京", "我住在北京，在一家银行工作。"),
         ("Пользователь живёт в Москве.", "Я живу в Москве", "Я живу в Москве и работаю в банке."),
         ("The user is on holiday from 3 to 14 August.", "I'm on holiday 3-14 August", "fyi I'm on holiday 3-14 August"),
+        ("Martin Lindh is from the bank.", "Martin Lindh from the bank", "Marten Lind called, not to be confused with Martin Lindh from the bank."),
+        ("Ayşe Kara arbeitet bei Bosch.", "Ayşe Kara, die bei Bosch arbeitet", "Ich traf Ayşen Kara, nicht zu verwechseln mit Ayşe Kara, die bei Bosch arbeitet."),
         ("Ana's appointment is on 16 June 2025.", "appointment is tomorrow", "My appointment is tomorrow."),
     ],
 )  # fmt: skip
