@@ -111,6 +111,7 @@ def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Messag
             f"#{note.seq} {note.role}: {quote_line(note.text)}",
             note.kind in ("correction", "rule"),
             whole=note.role == "user",
+            place=note.place,
         )
         for note in ranked
     ]

@@ -2,7 +2,7 @@
 as many of them are shown as there is room for. So what is shown with less room is also shown with more."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, get_args
@@ -56,13 +56,14 @@ _DESCRIPTIONS: dict[Section, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BriefingNote:
-    """A note of the conversation. ``seq``: of the message it is from, ``rules``: it is a rule, a correction or critical;
-    ``whole``: its message says all that it says."""
+    """A note of the conversation. ``seq``: of the message it is from, and ``place`` its place among those of it; ``rules``: it
+    is a rule, a correction or critical; ``whole``: its message says all that it says."""
 
     seq: int
     text: str
     rules: bool
     whole: bool = False
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +313,7 @@ def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> Json:
     # A plan begins with its goal.
     listed = {name: [_join(pieces) for _, pieces in sorted(kept[name].items())] for name in SECTIONS}
     sections: Json = {
-        "notes": listed["notes"],
+        "notes": [_join(kept["notes"][place]) for place in _order_notes(found, kept["notes"])],
         "plan": _show_plan(found, kept["plan"]),
         "user_profile": _show_profile(found, kept["user_profile"]),
         "previous_attempts": listed["previous_attempts"],
@@ -322,6 +323,15 @@ def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> Json:
     shown = {name: value for name, value in sections.items() if value}
     left_out = list(_describe_left_out(found, chosen, kept))
     return {**shown, **({"left_out": left_out} if left_out else {})}
+
+
+def _order_notes(found: Briefing, places: Iterable[int]) -> list[int]:
+    """The places of notes in their order, but those of one message in the order in which it says them."""
+    ranked = sorted(places)
+    said: dict[int, list[int]] = {}
+    for at in sorted(ranked, key=lambda at: (found.notes[at].place, at), reverse=True):
+        said.setdefault(found.notes[at].seq, []).append(at)
+    return [said[found.notes[at].seq].pop() for at in ranked]
 
 
 def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> Json:

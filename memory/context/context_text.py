@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from layerlore.memory.context.material import count_messages
 from layerlore.memory.context.message_lines import render_message
 from layerlore.memory.context.placement import PlacedContext
-from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.ages import iso, name_days
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.text.blocks import mark_degraded, wrap_block
 from layerlore.memory.text.quotation import TAGS, Tag, escape_tags
@@ -18,7 +18,7 @@ NOTHING_FITS = "nothing that is remembered fits the query"
 
 _FRAMES: dict[Tag, str] = {
     "predefined-messages": "Messages that the operator put before every conversation.",
-    "conversation": "The conversation, as it was said.",
+    "conversation": "The conversation, as it was said",
     "current-turn": "The newest message of the user, and what came after it.",
 }
 
@@ -47,7 +47,7 @@ def render_text(
 
     def show(tag: Tag, messages: Sequence[Message]) -> list[str]:
         lines = "\n".join(map(render, messages))
-        return [wrap_block(tag, lines, _FRAMES[tag])] if messages else []
+        return [wrap_block(tag, lines, _describe(tag, messages))] if messages else []
 
     return "\n".join(
         [
@@ -60,6 +60,12 @@ def render_text(
             closing,
         ]
     )
+
+
+def _describe(tag: Tag, messages: Sequence[Message]) -> str:
+    """What the block is; of the conversation the days, since no line says when it was said, and *tomorrow* may be over."""
+    days = f" {name_days([each.said_at for each in messages])}." if tag == "conversation" else ""
+    return f"{_FRAMES[tag]}{days}"
 
 
 def render_json(placed: PlacedContext) -> Json:

@@ -13,8 +13,9 @@ from layerlore.memory.context.caches import (
     WeighedNote,
     weigh_notes,
 )
-from layerlore.memory.digest.digest import rank_rated, render_notes, take_notes
+from layerlore.memory.digest.digest import DigestNote, rank_rated, render_notes, take_notes
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.rules.ages import name_days
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import indent_lines, quote_text
 from layerlore.memory.window.cuts import find_level
@@ -104,7 +105,8 @@ class NotesOnLeftOut:
             return ""
         made = counter.cut(self.summary.text, left) if self.summary else ""
         left -= counter.known(made) if made else 0
-        lines = self._extract(left, counter)
+        kept = self._extract(left, counter)
+        lines = "\n".join(line for _, line in kept)
         if not made and not lines:
             return ""
         told = [*self._list_told(made=bool(made), extracted=bool(lines))]
@@ -115,7 +117,9 @@ class NotesOnLeftOut:
         counted = f"{count:,} earlier message{'' if count == 1 else 's'}, #{told[0][1]} to #{told[-1][2]}"
         # A model's text: only the lines of extracts begin without a space.
         own = indent_lines(f" {quote_text(made)}") if made else ""
-        return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}.")
+        # A model's text says by itself when things were.
+        days = f", of {name_days([note.said_at for note, _ in kept])}" if kept and not made else ""
+        return wrap_block("summary", "\n".join(filter(None, [own, lines])), f"{what} {counted}{days}.")
 
     def _list_told(self, *, made: bool, extracted: bool) -> list[tuple[int, int, int]]:
         """How many messages are told, and the first and the last seq of them."""
@@ -125,19 +129,19 @@ class NotesOnLeftOut:
             *([(len(self.messages), self.messages[0], self.messages[-1])] if extracted else []),
         ]
 
-    def _extract(self, left: int, counter: TokenCounter) -> str:
-        """The lines of the extracts that fit, and of the first that does not as much as does, in the order in which they
-        were said."""
-        kept: list[tuple[int, int, str]] = []
+    def _extract(self, left: int, counter: TokenCounter) -> list[tuple[DigestNote, str]]:
+        """The extracts that fit with their lines, and of the first that does not as much as does, in the order in which
+        they were said."""
+        kept: list[tuple[DigestNote, str]] = []
         for note, _, _, line, tokens in self.extracts:
             if tokens > left:
                 text = counter.cut_words(note.text, left - tokens + counter.known(note.text) - _MARK)
                 if counter.known(text) >= _FEWEST:
-                    kept.append((note.seq, note.place, render_notes([replace(note, text=f"{text.rstrip()}…")])))
+                    kept.append((note, render_notes([replace(note, text=f"{text.rstrip()}…")])))
                 break
             left -= tokens
-            kept.append((note.seq, note.place, line))
-        return "\n".join(line for _, _, line in sorted(kept))
+            kept.append((note, line))
+        return sorted(kept, key=lambda each: (each[0].seq, each[0].place))
 
 
 def take_notes_on(source: LeftOut, before: int, cut: Sequence[Message], counter: TokenCounter) -> NotesOnLeftOut:

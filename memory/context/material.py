@@ -51,7 +51,7 @@ from layerlore.storage.work.plans import Revision
 CLOSING_TOKENS = 80
 """Set aside for the line that says what is in the context; a longer one takes its room from the messages."""
 # With the frames of the conversation's blocks.
-REPORT_TOKENS = 95 + CLOSING_TOKENS
+REPORT_TOKENS = 110 + CLOSING_TOKENS
 # The newest attempts of a thread that are shown.
 MOST_ATTEMPTS = 20
 # About what an entry takes.

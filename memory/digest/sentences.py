@@ -21,14 +21,20 @@ _LEAD_CHARS = 30
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LOGGED = re.compile(r"^[ \t]*(?:[\w.]*(?:Error|Exception)\b|(?:error|fatal|panic)\b).*$", re.MULTILINE | re.IGNORECASE)
-_LEAD = re.compile(r"(?:(?:[-*+•>#|–]+|\d{1,3}[.)]|\[[ xX]\])\s+)+")
+# Behind a number and a full stop it is the month of a day.
+_MONTH = (
+    r"(?i:jan(?:uar)?|feb(?:ruar)?|märz?|apr(?:il)?|mai|juni?|juli?|aug(?:ust)?|sept?(?:ember)?|okt(?:ober)?|nov(?:ember)?"
+    r"|dez(?:ember)?)\b"
+)
+_LEAD = re.compile(rf"(?:(?:[-*+•>#|–]+|\d{{1,3}}(?:\)|\.(?!\s{_MONTH}))|\[[ xX]\])\s+)+")
 _BOLD = re.compile(r"\*\*(\S(?:[^*]*[^\s*])?)\*\*")
 # Where a sentence may end: not before a small letter, and see _ends_here.
-_END = re.compile(r"[.!?…][\"'”’)\]*]? (?![a-z])")
+_END = re.compile(rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})")
 _WIDE_END = re.compile(r"(?<=[。！？])")
 # The same where sentences may begin small, or behind a smiley, as some people write.
 _LOOSE_END = re.compile(
-    r"[.!?…][\"'”’)\]*]? (?![a-z])|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] "
+    rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})"
+    r"|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] "
 )
 # A day's number (am 3. Mai), an initial, a title or another short form ends no sentence.
 _NO_END = re.compile(
@@ -125,7 +131,8 @@ def split_sentences(text: str, *, loosely: bool = False) -> list[str]:
     for each in text.splitlines():
         line = " ".join(each.split())
         if line and not line[0].isalpha():
-            line = _LEAD.sub("", line, count=1)
+            lead = _LEAD.match(line)
+            line = line[lead.end() :] if lead else line
         if "**" in line:
             line = _BOLD.sub(r"\1", line)
         start = 0

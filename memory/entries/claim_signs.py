@@ -19,6 +19,8 @@ NOT_NEGATED = regex.compile(
     r"|\bnever ?mind\b|\bwhy not\b|\bnot bad\b|\bnothing but\b|\bno\. ?\d|\bno later than\b|\bno (?:more|less|fewer) than\b"
     r"|\bnicht nur\b|\bvergiss (?:bitte )?nicht\b|\bvergessen sie (?:bitte )?nicht\b|\bnon seulement\b|\bn'oublie[sz]?(?: surtout)? pas\b|\bno s[oó]lo\b|\bno olvides?\b"
     r"|\bnon dimenticare\b|\bnon solo\b|\bnão (?:só|esqueça|esqueças|se esqueça)\b|\bvergeet niet\b|\bnie zapomnij\b|\bне забудь\w*|\bне только\b"
+    r"|\bnot to be (?:confused|mistaken)\b|\bnicht zu verwechseln\b|\b(?:à )?ne pas confondre\b|\bno (?:se )?confund\w+\b|\bda non confondere\b"
+    r"|\bnão confund\w+\b|\bniet te verwarren\b|\bnie mylić\b|\bне путать\b"
     r"|不错|不过|不仅|不要忘|别忘|不但|忘れないで|しなければならない|なければなりません|なければ|잊지"
 )
 """What looks like one, and denies nothing."""

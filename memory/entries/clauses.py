@@ -187,10 +187,11 @@ def read_clauses(text: str, *, answered: bool = False) -> list[Clause]:
         cited += [place.span() for place in speaking]
     for begin, end in find_sentences(text):
         sentence = _read_sentence(text[begin:end], begin, telling, answered=answered)
-        if RETRACTION.search(fold_sentence(text[begin:end])):
-            found = [replace(each, retracted=True) for each in found]
-            sentence = [replace(each, retracted=True) for each in sentence]
         found += sentence
+        taken_back = [begin + place.end() for place in RETRACTION.finditer(fold_sentence(text[begin:end]))]
+        if taken_back:
+            # The clause that takes back, and all before it; what follows it is how it is.
+            found = [replace(each, retracted=each.retracted or each.begin < taken_back[-1]) for each in found]
     return [replace(each, cited=any(each.begin >= at and each.begin < to for at, to in cited)) for each in found]
 
 

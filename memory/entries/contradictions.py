@@ -37,7 +37,9 @@ def contradicts(new: str, known: str, *, alike: bool = False) -> bool:
         one, other = one[1:], other[1:]
     only_new, only_known = _find_others(one, other), _find_others(other, one)
     same = [word for word in one if word not in only_new]
-    if not _is_enough(same, max(len(one), len(other))):
+    # Alike, and of no more than a subject and what it is: vegan and vegetarian are two things, and not one said twice.
+    is_plain = alike and len(one) == len(other) == FEWEST_SHARED
+    if not is_plain and not _is_enough(same, max(len(one), len(other))):
         return False
     if not only_new and not only_known:
         return bool(same) and _is_denied(new) != _is_denied(known)

@@ -96,7 +96,8 @@ class WordMatches:
     """For each word of all queries the rows that have it, ascending, its idf, and how many rows that tell something
     have it; how many rows the scope has, about; the rows that hardly tell anything (questions, answers that say
     nothing), ascending; the rows that pass the filters, ascending, where there are any filters; and, ascending, those
-    of the caller's own question, which answer nothing and which no word counts (``asking``)."""
+    of the caller's own question, which answer nothing and which no word counts (``asking``). ``dated``: the words that name
+    days on which something was said."""
 
     postings: Mapping[str, Ints]
     weights: Mapping[str, float]
@@ -105,6 +106,7 @@ class WordMatches:
     quiet: Ints
     passing: Ints | None
     asking: Ints
+    dated: frozenset[str] = frozenset()
 
 
 async def match_words(
@@ -124,16 +126,18 @@ async def match_words(
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
     quiet = found.pop(index_lexical.QUIET)
     roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
+    dated: frozenset[str] = frozenset()
     for each in days:
         said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
+        dated |= frozenset(each.words if len(said) else ())
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
     size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
     passing = None if filters is None else await _read_passing(tx, scope, filters)
-    return WordMatches(postings, weights, told, size, quiet, passing, left_out)
+    return WordMatches(postings, weights, told, size, quiet, passing, left_out, dated)
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
@@ -281,7 +285,11 @@ def _make_question(
     for at, word in enumerate(query.words):
         has[at] = find_among(matches.postings[word], pool.row_ids)
     of_words = np.array([matches.weights[word] for word in query.words], np.float64)
-    names = [at for at, word in enumerate(query.words) if word in query.names and matches.told[word] <= _RARE]
+    names = [
+        at
+        for at, word in enumerate(query.words)
+        if word in matches.dated or (word in query.names and matches.told[word] <= _RARE)
+    ]
     question = Question(query.words, of_words, has, names=tuple(names))
     if space is None or query.vector is None:
         return question

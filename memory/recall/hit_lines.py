@@ -59,13 +59,15 @@ def mark_whose(message: Message) -> str:
 @dataclass(frozen=True)
 class MemoryLine:
     """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
-    line below; ``is_whole``: that is all of its text. An entry has the shape of a message here."""
+    line below; ``is_whole``: that is all of its text, ``shortened``: less of it than would be shown with more room. An
+    entry has the shape of a message here."""
 
     message: Message
     text: str
     beside: bool = False
     note: str = ""
     is_whole: bool = False
+    shortened: bool = False
 
     @property
     def is_entry(self) -> bool:

@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 
 from layerlore.memory.messages.reader import Detail
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
+from layerlore.memory.recall.excerpts import pick_sentences
 from layerlore.memory.recall.hit_lines import Beside, MemoryLine, Place, make_head, make_line
 from layerlore.memory.recall.message_texts import MessageTexts
 from layerlore.storage.core.records import Message
@@ -17,6 +18,8 @@ _RANK_POWER = 1.15
 _COST_POWER = 0.5
 # What a line costs beside its text, with its share of a head, in tokens.
 _HEAD_TOKENS = 8
+# What an answer says more where a line is shortened.
+_SHORTENED_TOKENS = 8
 # With less left, nothing more is looked for.
 _FEWEST_TOKENS = 12
 
@@ -56,18 +59,20 @@ def pack_lines(
     each followed by what stands beside it.
 
     ``found``: best first; ``sought``: the words looked for and their weights. What is too long for the rest is passed
-    over for what fits."""
+    over for what fits; but of the best so much is shown as there is room for."""
     # What a line costs is estimated first: finding the sentences of a long message takes a millisecond or more.
     costs = [_estimate_tokens(each, detail) for each in found]
     packing = _Packing(counter, max_tokens)
     for at in _rank_by_worth(len(costs), costs.__getitem__):
         if packing.left < _FEWEST_TOKENS:
             break
-        if costs[at] > packing.left + _HEAD_TOKENS:
+        if at and costs[at] > packing.left + _HEAD_TOKENS:
             continue
         each = found[at]
         line = _make_line(each, sought, detail)
-        if packing.add(line, at):
+        if not at and not packing.fits(line):
+            packing.add_sentences(line, at, sought)
+        elif packing.add(line, at):
             for side, message in each.beside:
                 packing.add(make_line(message, {}, beside=side, detail=detail), at)
     return packing.lines
@@ -156,8 +161,17 @@ class _Packing:
     def add_cut(self, line: MemoryLine, rank: int) -> None:
         """Add as much of a line as there is room for, if that says something."""
         left = self.left - self._count(replace(line, text=CUT_MARK))
-        if left >= _FEWEST_TOKENS:
+        if self.fits(line):
+            self.add(line, rank)
+        elif left >= _FEWEST_TOKENS:
             self.add(replace(line, text=self._counter.cut_words(line.text, left).rstrip() + CUT_MARK), rank)
+
+    def add_sentences(self, line: MemoryLine, rank: int, sought: Mapping[str, float]) -> None:
+        """Add those sentences of a line that match and for which there is room, and of the best one what fits."""
+        self.left -= _SHORTENED_TOKENS
+        share = max(self.left, 0) / self._count(line)
+        text = pick_sentences(line.text, sought, int(len(line.text) * share))
+        self.add_cut(replace(line, text=text, shortened=True), rank)
 
     def _count(self, line: MemoryLine) -> int:
         """What a line costs, with its head if it is the first of its group, less what it takes the place of."""

@@ -123,7 +123,7 @@ def judge(
     least = floor * min(1.0, evidence.rows / _SMALL_STORE) ** 2 if floor < sure else floor
     if min_score is not None:
         least = min_score
-    # A name that few have said is worth a look, however little else there is to say that it is meant.
+    # A name that few have said, or a day, is worth a look, however little else there is to say that it is meant.
     elif floor < sure and question.has[np.array(question.names, np.int64)][:, leaders].any():
         least = 0.0
     if len(passing) and relevance >= least:

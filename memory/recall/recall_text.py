@@ -64,7 +64,8 @@ def render_text(
 
     def shown() -> list[str]:
         count = sum(not line.beside for line in lines)
-        return [opening, *render_lines(lines), _closing_line(recalled, count, len(hits), now)]
+        shortened = any(line.shortened for line in lines)
+        return [opening, *render_lines(lines), _closing_line(recalled, count, len(hits), now, shortened)]
 
     while lines and counter.lines(told := shown()) > max_tokens:
         lines.pop()
@@ -96,7 +97,7 @@ def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, short
     count = f"{shown} hit{'' if shown == 1 else 's'}" if shown >= hits else f"{shown} of {hits} hits fit in max_tokens"
     said = [
         *([count] if recalled.hits else []),
-        *(["it is cut to max_tokens"] if shortened else []),
+        *([f"{'it' if shown == 1 else 'the best'} is cut to max_tokens"] if shortened else []),
         *([f"held back as not relevant enough: {recalled.held_back}"] if recalled.held_back else []),
         f"signals: {', '.join(recalled.signals)}",
         *([f"today: {day(now)}"] if recalled.hits else []),

@@ -40,7 +40,7 @@ class Question:
     """A query as the rows of a pool answer it. ``has``: for each word, which rows have it; ``weights``: its idf;
     ``cosines`` of the rows, NaN where one has no vector, or None where none serve. ``semantic_weight`` and ``squeezed``
     are the embedder's: cosines of some models fill only a part of their range, so only their order counts. ``names``: the
-    places of words that are names which few rows have."""
+    places of words that are names which few rows have, or that name a day on which something was said."""
 
     words: tuple[str, ...]
     weights: Floats

@@ -1,5 +1,6 @@
 """Times as people and models read them: ages such as "3 days ago", days, and ISO 8601."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,3 +50,9 @@ def day(time: int) -> str:
 def _moment(time: int) -> datetime:
     # Exact, where fromtimestamp() rounds.
     return _EPOCH + timedelta(milliseconds=min(max(time, _FIRST_MS), _LAST_MS))
+
+
+def name_days(times: Collection[int]) -> str:
+    """The first and the last day of these times (milliseconds since 1970): ``2025-03-01 to 2025-04-02``, or the one day."""
+    first, last = day(min(times)), day(max(times))
+    return first if first == last else f"{first} to {last}"

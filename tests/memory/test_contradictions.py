@@ -8,6 +8,7 @@ from told_embedder import ToldEmbedder
 from layerlore.extraction.jobs.attempt import attempt
 from layerlore.extraction.kinds.corrections import CorrectionDecider
 from layerlore.memory.embedding.port import EmbeddingFailed
+from layerlore.memory.embedding.sentence_encoder import UseEmbedder
 from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.entries.contradictions import contradicts
 from layerlore.memory.parts.tokens import load_counter
@@ -82,6 +83,20 @@ async def test_both_are_shown_with_their_days_and_the_newer_first_until_the_old_
     )
     assert told["superseded"] == [old["id"]]
     assert await memory.block("Linz") == ["- Ana lives in Linz. (today)"]
+
+
+async def test_another_word_for_what_somebody_is_is_kept_though_the_vectors_see_a_repetition(
+    memory_of: Callable[..., Memory], use: UseEmbedder
+) -> None:
+    service = EmbeddingService(use, patience_ms=10_000)
+    memory = memory_of(service)
+    old = await memory.remember("Ana is vegetarian.")
+    again = await memory.remember("Ana is a vegetarian.")
+    assert (again["status"], again["id"]) == ("similar", old["id"])
+    memory.now += DAY
+    new = await memory.remember("Ana is vegan.")
+    assert (new["status"], new.get("contradicts")) == ("kept", [old["id"]])
+    await service.close()
 
 
 async def test_forgetting_the_old_one_takes_along_no_newer_one(memory: Memory) -> None:

@@ -377,6 +377,25 @@ def test_signs_of_lists_headings_and_bold_type_are_left_out_and_code_but_for_its
     assert split_sentences(text) == ["Plan", "First: use `*.py`", "next", "ValueError: no x", "quoted"]
 
 
+def test_a_line_that_begins_with_a_number_keeps_the_days_and_signs_within_it() -> None:
+    for line in (
+        "258,37 Euro bis zum 15. Dezember 2026.",
+        "15. Dezember 2026: Zahnarzt",
+        "42 - 7 = 35",
+        '"Haus am See" - 2 Zimmer',
+    ):
+        assert split_sentences(line) == [line]
+        assert split_sentences(line, loosely=True) == [line]
+
+
+def test_the_day_of_a_month_ends_no_sentence() -> None:
+    assert split_sentences("Kickoff 3. Mai, Ende 30. Juni. Danach Urlaub in Raum 3. Bitte melden.") == [
+        "Kickoff 3. Mai, Ende 30. Juni.",
+        "Danach Urlaub in Raum 3.",
+        "Bitte melden.",
+    ]
+
+
 def test_a_long_sentence_is_cut_to_where_its_values_are_and_says_so() -> None:
     filler = "and so the story went on and on without anything in it " * 8
     text = f"{filler}until order A-2291 at https://example.com/x?y=1 cost $300 on 2024-03-15 {filler}"

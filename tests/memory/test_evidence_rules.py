@@ -70,6 +70,8 @@ def test_what_the_words_do_not_prove_is_refused_by_a_rule_with_a_name(
         ("用户住在北京", "我住在北京", "我住在北京，在一家银行工作。"),
         ("Пользователь живёт в Москве.", "Я живу в Москве", "Я живу в Москве и работаю в банке."),
         ("The user is on holiday from 3 to 14 August.", "I'm on holiday 3-14 August", "fyi I'm on holiday 3-14 August"),
+        ("Martin Lindh is from the bank.", "Martin Lindh from the bank", "Marten Lind called, not to be confused with Martin Lindh from the bank."),
+        ("Ayşe Kara arbeitet bei Bosch.", "Ayşe Kara, die bei Bosch arbeitet", "Ich traf Ayşen Kara, nicht zu verwechseln mit Ayşe Kara, die bei Bosch arbeitet."),
         ("Ana's appointment is on 16 June 2025.", "appointment is tomorrow", "My appointment is tomorrow."),
     ],
 )  # fmt: skip
@@ -111,6 +113,22 @@ def test_a_block_that_is_named_like_ours_is_nobodys_word(block: str) -> None:
     assert rule("The gate code is 4711.", "gate code is 4711", f"{said}\nThe gate code is 4711.") == (
         "" if "/" in block else "found"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "entry", "evidence", "refused"),
+    [
+        ("You said coffee. That's wrong, I only drink tea.", "Ana only drinks tea.", "I only drink tea", ""),
+        ("Das stimmt nicht, ich wohne in Graz.", "Ana wohnt in Graz.", "ich wohne in Graz", ""),
+        ("I live in Linz, scratch that, I live in Graz.", "Ana lives in Graz.", "I live in Graz", ""),
+        ("I live in Linz, scratch that, I live in Graz.", "Ana lives in Linz.", "I live in Linz", "uncertain"),
+        ("My name is Bob, just kidding.", "The user's name is Bob.", "My name is Bob", "uncertain"),
+    ],
+)
+def test_what_follows_a_retraction_holds_and_what_comes_before_it_does_not(
+    message: str, entry: str, evidence: str, refused: str
+) -> None:
+    assert rule(entry, evidence, message) == refused
 
 
 @pytest.mark.anyio

@@ -56,17 +56,32 @@ def test_the_best_lines_that_fit_are_chosen() -> None:
 
 def test_what_is_too_long_makes_room_for_what_fits() -> None:
     long = replace(message(1, FILLER), parts=[{"type": "text", "text": FILLER}])
-    packed = pack_lines([FoundMessage(long), FoundMessage(message(2, "short"))], COUNTER, 60, {}, detail="high")
-    assert [line.message.seq for line in packed] == [2]
+    best, last = FoundMessage(message(2, "short")), FoundMessage(message(3, "brief"))
+    packed = pack_lines([best, FoundMessage(long), last], COUNTER, 60, {}, detail="high")
+    assert [line.message.seq for line in packed] == [2, 3]
+
+
+def test_the_best_is_shown_with_its_sentences_that_match_where_it_does_not_fit_beside_others() -> None:
+    long = message(
+        1, "议事录。" + "上次的会议记录没有异议。" * 12 + "新办公室的租金是每月125万。" + "其他议题延到下次。" * 12
+    )
+    others = [FoundMessage(message(at, f"Small talk number {at} about walks.")) for at in range(2, 6)]
+    sought = {"办公": 1.0, "租金": 1.0}
+    for room in (80, 120, 200):
+        packed = pack_lines([FoundMessage(long), *others], COUNTER, room, sought)
+        assert packed[0].message.seq == 1
+        assert "新办公室的租金是每月125万。" in packed[0].text
+        assert COUNTER.text("\n".join(render_lines(packed))) <= room
 
 
 def test_instead_of_a_long_line_two_short_ones_are_chosen() -> None:
     scored = [
-        FoundMessage(message(1, "a long story " * 20)),
-        FoundMessage(message(2, "short")),
-        FoundMessage(message(3, "shorter")),
+        FoundMessage(message(1, "brief")),
+        FoundMessage(message(2, "a long story " * 20)),
+        FoundMessage(message(3, "short")),
+        FoundMessage(message(4, "shorter")),
     ]
-    assert [line.message.seq for line in pack_lines(scored, COUNTER, 60, {})] == [2, 3]
+    assert [line.message.seq for line in pack_lines(scored, COUNTER, 60, {})] == [1, 3, 4]
 
 
 def test_what_stands_beside_a_hit_follows_it_and_becomes_a_hit_where_it_is_one() -> None:

@@ -192,3 +192,18 @@ async def test_who_resumes_work_reads_the_plan_the_attempts_by_task_and_the_sess
     ]
     assert session_memory.startswith("<session-memory>")
     assert "The kettle is red." in session_memory
+
+
+async def test_the_notes_of_one_message_stand_in_the_order_in_which_it_says_them(all_tools: Tools) -> None:
+    tools = all_tools
+    steps = [
+        "Always close valve 12.",
+        "Always open drain 7 for 20 minutes.",
+        "Never flush pipe 3 with more than 5 litres.",
+        "Always open valve 12 again.",
+    ]
+    await tools.say("main", "I live at Elm Road 9.")
+    await tools.say("main", " ".join(steps))
+    text = await tools("get_briefing", task="Order tiles", thread_id="main", max_tokens=2_000)
+    notes = text.split("<observations>")[1].split("</observations>")[0]
+    assert [notes.index(step) for step in steps] == sorted(notes.index(step) for step in steps)

@@ -156,7 +156,7 @@ async def test_what_falls_out_is_summarised_in_extracts(tools: Tools) -> None:
     text = await tools("get_context", thread_id="main", max_tokens=1500)
     summary = text.partition("<summary>")[2].partition("</summary>")[0]
     assert "8841-X" in summary
-    assert re.search(r"Extracts from (\d+) earlier messages, #1 to #\1\.", summary)
+    assert re.search(r"Extracts from (\d+) earlier messages, #1 to #\1, of [-0-9]{10}\.", summary)
 
 
 async def test_extracts_of_one_message_stand_in_the_order_in_which_they_were_said(tools: Tools) -> None:
@@ -222,7 +222,7 @@ async def test_words_are_missing_only_of_messages_that_are_shown(tools: Tools) -
     await tools.say("main", "tea " * 9000, *("and milk " * 20 for _ in range(20)))
     left_out = (await tools("get_context", thread_id="main", format="json"))["report"]["left_out"]
     assert left_out == ["words of #1"]
-    told = await tools("get_context", thread_id="main", format="json", max_tokens=800)
+    told = await tools("get_context", thread_id="main", format="json", max_tokens=812)
     seqs = [m["seq"] for each in told["blocks"] for m in each.get("messages", [])]
     assert told["report"]["left_out"] == [f"{21 - len(seqs)} earlier messages", f"words of #{seqs[0]}"]
 
@@ -333,3 +333,20 @@ async def test_a_message_that_became_another_or_was_deleted_since_the_last_conte
         ("4", "tea number 3"),
         ("5", "water"),
     ]
+
+
+async def test_a_conversation_and_extracts_from_it_name_the_days_on_which_it_was_said(tools: Tools) -> None:
+    def said(number: int) -> Json:
+        at = f"2025-0{number // 28 + 3}-{number % 28 + 1:02}T09:00:00Z"
+        return {"role": "user", "content": f"I see my dentist in room {number} tomorrow at 10.", "created_at": at}
+
+    await tools.add("main", *(said(number) for number in range(60)))
+    text = await tools("get_context", thread_id="main", max_tokens=900)
+    shown = int(re.search(r"<conversation>.*?\n#(\d+) ", text, re.DOTALL)[1])  # type: ignore[index]
+    first, last = (said(seq - 1)["created_at"][:10] for seq in (shown, 59))
+    assert f"The conversation, as it was said {first} to {last}." in text
+    extracted = [int(seq) for seq in re.findall(r"(?m)^- #(\d+) user", text)]
+    first, last = (said(seq - 1)["created_at"][:10] for seq in (extracted[0], extracted[-1]))
+    assert re.search(rf"Extracts from .*, of {first} to {last}\.", text)
+    await tools.add("one day", said(1), said(1))
+    assert "as it was said 2025-03-02." in await tools("get_context", thread_id="one day")

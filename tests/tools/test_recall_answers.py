@@ -143,6 +143,20 @@ async def test_the_best_hit_is_shown_rather_than_what_stands_around_it(tools: To
     assert "cut" in answer
 
 
+async def test_the_best_hit_is_shown_in_part_where_it_does_not_fit_beside_others(tools: Tools) -> None:
+    said = (
+        "議事録。"
+        + "特に異議はありませんでした。" * 20
+        + "新しい事務所の家賃は月額125万円です。"
+        + "次回に持ち越しました。" * 20
+    )
+    await tools.say("minutes", said)
+    await tools.say("other", *(f"新しい事務所の話 {number}" for number in range(20)))
+    text = await tools("recall_memory", query="新しい事務所の家賃はいくらですか？", max_tokens=250)
+    assert "新しい事務所の家賃は月額125万円です。" in text
+    assert " hits fit in max_tokens; the best is cut to max_tokens; " in text
+
+
 async def test_a_single_hit_larger_than_the_budget_is_cut_with_a_mark(tools: Tools) -> None:
     await tools.say("main", LONG)
     text, answer, tokens = await text_and_json(tools, query="violin", detail="high", max_tokens=200)
