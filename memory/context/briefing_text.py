@@ -57,12 +57,13 @@ _DESCRIPTIONS: dict[Section, str] = {
 @dataclass(frozen=True, slots=True)
 class BriefingNote:
     """A note of the conversation. ``seq``: of the message it is from, ``rules``: it is a rule, a correction or critical;
-    ``whole``: its message says all that it says."""
+    ``whole``: its message says all that it says; ``stands``: sorts those that are shown."""
 
     seq: int
     text: str
     rules: bool
     whole: bool = False
+    stands: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class RecalledLine:
 @dataclass(frozen=True, slots=True)
 class Briefing:
     """The material of a briefing; ``total_messages`` and ``total_attempts`` also count those that are not in it. Notes
-    and recalled lines: what matters most first."""
+    and recalled lines: what matters most first, whatever the order in which they are shown."""
 
     task: str
     thread_id: str
@@ -243,9 +244,11 @@ def _weave(rules: Sequence[_Piece], recalled: Sequence[_Piece]) -> tuple[list[_P
 
 
 def _list_notes(found: Briefing) -> list[_Piece]:
+    standing = sorted(range(len(found.notes)), key=lambda at: found.notes[at].stands)
+    places = {at: place for place, at in enumerate(standing)}
     return [
         # Rules stay where they are seen at once, whatever the messages say.
-        _Piece("notes", at, 0, note.text, told=note.seq if note.whole and not note.rules else 0)
+        _Piece("notes", places[at], 0, note.text, told=note.seq if note.whole and not note.rules else 0)
         for at, note in enumerate(found.notes)
     ]
 
