@@ -212,8 +212,8 @@ class ResumableWork:
 
 
 async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> ResumableWork:
-    """Render what resumes a thread's work: its plan, its attempts by task and its session memory, as far as they exist;
-    an unknown thread has none of them. And what is open elsewhere."""
+    """Render what resumes a thread's work: its suspended runs, its plan, its attempts by task and its session memory, as
+    far as they exist; an unknown thread has none of them. And what is open elsewhere."""
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
     if own_plan is None or not is_open(own_plan["plan"]):
@@ -223,7 +223,9 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
         logged = await attempts.list_attempts(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
     except NotFound:
         return ResumableWork([], elsewhere)
-    texts = [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
+    suspended = await open_work.read_suspended(engine, scope, thread_id)
+    texts = [wrap_open_work(render_open(suspended))] if suspended else []
+    texts += [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
     by_task = [
         f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)
