@@ -27,7 +27,7 @@ BlockName = Literal[
     "memory",
 ]
 
-OPEN_WORK = "Unfinished plans and suspended runs of other conversations, changed last first."
+OPEN_WORK = "Suspended runs, this conversation's first, and unfinished plans of others, changed last first."
 
 # A block and what stands between it and the next.
 _BETWEEN = 2
@@ -145,9 +145,9 @@ def make_attempts_piece(logged: AttemptPage, counter: TokenCounter) -> ContextPi
     return make_piece("previous-attempts", text, counter, fit)
 
 
-def make_open_work_piece(elsewhere: Json, counter: TokenCounter) -> ContextPiece:
-    """What is open in other conversations as a block, the newest of it where not all fits."""
-    lines = render_open(elsewhere)
+def make_open_work_piece(found: Json, counter: TokenCounter) -> ContextPiece:
+    """What is open as a block, its first lines where not all fits."""
+    lines = render_open(found)
 
     def fit(most: int) -> tuple[str, str]:
         kept = len(lines)

@@ -55,6 +55,8 @@ MOST_NOTED = 400
 # What of the notes of a conversation a sub-agent may need, without a model's choice.
 _TOLD: frozenset[NoteKind] = frozenset({"correction", "rule", "fact", "failure", "result"})
 _MOST_NOTES = 300
+# Behind what rules are sorted by.
+_BEHIND_RULES = 3
 # Of what is recalled, so many lines, whatever room there is; and of the task, so many characters are looked for.
 _MOST_RECALLED, _RECALL_TOKENS, _SOUGHT_CHARS = 12, 1600, 1000
 # What resume_work reads of a thread's log.
@@ -111,22 +113,29 @@ def _list_notes(task: str, rows: Sequence[Observation], unnoted: Sequence[Messag
             f"#{note.seq} {note.role}: {quote_line(note.text)}",
             note.kind in ("correction", "rule"),
             whole=note.role == "user",
-            place=note.place,
+            stands=(note.seq, note.place),
         )
         for note in ranked
     ]
     newest = sorted(rows, key=lambda row: (_find_class(row), -row.to_seq, -row.observation_id))
     noted = [
-        BriefingNote(row.to_seq, f"#{row.to_seq} {quote_line(row.text)}", row.marker == "critical") for row in newest
+        BriefingNote(
+            row.to_seq,
+            f"#{row.to_seq} {quote_line(row.text)}",
+            row.marker == "critical",
+            stands=(row.to_seq, row.observation_id),
+        )
+        for row in newest
     ]
     ruling = _sort_rules(task, [note for note in (*extracts, *noted) if note.rules])
-    rest = [note for pair in zip_longest(_without_rules(extracts), _without_rules(noted)) for note in pair if note]
+    others = zip_longest(_without_rules(extracts), _without_rules(noted))
+    rest = [replace(note, stands=(_BEHIND_RULES, *note.stands)) for pair in others for note in pair if note]
     return [*ruling, *rest][:_MOST_NOTES]
 
 
 def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
     """Those first that share words with the task, and those last whose message has so many that it was hardly written
-    for this conversation."""
+    for this conversation. Among their like they stand as they were said: the later one may take the earlier one back."""
     sought, of_message = set(find_query_words(task)), Counter(note.seq for note in rules)
 
     def rank(note: BriefingNote) -> int:
@@ -134,7 +143,7 @@ def _sort_rules(task: str, rules: Sequence[BriefingNote]) -> list[BriefingNote]:
             return 0
         return 2 if of_message[note.seq] > RULES_OF_MESSAGE else 1
 
-    return sorted(rules, key=rank)
+    return [replace(note, stands=(rank(note), *note.stands)) for note in sorted(rules, key=rank)]
 
 
 def _without_rules(notes: Sequence[BriefingNote]) -> list[BriefingNote]:
@@ -203,8 +212,8 @@ class ResumableWork:
 
 
 async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> ResumableWork:
-    """Render what resumes a thread's work: its plan, its attempts by task and its session memory, as far as they exist;
-    an unknown thread has none of them. And what is open elsewhere."""
+    """Render what resumes a thread's work: its suspended runs, its plan, its attempts by task and its session memory, as
+    far as they exist; an unknown thread has none of them. And what is open elsewhere."""
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
     if own_plan is None or not is_open(own_plan["plan"]):
@@ -214,7 +223,9 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
         logged = await attempts.list_attempts(engine, scope, thread_id, task_key="", limit=MOST_RESUMED)
     except NotFound:
         return ResumableWork([], elsewhere)
-    texts = [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
+    suspended = await open_work.read_suspended(engine, scope, thread_id)
+    texts = [wrap_open_work(render_open(suspended))] if suspended else []
+    texts += [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
     by_task = [
         f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)

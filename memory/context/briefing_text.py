@@ -2,7 +2,7 @@
 as many of them are shown as there is room for. So what is shown with less room is also shown with more."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, get_args
@@ -56,14 +56,14 @@ _DESCRIPTIONS: dict[Section, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BriefingNote:
-    """A note of the conversation. ``seq``: of the message it is from, and ``place`` its place among those of it; ``rules``: it
-    is a rule, a correction or critical; ``whole``: its message says all that it says."""
+    """A note of the conversation. ``seq``: of the message it is from, ``rules``: it is a rule, a correction or critical;
+    ``whole``: its message says all that it says; ``stands``: sorts those that are shown."""
 
     seq: int
     text: str
     rules: bool
     whole: bool = False
-    place: int = 0
+    stands: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class RecalledLine:
 @dataclass(frozen=True, slots=True)
 class Briefing:
     """The material of a briefing; ``total_messages`` and ``total_attempts`` also count those that are not in it. Notes
-    and recalled lines: what matters most first."""
+    and recalled lines: what matters most first, whatever the order in which they are shown."""
 
     task: str
     thread_id: str
@@ -244,9 +244,11 @@ def _weave(rules: Sequence[_Piece], recalled: Sequence[_Piece]) -> tuple[list[_P
 
 
 def _list_notes(found: Briefing) -> list[_Piece]:
+    standing = sorted(range(len(found.notes)), key=lambda at: found.notes[at].stands)
+    places = {at: place for place, at in enumerate(standing)}
     return [
         # Rules stay where they are seen at once, whatever the messages say.
-        _Piece("notes", at, 0, note.text, told=note.seq if note.whole and not note.rules else 0)
+        _Piece("notes", places[at], 0, note.text, told=note.seq if note.whole and not note.rules else 0)
         for at, note in enumerate(found.notes)
     ]
 
@@ -313,7 +315,7 @@ def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> Json:
     # A plan begins with its goal.
     listed = {name: [_join(pieces) for _, pieces in sorted(kept[name].items())] for name in SECTIONS}
     sections: Json = {
-        "notes": [_join(kept["notes"][place]) for place in _order_notes(found, kept["notes"])],
+        "notes": listed["notes"],
         "plan": _show_plan(found, kept["plan"]),
         "user_profile": _show_profile(found, kept["user_profile"]),
         "previous_attempts": listed["previous_attempts"],
@@ -323,15 +325,6 @@ def _assemble(found: Briefing, chosen: Sequence[_Piece]) -> Json:
     shown = {name: value for name, value in sections.items() if value}
     left_out = list(_describe_left_out(found, chosen, kept))
     return {**shown, **({"left_out": left_out} if left_out else {})}
-
-
-def _order_notes(found: Briefing, places: Iterable[int]) -> list[int]:
-    """The places of notes in their order, but those of one message in the order in which it says them."""
-    ranked = sorted(places)
-    said: dict[int, list[int]] = {}
-    for at in sorted(ranked, key=lambda at: (found.notes[at].place, at), reverse=True):
-        said.setdefault(found.notes[at].seq, []).append(at)
-    return [said[found.notes[at].seq].pop() for at in ranked]
 
 
 def _show_plan(found: Briefing, kept: dict[int, list[_Piece]]) -> Json:

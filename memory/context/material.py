@@ -32,11 +32,12 @@ from layerlore.memory.parts.media import list_media, make_media_note
 from layerlore.memory.parts.parts import MEDIA, media_bytes
 from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, join_memory
 from layerlore.memory.recall.recall import PreparedRecall
+from layerlore.memory.window.fit import find_newest_from_user
 from layerlore.memory.window.omissions import blank_results
 from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.runs import find_settled_start
 from layerlore.memory.window.view import build_window
-from layerlore.memory.work.open_work import find_elsewhere
+from layerlore.memory.work.open_work import find_elsewhere, find_suspended
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Message, Scope, Thread
@@ -143,7 +144,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
-        shares = share_rest(room - sum(given.values()), claim, 0, keeps_start=False)
+        shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
         return ContextMaterial(asked.thread_id, policy, note, pieces, given, shares, recalled=recalled)
     window = await _read_window(tx, scope, engine, thread, policy, room)
     needs["predefined-messages"] = count_messages(window.predefined)
@@ -154,7 +155,9 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
     others = messages + active + claim.beside_all
     given = share_blocks(needs, room, others)
     left = room - sum(given.values())
-    shares = share_rest(left, claim, messages, keeps_start=asked.keeps_start)
+    newest = find_newest_from_user(window.run)
+    question = 0 if newest is None else count_messages([window.run[newest]])
+    shares = share_rest(left, claim, messages, question, keeps_start=asked.keeps_start)
     material = ContextMaterial(
         asked.thread_id,
         policy,
@@ -322,11 +325,13 @@ async def make_pieces(
     open_plan = await plans.read_newest(tx, scope, thread) if thread else None
     if thread:
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan)
+    found: Json = {}
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
-        elsewhere = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=now)
-        pieces += [make_open_work_piece(elsewhere, engine.tokens)] if elsewhere else []
-    return pieces
+        found = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=now)
+    own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
+    opened = [*own, *found.get("open", ())]
+    return [*pieces, *([make_open_work_piece({**found, "open": opened}, engine.tokens)] if opened else [])]
 
 
 async def _make_own_pieces(

@@ -89,6 +89,7 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
     most_notes = shares.notes
     windows = _WindowFitter(material, counter)
     window = windows.fit(shares.room - shares.memory - most_notes)
+    whole: ShownBlock | None = None
     while True:
         notes = take_notes(window)
         shown = notes.render(most_notes, counter)
@@ -98,7 +99,9 @@ def place_context(material: ContextMaterial, counter: TokenCounter, *, now: int)
         memory = memories.fit(already, left if len(window.messages) == len(material.run) else shares.memory)
         if memory.tokens > left:
             memory = memories.fit(already, left)
-        claimed = memory.tokens if memory.is_whole else shares.memory
+        # A wider window leaves no more than they take, in which it cannot be seen that these are all.
+        whole = memory.block if memory.is_whole else whole
+        claimed = memory.tokens if memory.is_whole or (memory.block and memory.block == whole) else shares.memory
         if not material.keeps_start:
             most_notes = shares.notes + max(0, int((shares.memory - claimed) * _SPARE_FOR_NOTES))
         wider = windows.fit(shares.room - min(most_notes, notes.tokens) - claimed)

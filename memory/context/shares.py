@@ -24,6 +24,8 @@ _MORE_NOTES = 400
 _MOST_NOTES = 0.45
 # The same in the shapes of providers, where a window keeps its start: till it moves on, it needs room to grow.
 _NOTES_BESIDE_SETTLED = 0.25
+# Of the room of the window, the user's newest message has this share before anything else.
+_ASKED = 0.75
 
 
 def share_blocks(needs: Mapping[str, int], room: int, others: int) -> dict[str, int]:
@@ -79,10 +81,14 @@ class ContextShares:
     settled: int
 
 
-def share_rest(room: int, claim: MemoryClaim, messages: int, *, keeps_start: bool) -> ContextShares:
-    """Share out what the blocks leave. ``messages``: what all of them would take that may be shown."""
+def share_rest(room: int, claim: MemoryClaim, messages: int, asked: int, *, keeps_start: bool) -> ContextShares:
+    """Share out what the blocks leave. ``messages``: what all of them would take that may be shown; ``asked``: what the
+    user's newest takes, for which notes make room within a half of all."""
     memory = claim.within(room)
     notes = int(min(room * _MOST_NOTES, room * _NOTES + _MORE_NOTES))
     if keeps_start:
         notes = int(room * _NOTES_BESIDE_SETTLED)
-    return ContextShares(room, max(notes, room - memory - messages), memory, room - memory - notes)
+    settled = room - memory - notes
+    if not keeps_start:
+        notes = min(notes, room - memory - min(int(asked / _ASKED) + 1, room // 2))
+    return ContextShares(room, max(notes, room - memory - messages), memory, settled)

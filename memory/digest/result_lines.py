@@ -3,13 +3,15 @@ name by which it can be asked for again; not those that a hundred others are lik
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from layerlore.memory.digest.sentences import shorten
 
-# Of a longer text only its beginning and its end are read.
+# Of a longer text its beginning and its end are read, and so many lines between that speak of an error.
 _READ = 12_000
+_MOST_BETWEEN = 200
 _LONGEST_LINE = 400
+_STRETCH = 100
 # A line of which more are alike says what there is much of.
 _OFTEN = 3
 # What a line must be worth to stand for a long result, and to stand beside another.
@@ -28,17 +30,33 @@ _GIVEN = re.compile(
 )
 _NAMED_ERROR = re.compile(r"(?:^|\s)[\w.]*(?:Error|Exception)\b\s*[:(]|^\W*(?:error|fatal|panic)\b", re.IGNORECASE)
 _LOGGED_ERROR = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|FAILED)\b")
+_SPEAKS_OF_ERROR = re.compile(_LOGGED_ERROR.pattern + r"|(?:Error|Exception):")
 _MAY_TELL = re.compile(r"\d\d|\d[a-f]|[a-f]\d|https?:|[A-Z]{5}|[\w.-]/[\w.-]")
 _VARYING = re.compile(r"[0-9a-f]*\d[0-9a-f]*|(?<==)\S+|(?<=/)[\w.-]+")
 _STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s+")
 
 
 def read_lines(text: str) -> list[str]:
-    """The lines of a text that have something in them, each without the space around it; of a long text its ends."""
+    """The lines of a text that have something in them, each without the space around it; of a long text its ends, and
+    between them what speaks of an error."""
     if len(text) > _READ:
         half = _READ // 2
-        text = f"{text[:half]}\n{text[-half:]}"
+        text = "\n".join([text[:half], *_find_errors(text, half, len(text) - half), text[-half:]])
     return [" ".join(line[:_LONGEST_LINE].split()) for line in text.splitlines() if line.strip()]
+
+
+def _find_errors(text: str, begin: int, end: int) -> Iterator[str]:
+    """The first lines between two places that speak of an error; of a very long one what begins with that."""
+    for _ in range(_MOST_BETWEEN):
+        found = _SPEAKS_OF_ERROR.search(text, begin, end)
+        if found is None:
+            return
+        starts = max(begin, text.rfind("\n", begin, found.start()) + 1)
+        ends = text.find("\n", found.end(), starts + _LONGEST_LINE)
+        if ends < 0:
+            starts, ends = found.start(), min(end, max(found.end(), found.start() + _STRETCH))
+        yield text[starts:ends]
+        begin = ends
 
 
 def find_named_error(lines: Sequence[str]) -> str:

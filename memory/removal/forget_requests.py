@@ -21,7 +21,7 @@ from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Scope, Thread, Whose
+from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
@@ -156,12 +156,23 @@ def _show_kept(found: ForgetPreview, mark: str) -> list[str]:
 
 
 def _show_found(found: ForgetPreview, mark: str) -> list[str]:
-    """A line for each thing that would be forgotten."""
+    """A line for each thing that would be forgotten. The other half of a tool call goes with it."""
+    parts = [part for each in found.messages for part in each.parts]
+    calls = {part["id"] for part in parts if part["type"] == "tool_call"}
+    results = {part["tool_call_id"] for part in parts if part["type"] == "tool_result"}
+
+    def name_other_half(message: Message) -> str:
+        if any(part["type"] == "tool_result" and part["tool_call_id"] not in calls for part in message.parts):
+            return ", with its call"
+        if any(part["type"] == "tool_call" and part["id"] not in results for part in message.parts):
+            return ", with its result"
+        return ""
+
     return [
         *(f"- {mark}entry {each.id}: {_shorten(show_text(each))}" for each in found.entries),
         *(
-            f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, {day(each.said_at)}: "
-            f"{_shorten(show_text(each))}"
+            f"- {mark}message #{each.seq} of thread {quote_line(each.thread_id)}, {describe_speaker(each)}, "
+            f"{day(each.said_at)}{name_other_half(each)}: {_shorten(show_text(each))}"
             for each in found.messages
         ),
         *(

@@ -2,7 +2,8 @@
 
 The telling words of a query are those that are left without function words and without the words of the request itself
 (*everything I told you about*). A word with a digit is an identifier, and a capitalised one a name: both match whole, a
-name also with what a genitive or a plural adds. In German, which writes every noun with a capital, a noun that follows an
+name also with what a genitive or a plural adds. What is written as one with a digit in it (*10.4.0.99*, *SHOP-812*) stands
+so in the text, too: its parts alone are everywhere. In German, which writes every noun with a capital, a noun that follows an
 article or an adjective is no name. Other words match in any form.
 """
 
@@ -24,6 +25,7 @@ from layerlore.memory.parts.search_words import (
 WordKind = Literal["identifier", "number", "name", "word"]
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_WRITTEN_AS_ONE = regex.compile(r"[\p{L}\p{N}\p{M}]+(?:[.:_@#-][\p{L}\p{N}\p{M}]+)+")
 _HAS_CASE = regex.compile(r"[\p{Ll}\p{Lu}]")
 # A number of fewer digits tells little: rooms, hours, years.
 _TELLING_DIGITS = 5
@@ -96,6 +98,8 @@ class Topic:
     language: str
     told_apart: bool
     """Whether names can be told from other words, which scripts without capitals do not do."""
+    as_one: tuple[str, ...] = ()
+    """What is written as one with a digit in it: its words, with a space between."""
 
     @property
     def by_meaning(self) -> bool:
@@ -126,7 +130,11 @@ class Topic:
         matched = {
             word.place for word in self.words if any(_match(word, each, self.language, german=german) for each in said)
         }
-        return self._required <= matched and len(matched) >= self._least
+        return self._required <= matched and len(matched) >= self._least and self._stands_as_one(text)
+
+    def _stands_as_one(self, text: str) -> bool:
+        said = f" {' '.join(split_words(text))} " if self.as_one else ""
+        return all(f" {each} " in said for each in self.as_one)
 
     def resembles(self, text: str) -> bool:
         """Whether a name in the text begins as a telling word does, and is another: no meaning tells them apart."""
@@ -159,7 +167,8 @@ def find_topic(query: str) -> Topic:
     names = set() if query.isupper() else _find_capitalised(tokens, language, find_stop_words(folded))
     words = _place(query, [(word, _find_kind(word, names)) for word in telling])
     has_case = all(_HAS_CASE.search(token) or token.isdigit() for token in tokens)
-    return Topic(tuple(words), language, has_case)
+    as_one = [" ".join(split_words(each)) for each in _WRITTEN_AS_ONE.findall(asked) if any(map(str.isdigit, each))]
+    return Topic(tuple(words), language, has_case, tuple(as_one))
 
 
 def _find_capitalised(tokens: Sequence[str], language: str, stop_words: frozenset[str]) -> set[str]:

@@ -13,6 +13,8 @@ from layerlore.storage.core.records import Message
 
 # The fewest tokens that a message of the newest is cut to.
 _FEWEST = 40
+# Of the tokens that there are, the user's newest message has this share before the others.
+_ASKED = 0.75
 
 
 class RunFitter:
@@ -88,36 +90,48 @@ def _cut_required(
 ) -> FittedMessages:
     """The newest messages, from the first of ``starts`` on from which all can be understood, and the user's newest."""
     asked = find_newest_from_user(run)
+    question = None if asked is None else run[asked]
+
+    def count_least(message: Message) -> int:
+        return _count_least(message, overhead, int(budget * _ASKED) if message is question else 0)
+
     required: list[Message] = []
     for start in starts:
         lone = [run[asked]] if asked is not None and asked < start else []
         required = [*lone, *run[start:]]
-        if sum(_count_least(message, overhead) for message in required) <= budget:
+        if sum(map(count_least, required)) <= budget:
             break
-    while len(required) > 1 and sum(_count_least(message, overhead) for message in required) > budget:
-        required.remove(next(message for message in required if asked is None or message is not run[asked]))
-    cut = _cut_to_fit(required, budget, counter, overhead, weigh)
+    while len(required) > 1 and sum(map(count_least, required)) > budget:
+        required.remove(next(message for message in required if message is not question))
+    cut = _cut_to_fit(required, [*map(count_least, required)], budget, counter, overhead, weigh)
     shortened = tuple(after.seq for before, after in zip(required, cut, strict=True) if after.tokens < before.tokens)
     return FittedMessages(tuple(cut), shortened)
 
 
 def _cut_unit(unit: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh) -> list[Message]:
     """The messages of a unit, cut; none where they would tell nothing."""
-    if sum(_count_least(message, overhead) for message in unit) > room:
+    least = [_count_least(message, overhead) for message in unit]
+    if sum(least) > room:
         return []
-    return _cut_to_fit(unit, room, counter, overhead, weigh)
+    return _cut_to_fit(unit, least, room, counter, overhead, weigh)
 
 
-def _count_least(message: Message, overhead: int) -> int:
-    return min(message.tokens, _FEWEST) + overhead
+def _count_least(message: Message, overhead: int, share: int = 0) -> int:
+    """What a message takes at least; with a ``share`` of its own, up to that."""
+    return max(min(message.tokens, _FEWEST) + overhead, min(message.tokens + overhead, share))
 
 
 def _cut_to_fit(
-    messages: Sequence[Message], room: int, counter: TokenCounter, overhead: int, weigh: Weigh
+    messages: Sequence[Message],
+    least: Sequence[int],
+    room: int,
+    counter: TokenCounter,
+    overhead: int,
+    weigh: Weigh,
 ) -> list[Message]:
-    """The messages, each with the least that it needs, if there is room, and more in the order of their rank."""
+    """The messages, each with the ``least`` that it needs, if there is room, and more in the order of their rank."""
     costs = [message.tokens + overhead for message in messages]
-    sizes = [min(_count_least(message, overhead), room) for message in messages]
+    sizes = [min(each, room) for each in least]
     left = max(0, room - sum(sizes))
     order = _rank(messages)
     for share in (2, 1):

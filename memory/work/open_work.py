@@ -1,5 +1,5 @@
-"""What is open in other conversations, for one that begins or has no open plan of its own: unfinished plans and
-suspended runs, the newest of them, and how many more there are."""
+"""What is open: of a conversation itself its suspended runs; of the others, for one that begins or has no open plan of its
+own, unfinished plans and suspended runs, the newest of them, and how many more there are."""
 
 import contextlib
 from collections.abc import Sequence
@@ -50,6 +50,26 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> 
     plans = sum(shown["kind"] == "plan" for shown in listed)
     more = {"more_plans": found.total_plans - plans, "more_runs": found.total_runs - (len(listed) - plans)}
     return {"open": listed, **{name: count for name, count in more.items() if count}}
+
+
+async def find_suspended(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> list[Json]:
+    """The suspended runs of the thread itself, changed last first, as ``find_elsewhere`` lists those of others."""
+    found = await open_work.find_suspended(tx, scope, thread_uid, now=now, most=MOST_LISTED)
+    return [{**_show_open_run(run, now), "here": True} for run in found]
+
+
+async def read_suspended(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """``find_suspended`` under ``open``; empty where nothing is."""
+    found = await engine.database.read(_read_suspended, scope, thread_id, now=engine.now())
+    return {"open": found} if found else {}
+
+
+async def _read_suspended(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> list[Json]:
+    try:
+        thread = await threads.find(tx, scope, thread_id)
+    except NotFound:
+        return []
+    return await find_suspended(tx, scope, thread.thread_uid, now=now)
 
 
 def _show_plan(found: OpenPlan, now: int) -> Json:

@@ -36,7 +36,8 @@ def render_open(elsewhere: Json) -> list[str]:
 
 
 def _render_open_item(item: Json) -> str:
-    thread = f"of thread {quote_line(item['thread_id'])} ({item['age']})"
+    whose = "this conversation" if item.get("here") else f"thread {quote_line(item['thread_id'])}"
+    thread = f"of {whose} ({item['age']})"
     if item["kind"] == "plan":
         progress = f"; {item['steps_done']} of {item['steps']} steps done" if item["steps"] else ""
         following = f"; next: {quote_line(item['next_step'])}" if "next_step" in item else ""

@@ -8,6 +8,7 @@ import typer
 
 from layerlore.server.cli.options import AsJson
 from layerlore.server.commands.running import fail, load_module, read_settings
+from layerlore.server.settings.launch import FLAGS
 
 
 def serve(
@@ -70,7 +71,8 @@ def hook(
     event: Annotated[str, typer.Argument(help="As the host names it, such as Stop.", show_default=False)],
 ) -> int:
     """Called by hosts, which tell of the event on standard input: keep what was said, and show what is known about it."""
-    load_module("relay.hooking").run_hook((host, event), os.environ)
+    launch = [f"{flag}={flags[setting]}" for flag, setting in FLAGS.items() if setting in flags]
+    load_module("relay.hooking").run_hook((host, event, *launch), os.environ)
     return 0
 
 

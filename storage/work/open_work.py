@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, FromClause, Select, bindparam, func, literal_column, or_, select
 
 from layerlore.storage.core.records import Json, Scope
-from layerlore.storage.core.scopes import in_scope, of_scope, same_thread
+from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.tables import plans, runs
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
@@ -57,6 +57,13 @@ _PLANS = _open(plans, _open_plan, threads_table.c.thread_id, plans.c.plan, plans
     plans.c.created_at.desc(), plans.c.thread_uid.desc()
 )
 _RUNS = _open(runs, _suspended_run, *COLUMNS).order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
+_SUSPENDED_HERE = (
+    select(*COLUMNS)
+    .join_from(runs, threads_table, same_thread(runs, threads_table))
+    .where(in_thread(runs), _suspended_run, LIVE)
+    .order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
+    .limit(bindparam("most"))
+)
 _COUNT_PLANS = _count(_open(plans, _open_plan, plans.c.revision))
 _COUNT_RUNS = _count(_open(runs, _suspended_run, runs.c.run_id))
 
@@ -78,3 +85,9 @@ async def find_open(tx: Tx, scope: Scope, *, other_than: str, now: int, most: in
         total_plans,
         total_runs,
     )
+
+
+async def find_suspended(tx: Tx, scope: Scope, thread_uid: str, *, now: int, most: int) -> tuple[Run, ...]:
+    """The suspended runs of a thread, at most ``most``, those changed last first, without those that have expired by
+    ``now``."""
+    return tuple(map(run_of, await tx.all(_SUSPENDED_HERE, **of_thread(scope, thread_uid), now=now, most=most)))

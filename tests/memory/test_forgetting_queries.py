@@ -72,6 +72,25 @@ async def test_messages_and_lines_are_held_to_the_same_rule(memory: Memory) -> N
     assert await memory.forget(query="Carla") == "Nothing that is remembered is about this; nothing to forget."
 
 
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        ("the host 10.4.0.99", "The host is 10.4.0.99 now."),
+        ("SHOP-812", "Ticket SHOP-812 waits for a review."),
+        ("everything about release v2.7.1", "We ship release v2.7.1 on Friday."),
+    ],
+)
+async def test_what_is_written_as_one_is_found_as_one_and_not_by_its_parts(
+    memory: Memory, query: str, written: str
+) -> None:
+    log = "\n".join(f"host shop release v{n} pulled item {n} of row {n % 50}" for n in range(900))
+    await memory.say("main", written, log)
+    await memory.remember(written)
+    preview = await memory.forget(query=query)
+    assert preview.count(written) == 2
+    assert "pulled item" not in preview
+
+
 async def test_an_entry_that_means_the_query_is_selected_unless_a_name_is_asked_for(
     memory_of: Callable[..., Memory], embedding: EmbeddingService
 ) -> None:

@@ -70,8 +70,8 @@ def test_a_larger_budget_never_loses_a_message(thread: list[Message], budget: in
     assert {*seqs(fitted(thread, budget, floor))} <= {*seqs(fitted(thread, budget + more, floor))}
 
 
-# The three newest at their least, 40 tokens and 2 each.
-ROOM_FOR_NEWEST = 126
+# The two newest beside the user's at their least, 40 tokens and 2 each, in the quarter that the user's leaves.
+ROOM_FOR_NEWEST = 336
 
 
 @given(

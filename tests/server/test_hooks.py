@@ -174,6 +174,23 @@ async def test_what_a_session_says_is_of_the_project_that_its_host_was_opened_in
     assert "kettle" not in shared.shown("UserPromptSubmit", "beside", prompt="Which colour is the kettle?")
 
 
+async def test_a_hook_is_of_the_launch_that_its_flags_name_before_its_command_or_behind_it(
+    shared: HookedMachine,
+) -> None:
+    for place, flags in (("before", ["--resource", "ben"]), ("behind", ["--resource=ben"])):
+        written = shared.write(place, claude(1, "user", f"The gauge {place} is green."))
+        named = ["hook", "claude-code", "Stop"]
+        command = [*flags, *named] if place == "before" else [*named, *flags]
+        told = {"session_id": place, "transcript_path": str(written), "cwd": str(shared.project)}
+        process = shared.start(sys.executable, "-m", "layerlore", *command)
+        process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
+        assert process.returncode == 0
+        async with shared.settled(), shared.host("--resource", "ben", mode="auto") as client:
+            page = await client.call_tool("get_messages", {"thread_id": place})
+            assert f"The gauge {place} is green." in str(page.structured_content)
+        assert await shared.said(place) == []
+
+
 async def test_lines_are_kept_once_also_of_a_transcript_that_is_rewritten(shared: HookedMachine) -> None:
     first, second, third = (claude(n, "user", f"Line {n}.") for n in (1, 2, 3))
     shared.write("once", first, second[:40])

@@ -250,6 +250,9 @@ def calls(known: Known) -> dict[str, Call]:
             tx, who, [(known.thread_uid, seq) for seq in (1, 2, 3)]
         ),
         "indexed_rows.find_unembedded": lambda tx, who: indexed_rows.find_unembedded(tx, who, "unused", most=9),
+        "open_work.find_suspended": lambda tx, who: open_work.find_suspended(
+            tx, who, known.thread_uid, now=NOW, most=9
+        ),
         "open_work.find_open": lambda tx, who: open_work.find_open(tx, who, other_than="", now=NOW, most=9),
         "indexed_rows.places": lambda tx, who: indexed_rows.places(tx, who, known.row_ids),
         "indexed_rows.passing": lambda tx, who: indexed_rows.passing(

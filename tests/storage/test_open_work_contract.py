@@ -119,6 +119,7 @@ def test_open_work_is_found_among_itself_however_much_is_done(tmp_path: Path) ->
         (open_work._COUNT_PLANS, "plans_open"),
         (open_work._RUNS, "runs_suspended"),
         (open_work._COUNT_RUNS, "runs_suspended"),
+        (open_work._SUSPENDED_HERE, "runs_suspended"),
     ):
         steps = " ".join(query_plan(file, statement))
         assert index in steps, steps

@@ -108,6 +108,17 @@ async def test_a_manual_that_somebody_pasted_takes_no_room_from_the_task_and_fro
     assert 0 < sum("must be checked" in note for note in told["notes"]) < 12
 
 
+async def test_rules_of_a_briefing_stand_in_the_order_in_which_they_were_said(all_tools: Tools) -> None:
+    rules = ["Always grease the tin.", "You must sift the flour first.", "Never use salt."]
+    changed = ["From now on we always bake in the steam oven.", "No, not in the steam oven: we bake in the clay oven."]
+    await all_tools.say("main", f"We bake bread. {' '.join(rules)}", changed[0], "The tin is blue.", changed[1])
+    for task in ("Bake a loaf", "Clean the steam oven", "Sift it"):
+        told = await all_tools("get_briefing", task=task, thread_id="main", format="json", max_tokens=4000)
+        shown = [note.partition("user: ")[2] for note in told["notes"]]
+        assert [note for note in shown if note in changed] == changed
+        assert [note for note in shown if note in rules and note != rules[1]] == [rules[0], rules[2]]
+
+
 async def test_a_briefing_tells_what_other_conversations_said_about_the_task(all_tools: Tools) -> None:
     await all_tools.say("old", "The descaling powder for the samovar is in the blue cupboard.")
     told = await all_tools("get_briefing", task="Descale the samovar with the powder", thread_id="new", format="json")

@@ -176,12 +176,43 @@ async def test_extracts_of_one_message_stand_in_the_order_in_which_they_were_sai
     assert "#1 " not in text.partition("<conversation>")[2]
 
 
-async def test_the_newest_messages_stay_though_each_must_be_cut(tools: Tools) -> None:
+async def test_the_users_newest_message_comes_before_older_ones_and_notes_on_them(tools: Tools) -> None:
+    await tools.say("main", *(f"Never forget rule {number}: " + f"word{number} " * 60 for number in range(60)))
+    frames = " ".join(f"frame {number} of worker {number * 7}" for number in range(70))
+    await tools.say("main", f"It fails with this: {frames}. Which rule is broken?")
+    for room in (2500, 3000, 4000, 8000):
+        text = await tools("get_context", thread_id="main", max_tokens=room)
+        turn = text.partition("<current-turn>")[2]
+        assert f"{frames}. Which rule is broken?" in turn, room
+        assert "Never forget rule 59" in text.partition("<conversation>")[2]
+    cut = await tools("get_context", thread_id="main", max_tokens=1500)
+    assert len(cut.partition("<current-turn>")[2]) > len(frames) // 2
+
+
+@pytest.mark.parametrize("between", ["\n", "; "])
+async def test_an_error_that_stands_anywhere_in_a_long_result_is_told_where_the_result_is_cut(
+    tools: Tools, between: str
+) -> None:
+    lines = [f"2026-11-24 09:00 INFO stored parcel {n} of {n % 40 + 2} for depot {n % 7}" for n in range(3000)]
+    lines.insert(1500, "2026-11-24 09:30 ERROR PARCEL_LOST_77: depot 4 answered with another parcel")
+    calls = [{"id": "c1", "type": "function", "function": {"name": "store_parcels", "arguments": "{}"}}]
+    await tools.add(
+        "main",
+        {"role": "user", "content": "Store the parcels."},
+        {"role": "assistant", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": between.join(lines)},
+        {"role": "assistant", "content": "Most are stored."},
+    )
+    text = await tools("get_context", thread_id="main", max_tokens=2000)
+    assert "ERROR PARCEL_LOST_77: depot 4" in text.partition("<summary>")[2].partition("</summary>")[0]
+
+
+async def test_the_newest_messages_stay_though_each_but_the_last_must_be_cut(tools: Tools) -> None:
     await tools.say("main", *(f"{number}: " + f"word{number} " * 400 for number in range(30)))
     told = await tools("get_context", thread_id="main", format="json", max_tokens=4000)
-    seqs = [m["seq"] for each in told["blocks"] for m in each.get("messages", [])]
-    assert seqs == list(range(11, 31))
-    assert all("… [cut]" in str(m) for each in told["blocks"] for m in each.get("messages", []))
+    shown = [m for each in told["blocks"] for m in each.get("messages", [])]
+    assert [m["seq"] for m in shown] == list(range(11, 31))
+    assert ["… [cut]" in str(m) for m in shown] == [True] * 19 + [False]
     assert any(entry.startswith("words of #11") for entry in told["report"]["left_out"])
 
 

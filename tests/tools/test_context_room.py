@@ -118,3 +118,16 @@ async def test_room_is_used_while_something_is_left_out(all_tools: Tools, seed: 
         used = COUNTER.text(text)
         assert used <= room
         assert used >= LEAST_USED * room or "left out:" not in text.splitlines()[-1], f"{used} of {room}"
+
+
+async def test_beside_a_message_that_must_be_cut_room_is_used_whatever_is_recalled(all_tools: Tools) -> None:
+    for pier in range(2, 5):
+        await all_tools.say("old", f"The depot on pier {pier} stores {pier * 40} crates of slate.")
+    lines = "\n".join(f"crate {crate} weighs {crate % 97} kg on row {crate % 31}" for crate in range(3000))
+    report = [f"On row {row} the slate from pier {row + 4} is wrapped {row * 3} times." for row in range(1, 25)]
+    await all_tools.say("main", "Here is the list.", lines, *(f"Row {row} is checked." for row in range(6)))
+    await all_tools.say("main", " ".join(report), "Which depot stores the crates of slate, on which pier?")
+    for room in range(1600, 3200, 200):
+        text = await all_tools("get_context", thread_id="main", max_tokens=room)
+        used = COUNTER.text(text)
+        assert LEAST_USED * room <= used <= room, f"{used} of {room}: {text.splitlines()[-1]}"

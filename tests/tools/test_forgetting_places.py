@@ -44,3 +44,21 @@ async def test_few_of_many_places_are_shown(tools: Tools) -> None:
     assert preview.startswith("Nothing that is remembered is about this; nothing to forget.\n- stays")
     assert preview.count("- stays, though about it: title of thread") == 10
     assert preview.endswith("- stays, though about it: 3 more")
+
+
+async def test_a_preview_names_the_other_half_of_a_tool_call_that_goes_with_a_message(tools: Tools) -> None:
+    function = {"name": "look", "arguments": '{"at": "the shelf of the attic"}'}
+    await tools.add(
+        "main",
+        {"role": "user", "content": "Look for it."},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "The samovar is in the attic."},
+    )
+    for query, half in (("samovar", ", with its call: "), ("shelf", ", with its result: ")):
+        preview = await tools("forget", query=query)
+        assert preview.count("- message #") == 1
+        assert half in preview
+    both = await tools("forget", query="attic")
+    assert (both.count("- message #"), ", with its" in both) == (2, False)
+    token = preview.partition('confirm="')[2].partition('"')[0]
+    assert (await tools("forget", confirm=token)).startswith("Forgotten: 2 messages.")

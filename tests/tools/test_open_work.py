@@ -1,4 +1,4 @@
-"""What is open in other conversations, for one that begins: in its context, in resume_work and where it has no plan."""
+"""What is open, for one that begins or comes back: in its context, in resume_work and where it has no plan."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -75,6 +75,22 @@ async def test_a_thread_at_work_on_its_own_plan_is_told_of_no_other_until_that_i
     assert PLAN_LINE in await tools("get_context")
     assert PLAN_LINE in await tools("plan", action="review")
     assert PLAN_LINE in str(await prompted(tools))
+
+
+async def test_a_thread_is_told_of_its_own_suspended_run_whatever_it_plans(tools: Tools) -> None:
+    await begin(tools)
+    own = RUN_LINE.replace("thread letters", "this conversation")
+    for planned in (False, True):
+        if planned:
+            await tools("plan", action="create", plan={"goal": "Write", "steps": ["Sign"]}, thread_id="letters")
+        context = await tools("get_context", thread_id="letters")
+        assert context.count("- suspended run r1") == 1
+        assert f"\n{own}\n" in context
+        assert (PLAN_LINE in context) != planned
+        assert f"\n{own}\n" in str(await prompted(tools, thread_id="letters")).replace("\\n", "\n")
+        assert f"\n{RUN_LINE}\n" in await tools("get_context", thread_id="new")
+    await tools("resume_run", run_id="r1", data={"approved": True})
+    assert "- suspended run" not in await tools("get_context", thread_id="letters")
 
 
 async def test_a_plan_that_is_done_and_a_run_that_is_taken_are_open_no_more(tools: Tools) -> None:
