@@ -6,6 +6,8 @@ context shows all that a smaller one shows."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from layerlore.memory.window.runs import ASKED_SHARE
+
 ORDER = (
     "user-profile",
     "session-memory",
@@ -24,8 +26,6 @@ _MORE_NOTES = 400
 _MOST_NOTES = 0.45
 # The same in the shapes of providers, where a window keeps its start: till it moves on, it needs room to grow.
 _NOTES_BESIDE_SETTLED = 0.25
-# Of the room of the window, the user's newest message has this share before anything else.
-_ASKED = 0.75
 
 
 def share_blocks(needs: Mapping[str, int], room: int, others: int) -> dict[str, int]:
@@ -90,5 +90,5 @@ def share_rest(room: int, claim: MemoryClaim, messages: int, asked: int, *, keep
         notes = int(room * _NOTES_BESIDE_SETTLED)
     settled = room - memory - notes
     if not keeps_start:
-        notes = min(notes, room - memory - min(int(asked / _ASKED) + 1, room // 2))
+        notes = min(notes, room - memory - min(int(asked / ASKED_SHARE) + 1, room // 2))
     return ContextShares(room, max(notes, room - memory - messages), memory, settled)

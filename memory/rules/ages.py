@@ -47,12 +47,12 @@ def day(time: int) -> str:
     return _moment(time).date().isoformat()
 
 
-def _moment(time: int) -> datetime:
-    # Exact, where fromtimestamp() rounds.
-    return _EPOCH + timedelta(milliseconds=min(max(time, _FIRST_MS), _LAST_MS))
-
-
 def name_days(times: Collection[int]) -> str:
     """The first and the last day of these times (milliseconds since 1970): ``2025-03-01 to 2025-04-02``, or the one day."""
     first, last = day(min(times)), day(max(times))
     return first if first == last else f"{first} to {last}"
+
+
+def _moment(time: int) -> datetime:
+    # Exact, where fromtimestamp() rounds.
+    return _EPOCH + timedelta(milliseconds=min(max(time, _FIRST_MS), _LAST_MS))

@@ -13,8 +13,8 @@ from layerlore.storage.core.records import Message
 
 # The fewest tokens that a message of the newest is cut to.
 _FEWEST = 40
-# Of the tokens that there are, the user's newest message has this share before the others.
-_ASKED = 0.75
+ASKED_SHARE = 0.75
+"""Of a window's room, the user's newest message has this share before anything else."""
 
 
 class RunFitter:
@@ -93,7 +93,7 @@ def _cut_required(
     question = None if asked is None else run[asked]
 
     def count_least(message: Message) -> int:
-        return _count_least(message, overhead, int(budget * _ASKED) if message is question else 0)
+        return _count_least(message, overhead, int(budget * ASKED_SHARE) if message is question else 0)
 
     required: list[Message] = []
     for start in starts:

@@ -47,10 +47,16 @@ def run_hook(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     answer = empty
     try:
         answer = render_answer(host, event, _serve(host, event, flags, environ))
+    except TimeoutError:
+        _note(f"the shared server did not answer within {ANSWER_SECONDS} s; it keeps the event as soon as it can")
     except Exception as error:  # noqa: BLE001 - a host must not be stopped by a defect of ours
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"layerlore: {type(error).__name__}: {error}\n")
+        _note(f"{type(error).__name__}: {error}")
     _end(answer)
+
+
+def _note(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"layerlore: {text}\n")
 
 
 def _read_arguments(arguments: Sequence[str]) -> tuple[str, str, dict[str, str]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psutil
 import pytest
 
 from layerlore.server.process.version import VERSION
@@ -397,6 +398,25 @@ def test_a_hook_never_stops_its_host(shared: HookedMachine, arguments: tuple[str
     out, _ = process.communicate(text, timeout=PATIENCE)
     assert process.returncode == 0
     assert json.loads(out) == ({"continue": True} if arguments[0] == "cursor" else {})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a process cannot be paused there")
+async def test_a_server_that_does_not_answer_is_named_in_plain_words_and_keeps_the_event_later(
+    machine: HookedMachine,
+) -> None:
+    machine.write("s", claude(1, "user", "The server sleeps."))
+    machine.hook("claude-code", "SessionStart", source="startup")
+    server = psutil.Process(machine.server())
+    server.suspend()
+    try:
+        process = machine.start_hook("claude-code", "UserPromptSubmit")
+        told = {"session_id": "s", "transcript_path": str(machine.project.parent / "s.jsonl")}
+        out, noted = process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
+    finally:
+        server.resume()
+    assert (process.returncode, json.loads(out)) == (0, {})
+    assert noted.decode().startswith("layerlore: the shared server did not answer within ")
+    assert await machine.said("s") == [("user", "The server sleeps.")]
 
 
 async def test_nothing_is_lost_and_nothing_comes_twice_when_hooks_and_servers_are_killed(
