@@ -22,7 +22,7 @@ from layerlore.server.access.gate import Gate
 from layerlore.server.access.host_guard import Allowed
 from layerlore.server.http.transport import build_app, open_listener
 
-pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"), pytest.mark.programs]
 
 PATIENCE = 120.0  # seconds: only a hang takes so long
 KEY = "mk_0123456789"
