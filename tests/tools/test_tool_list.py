@@ -279,6 +279,9 @@ async def test_answers_are_what_their_output_schemas_say(
         assert not result.is_error
         if name in CARRIED:
             carried = _carried(name, result)
+        while name == "next_memory_job" and carried == {"job_id": None}:
+            # Postgres passes over a job that another transaction is at.
+            carried = _carried(name, await tools.raw(name))
         if name in TEXT_TOOLS:
             assert schema is None
             assert result.structured_content is None
