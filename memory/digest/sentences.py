@@ -32,10 +32,7 @@ _BOLD = re.compile(r"\*\*(\S(?:[^*]*[^\s*])?)\*\*")
 _END = re.compile(rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})")
 _WIDE_END = re.compile(r"(?<=[。！？])")
 # The same where sentences may begin small, or behind a smiley, as some people write.
-_LOOSE_END = re.compile(
-    rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})"
-    r"|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] "
-)
+_LOOSE_END = re.compile(_END.pattern + r"|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] ")
 # A day's number (am 3. Mai), an initial, a title or another short form ends no sentence.
 _NO_END = re.compile(
     r"[\s(](?:no|nr)\.$|(?:^|[\s(])(?:(?:am|dem|den|der|das|zum|vom|ab|bis|nr|no|the)\s\d\d?|[A-Za-z]|mrs?|ms|dr|prof|st|vs|e\.g"

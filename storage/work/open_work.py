@@ -35,13 +35,17 @@ class OpenWork:
     total_runs: int = 0
 
 
-def _open(table: FromClause, condition: ColumnElement[bool], *columns: Any) -> Select[Any]:
+def _live(table: FromClause, whose: ColumnElement[bool], condition: ColumnElement[bool], *columns: Any) -> Select[Any]:
     return (
         select(*columns)
         .join_from(table, threads_table, same_thread(table, threads_table))
-        .where(in_scope(table), condition, LIVE, table.c.thread_uid != bindparam("other_than"))
+        .where(whose, condition, LIVE)
         .limit(bindparam("most"))
     )
+
+
+def _open(table: FromClause, condition: ColumnElement[bool], *columns: Any) -> Select[Any]:
+    return _live(table, in_scope(table), condition, *columns).where(table.c.thread_uid != bindparam("other_than"))
 
 
 def _count(query: Select[Any]) -> Select[int]:
@@ -56,14 +60,9 @@ _suspended_run = (runs.c.status == literal_column("'suspended'")) & or_(
 _PLANS = _open(plans, _open_plan, threads_table.c.thread_id, plans.c.plan, plans.c.created_at).order_by(
     plans.c.created_at.desc(), plans.c.thread_uid.desc()
 )
-_RUNS = _open(runs, _suspended_run, *COLUMNS).order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
-_SUSPENDED_HERE = (
-    select(*COLUMNS)
-    .join_from(runs, threads_table, same_thread(runs, threads_table))
-    .where(in_thread(runs), _suspended_run, LIVE)
-    .order_by(runs.c.updated_at.desc(), runs.c.run_id.desc())
-    .limit(bindparam("most"))
-)
+_newest_runs = (runs.c.updated_at.desc(), runs.c.run_id.desc())
+_RUNS = _open(runs, _suspended_run, *COLUMNS).order_by(*_newest_runs)
+_SUSPENDED_HERE = _live(runs, in_thread(runs), _suspended_run, *COLUMNS).order_by(*_newest_runs)
 _COUNT_PLANS = _count(_open(plans, _open_plan, plans.c.revision))
 _COUNT_RUNS = _count(_open(runs, _suspended_run, runs.c.run_id))
 

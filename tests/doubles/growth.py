@@ -3,15 +3,14 @@
 import time
 from collections.abc import Callable
 
+# Seconds.
+_NOISE = 0.005
+
 
 def grows_in_step(work: Callable[[int], object], length: int) -> bool:
     """Whether work on an input of this length is about four times that on a quarter of it: with a square of the length it
     would be sixteen times as much."""
     return _seconds(work, length) < 9 * _seconds(work, length // 4) + _NOISE
-
-
-# Seconds.
-_NOISE = 0.005
 
 
 def _seconds(work: Callable[[int], object], length: int) -> float:
