@@ -1,4 +1,4 @@
-"""The embedder that a benchmark names, in the benchmark's own process, and the floor that goes with it."""
+"""The embedder that a benchmark names, in the benchmark's own process, and the bound of sure answers that goes with it."""
 
 from layerlore.memory.embedding import choice
 from layerlore.memory.embedding.port import Embedder
@@ -15,7 +15,7 @@ def chosen(name: str) -> Embedder | None:
     return choice.make_embedder(EmbeddingSettings(embedder=name))
 
 
-def default_floor(embedder: Embedder | None) -> float:
-    """What the server compares with by default, with such an embedder or none."""
+def default_sure(embedder: Embedder | None) -> float:
+    """The relevance from which on an answer is sure by default, with such an embedder or none."""
     rules = RecallRules()
-    return rules.lexical_floor if embedder is None or embedder.calibration is None else rules.floor
+    return rules.lexical_sure if embedder is None or embedder.calibration is None else rules.sure

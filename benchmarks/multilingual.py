@@ -13,7 +13,7 @@ import anyio
 
 from benchmarks.asking import FLOOR_OFF, ask, load, vectors_complete
 from benchmarks.conversations import Json
-from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_floor
+from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_sure
 from benchmarks.metrics import mean
 from benchmarks.multilingual_facts import LANGUAGES
 from benchmarks.servers import ours, over_stdio
@@ -76,7 +76,7 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
                     for number, question in enumerate(LANGUAGES[language].questions):
                         answer = await ask(connection, question, limit=DEPTH)
                         asked.append(Asked(language, name, rank_of(f"{name}-{number}", answer.ids), answer.relevance))
-    report = _figures(asked, options.languages, default_floor(chosen(options.embedder)))
+    report = _figures(asked, options.languages, default_sure(chosen(options.embedder)))
     print(_shown(report, asked, options.languages))
     return report
 
@@ -122,7 +122,7 @@ def _figures(asked: Sequence[Asked], languages: Sequence[str], floor: float) -> 
             label: {
                 "questions": len(some),
                 **{f"hit@{depth}": hit(depth, some) for depth in (1, DEPTH)},
-                "nothing_at_default_floor": mean(float(each.relevance < floor) for each in some),
+                "nothing_at_default_sure": mean(float(each.relevance < floor) for each in some),
             }
             for label, some in (("same language", same), ("across languages", cross), ("all", asked))
         },
@@ -142,7 +142,7 @@ def _shown(report: dict[str, Any], asked: Sequence[Asked], languages: Sequence[s
             *(figure(found[f"hit@{depth}"]) for depth in (1, DEPTH)),
             f">= {GOAL}",
             verdict(found[f"hit@{DEPTH}"] >= GOAL) if found["questions"] else "-",
-            f"{figure(found['nothing_at_default_floor'] * 100, 1)} %",
+            f"{figure(found['nothing_at_default_sure'] * 100, 1)} %",
         ]
         for label, found in report["overall"].items()
     ]

@@ -16,7 +16,7 @@ from benchmarks.absent import Answered
 from benchmarks.asking import FLOOR_OFF, Vectors, ask, load, vectors_complete
 from benchmarks.baselines import Baselines
 from benchmarks.conversations import Conversation, read_set
-from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_floor
+from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_sure
 from benchmarks.metrics import percentile
 from benchmarks.scores import Outcome, outcome
 from benchmarks.servers import Connection, ours, over_stdio
@@ -74,7 +74,7 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="layerlore-recall-") as folder:
         for path in options.files:
             tally = await _run_set(read_set(path), Path(folder), embedder, options)
-            report[path.stem] = _figures(tally, options.apart, default_floor(embedder))
+            report[path.stem] = _figures(tally, options.apart, default_sure(embedder))
             print(f"\n## {path.stem}\n\n{_shown(report[path.stem])}", flush=True)
     return report
 

@@ -264,7 +264,7 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
     if not words:
         return []
     # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
-    rules = engine.recall.model_copy(update={"floor": 0, "lexical_floor": 0, "tail": 0})
+    rules = engine.recall.model_copy(update={"floor": 0})
     now = claim.lease_until  # about now, and the same when the material is read again
     return await find_entries(tx, claim.scope, [RecallQuery(tuple(words))], None, rules, most=KNOWN, now=now)
 

@@ -170,7 +170,7 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
     recalled = await engine.database.read(_find_memory, scope, engine, prepared)
     person = await read_person(engine, scope, asked)
     if person is not None:
-        recalled = join_memory(recalled, person.recalled, engine.recall)
+        recalled = join_memory(recalled, person.recalled)
     now = engine.now()
     lines = [RecalledLine(render_entry(entry, now)) for entry in recalled.entries]
     if recalled.confidence == "nothing":

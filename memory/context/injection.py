@@ -1,7 +1,7 @@
 """What a host puts into a conversation by itself, unasked: what its context would tell beside its own messages, within a
 hard number of tokens, and nothing twice.
 
-Nothing is better than something that does not fit: where the best is not surely about the question, little is told.
+Lines that may not be about the question are marked.
 """
 
 import hashlib
@@ -26,11 +26,9 @@ from layerlore.memory.recall.recall_text import UNSURE, drop_repeated
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Tx
 
-# Unasked, only the best is told: so many messages, each at least so likely to be meant as a share of the best one is, and
-# fewer where none surely fits.
+# A host did not ask, so only the best messages are shown: at most 8, each at least 0.3 times as likely as the best.
 _MOST_MESSAGES = 8
 _LEAST_SHARE = 0.3
-_MOST_UNSURE = 2
 # What is left of the tokens for what is recalled, at least.
 _MEMORY_SHARE = 0.3
 # Entries take at most this share of the room where there are lines, too.
@@ -120,9 +118,8 @@ async def _gather(
 
 def _find_new(recalled: RecalledMemory, thread_id: str, told: Collection[str], gone: int) -> RecalledMemory:
     """The best of what is recalled, without what was told, and what the conversation shows itself."""
-    is_sure = recalled.confidence == "sure"
     least = recalled.hits[0].score * _LEAST_SHARE if recalled.hits else 0.0
-    best = [hit for hit in recalled.hits if hit.score >= least][: _MOST_MESSAGES if is_sure else _MOST_UNSURE]
+    best = [hit for hit in recalled.hits if hit.score >= least][:_MOST_MESSAGES]
     hits = [
         hit for hit in best if _mark_message(hit.message) not in told and not _is_shown(hit.message, thread_id, gone)
     ]

@@ -296,7 +296,7 @@ async def find_with_person(
 ) -> RecalledMemory:
     """What the scope's memory tells, in a project with what the person's does."""
     found = await find_memory(tx, engine, scope, prepared)
-    return join_memory(found, person.recalled, engine.recall) if person else found
+    return join_memory(found, person.recalled) if person else found
 
 
 async def _claim_memory(

@@ -7,12 +7,12 @@ from itertools import count
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
+from layerlore.memory.recall.hit_lines import MemoryLine, mark_best, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
 from layerlore.memory.recall.message_texts import MessageTexts, fold_message, fold_text
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.recall.repetition import ToldWords
+from layerlore.memory.recall.repetition import ShownTexts
 from layerlore.storage.core.records import Message
 
 # A shorter text than this stands in much that does not repeat it.
@@ -136,7 +136,7 @@ class MemoryFitter:
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
         unsure = [UNSURE] if packed and recalled.confidence == "unsure" else []
-        text = wrap_memory_block(fitting, [*unsure, *render_lines(packed)])
+        text = wrap_memory_block(fitting, [*unsure, *render_lines(mark_best(packed))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         # A line that does not fit is cut to what is left: where more is left, there is none.
@@ -159,12 +159,12 @@ class MemoryFitter:
     def _list_new(self, shown: ShownAlready) -> Iterator[tuple[int, MemoryLine]]:
         """The lines of the hits that are not shown and that no better hit repeats, each with its place among all hits, in
         the order in which they are chosen."""
-        told = ToldWords()
+        listed = ShownTexts()
         new: list[bool] = []
         for place in self._list_places():
             for better in range(len(new), place + 1):
                 texts = self._texts[better]
-                new.append(not shown.has(texts) and told.add(texts.words))
+                new.append(not shown.has(texts) and listed.add(texts.message))
             if new[place]:
                 yield place, self._make_line(place)
 

@@ -50,15 +50,6 @@ _ORDINAL = regex.compile(
 )
 # 2023-05-08: the index has the day as people write it.
 _ISO_DAY = regex.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
-# A word with a digit or an underscore, or one with a capital, before an apostrophe if it owns something.
-_TOKEN = regex.compile(
-    r"\b(?:(?P<code>(?=[\p{L}\p{N}._-]*[\p{N}_])(?=[\p{L}\p{N}._-]*[\p{L}_]|\p{N}{4})[\p{L}\p{N}_](?:[\p{L}\p{N}._-]*[\p{L}\p{N}_])?)"
-    r"|(?P<capital>\p{Lu}\p{L}{2,}(?P<owner>(?=['’]s\b))?))"
-)
-# The beginning of a text or a sentence.
-_BEGINS = regex.compile(r"(?:^|[.!?:]\s|\n)\P{L}*$")
-_SHORTEST_NAME = 3
-_DAYS_AND_MONTHS = frozenset((*WEEKDAYS, *map(str.lower, _MONTHS)))
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 # In characters. The study's figures: longer chunks blur what a vector stands for.
 SIZE = 800
@@ -124,19 +115,6 @@ def find_names(text: str) -> frozenset[str]:
     if text.isupper():
         return frozenset()
     return frozenset(word for name in _NAME.findall(text) for word in split_words(name))
-
-
-def find_identifying_words(text: str, query_words: Collection[str]) -> frozenset[str]:
-    """The words of a question that are written as the name of somebody or something: with a digit or an underscore, or
-    with a capital within a sentence. Of capitals none where most of its ``query_words`` have one, as in German and in
-    titles."""
-    found = list(_TOKEN.finditer(text))
-    within = [each for each in found if each["capital"] and not _BEGINS.search(text, 0, each.start())]
-    many = len(within) * 2 > len(query_words)
-    named = [] if many else [*within, *(each for each in found if each["owner"] is not None)]
-    telling = [each[0] for each in (*named, *found) if each in named or each["code"]]
-    words = frozenset(word for token in telling for word in split_words(token) if len(word) >= _SHORTEST_NAME)
-    return words - _DAYS_AND_MONTHS
 
 
 def find_query_words(text: str, *, most: int = 32) -> list[str]:

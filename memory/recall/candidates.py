@@ -39,20 +39,16 @@ _TOKENS_OF_CHUNK = 200
 _SIZE_OF_ROW = 5
 # Where a few long messages fill a list of candidates, so many times its length is looked through for others.
 _LOOKED_THROUGH = 16
-# A name that no more rows than these have is of one thing.
-_RARE = 3
 # What a row that only asks, or says nothing, counts among the candidates: a stored question has all words of its own.
 _QUIET_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """The words of a query, its vector (of unit length) where there is one, and those of the words that are written as
-    names."""
+    """The words of a query, and its vector (of unit length) where there is one."""
 
     words: tuple[str, ...]
     vector: Vector | None = None
-    names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +92,7 @@ class WordMatches:
     """For each word of all queries the rows that have it, ascending, its idf, and how many rows that tell something
     have it; how many rows the scope has, about; the rows that hardly tell anything (questions, answers that say
     nothing), ascending; the rows that pass the filters, ascending, where there are any filters; and, ascending, those
-    of the caller's own question, which answer nothing and which no word counts (``asking``). ``dated``: the words that name
-    days on which something was said."""
+    that the caller's model sees anyway, which are no hits and which no word counts (``asking``)."""
 
     postings: Mapping[str, Ints]
     weights: Mapping[str, float]
@@ -106,7 +101,6 @@ class WordMatches:
     quiet: Ints
     passing: Ints | None
     asking: Ints
-    dated: frozenset[str] = frozenset()
 
 
 async def match_words(
@@ -126,18 +120,16 @@ async def match_words(
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
     quiet = found.pop(index_lexical.QUIET)
     roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
-    dated: frozenset[str] = frozenset()
     for each in days:
         said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
-        dated |= frozenset(each.words if len(said) else ())
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
     size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
     passing = None if filters is None else await _read_passing(tx, scope, filters)
-    return WordMatches(postings, weights, told, size, quiet, passing, left_out, dated)
+    return WordMatches(postings, weights, told, size, quiet, passing, left_out)
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
@@ -285,12 +277,7 @@ def _make_question(
     for at, word in enumerate(query.words):
         has[at] = find_among(matches.postings[word], pool.row_ids)
     of_words = np.array([matches.weights[word] for word in query.words], np.float64)
-    names = [
-        at
-        for at, word in enumerate(query.words)
-        if word in matches.dated or (word in query.names and matches.told[word] <= _RARE)
-    ]
-    question = Question(query.words, of_words, has, names=tuple(names))
+    question = Question(query.words, of_words, has)
     if space is None or query.vector is None:
         return question
     cosines = compared.cosines(number, pool.row_ids)

@@ -2,17 +2,17 @@
 thread and day.
 
     [thread kitchen, 2026-11-22]
-    #1 user Ana: I am allergic to peanuts.
+    * #1 user Ana: I am allergic to peanuts.
       #2 assistant: Noted.
     [same thread, 2026-11-24]
     #9 user Ana: And to sesame, as it seems.
 
-A line that begins with two spaces is no hit: it stands beside one, which needs it to be understood. Where a project is in
-force, each line begins with whose it is: ``[project] #1 user: ...``, ``[you] #2 user: ...``.
+Lines stand in time order. ``*`` marks the best ones. A line that begins with two spaces is no hit: it stands beside a
+hit and explains it. In a project, each line begins with its owner: ``[project] #1 user: ...``, ``[you] #2 user: ...``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -42,6 +42,11 @@ _LABELS = {"user_accepted_assistant_proposal": " (accepted)", "verified_assistan
 _MOST_SOURCES = 2
 
 
+BEST = "* "
+"""Begins the line of one of the best hits."""
+_MOST_BEST = 3
+
+
 Place = tuple[str, str, int]
 """Where a message stands: whose memory, its thread, its seq."""
 
@@ -60,7 +65,7 @@ def mark_whose(message: Message) -> str:
 class MemoryLine:
     """A message, the text that is shown of it (on one line), whether it only stands beside a hit, and a note for the
     line below; ``is_whole``: that is all of its text, ``shortened``: less of it than would be shown with more room. An
-    entry has the shape of a message here."""
+    entry has the shape of a message here. ``best``: it is one of the best hits."""
 
     message: Message
     text: str
@@ -68,6 +73,7 @@ class MemoryLine:
     note: str = ""
     is_whole: bool = False
     shortened: bool = False
+    best: bool = False
 
     @property
     def is_entry(self) -> bool:
@@ -89,9 +95,11 @@ class MemoryLine:
     def _shown(self) -> str:
         who = f"#{self.message.seq} {describe_speaker(self.message)}:"
         note = f"\n   {self.note}" if self.note else ""
+        start = BEST if self.best else "  " if self.beside else ""
+        whose = mark_whose(self.message)
         if self.is_entry:
-            return f"{mark_whose(self.message)}[{describe_entry(self.message)}] {self.text}{note}"
-        return f"{'  ' if self.beside else ''}{mark_whose(self.message)}{who} {self.text}{note}"
+            return f"{start}{whose}[{describe_entry(self.message)}] {self.text}{note}"
+        return f"{start}{whose}{who} {self.text}{note}"
 
 
 def make_line(
@@ -155,15 +163,21 @@ def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
     return f"[{'same thread' if same else f'thread {quote_line(thread)}'}, {on}]"
 
 
+def mark_best(lines: Sequence[MemoryLine]) -> list[MemoryLine]:
+    """The lines, best first, with a mark on the three best hits; without marks where there are no more than that."""
+    hits = [line for line in lines if not line.beside]
+    if len(hits) <= _MOST_BEST:
+        return list(lines)
+    best = {line.place for line in hits[:_MOST_BEST]}
+    return [replace(line, best=True) if line.place in best and not line.beside else line for line in lines]
+
+
 def render_lines(lines: Sequence[MemoryLine]) -> list[str]:
-    """The lines and their heads as text. Of a thread all lines stand together, of a day in their order; the thread and
-    the day whose line comes first in ``lines`` come first."""
+    """The lines and their heads as text, in time order. The lines of one thread and day stand together."""
     first: dict[tuple[str, ...], int] = {}
-    first_of_group: dict[tuple[str, ...], int] = {}
-    for number, line in enumerate(lines):
-        first.setdefault(line.group[:2], number)
-        first_of_group.setdefault(line.group, number)
-    ordered = sorted(lines, key=lambda line: (first[line.group[:2]], first_of_group[line.group], line.message.seq))
+    for line in lines:
+        first[line.group] = min(line.message.said_at, first.get(line.group, line.message.said_at))
+    ordered = sorted(lines, key=lambda line: (day(first[line.group]), first[line.group], line.group, line.message.seq))
     shown: list[str] = []
     for number, line in enumerate(ordered):
         head = make_head(line, ordered[number - 1] if number else None)

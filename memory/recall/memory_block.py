@@ -27,8 +27,6 @@ WITH_LINES = "Source-backed case entries and lines retrieved from previous threa
 
 # More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
 _MOST_HITS = 200
-# An entry that is so much less likely than the best to be meant is not told in every turn.
-_ENTRY_TAIL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +50,10 @@ async def prepare_memory(
     Raises LimitExceeded for a question that is too long.
     """
     asked = [question for question in questions if find_query_words(question)]
-    rules = engine.context
-    if not rules.memory or not asked:
+    if not engine.context.memory or not asked:
         return None
-    floors = engine.recall.model_copy(update={"floor": rules.memory_floor, "lexical_floor": rules.memory_lexical_floor})
     wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=("message",), asking=asking)
-    return await prepare_recall(engine, scope, wanted, floors, at_hand=True)
+    return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 
 async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> RecalledMemory:
@@ -72,10 +68,10 @@ async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRe
     return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
 
 
-def join_memory(project: RecalledMemory, person: RecalledMemory, rules: RecallRules) -> RecalledMemory:
+def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemory:
     """What a project's memory and a person's tell together, what is pinned first, then the project's; each entry and hit says
     whose it is."""
-    found = join_results(_as_result(project), _as_result(person), _MOST_HITS, rules)
+    found = join_results(_as_result(project), _as_result(person), _MOST_HITS)
     kept = (*mark_messages(project.entries, "project"), *mark_messages(person.entries, "you"))
     return RecalledMemory(
         tuple(sorted(kept, key=lambda entry: not _is_pinned(entry))),
@@ -111,10 +107,8 @@ def _is_pinned(entry: Message) -> bool:
 
 
 async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
-    most, floor = engine.entries.auto_inject_top_k, engine.entries.auto_inject_floor
-    rules = engine.recall.for_limit(most).model_copy(
-        update={"floor": floor, "sure": floor, "lexical_floor": floor, "lexical_sure": floor, "tail": _ENTRY_TAIL}
-    )
+    most = engine.entries.auto_inject_top_k
+    rules = engine.recall.for_limit(most).model_copy(update={"floor": engine.entries.auto_inject_floor})
     return await find_entries(tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now)
 
 
@@ -145,12 +139,12 @@ async def find_entries(
     most: int,
     now: int,
 ) -> list[Message]:
-    """The entries that a recall of entries alone would surely find, best first, in the shape of messages."""
+    """The entries that a recall of entries alone finds, best first, in the shape of messages."""
     words = tuple(dict.fromkeys(word for query in queries for word in query.words))
     asked = RecallRequest((), limit=most, kinds=("entry",))
     matches = await match_words(tx, scope, words, None, rules, asked.kinds)
     found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
-    return [hit.message for hit in found.hits] if found.confidence == "sure" else []
+    return [hit.message for hit in found.hits]
 
 
 def wrap_memory_block(kept: Sequence[str], said: Sequence[str] = ()) -> str:

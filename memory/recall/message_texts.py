@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from layerlore.memory.parts.parts import plain_text, searchable_text
 from layerlore.memory.recall.hit_lines import EXCERPT_CHARS, WHOLE_CHARS, MemoryLine, make_line
-from layerlore.memory.recall.repetition import SaidWords
 from layerlore.memory.text.quotation import join_lines
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.transaction import Row
@@ -26,12 +25,11 @@ class MessageTexts:
     """The texts of one message, each made when it is first asked for. Threads may ask at the same time: two that make the
     same do no harm, and a lock would cost more than most of them."""
 
-    __slots__ = ("_chars", "_folded", "_line", "_words", "message")
+    __slots__ = ("_chars", "_folded", "_line", "message")
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self._chars: int | None = None
-        self._words: SaidWords | None = None
         self._folded: str | None = None
         self._line: MemoryLine | None = None
 
@@ -51,12 +49,6 @@ class MessageTexts:
         """About what its line takes, in tokens."""
         chars = self.chars
         return (chars if chars <= WHOLE_CHARS else EXCERPT_CHARS) // _CHARS_PER_TOKEN
-
-    @property
-    def words(self) -> SaidWords:
-        if self._words is None:
-            self._words = SaidWords.of(self.message)
-        return self._words
 
     @property
     def folded(self) -> str:

@@ -6,7 +6,7 @@ The ranking was measured against BM25 and reciprocal rank fusion, see ``docs/dec
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,8 +86,37 @@ def rank_rows(
 ) -> Ranking:
     """Rank the candidates that share a word or a meaning with the question, best first. ``factors``: one for each row.
 
-    Ties go to what was said last, then to the highest row id.
+    A row without a vector stands no lower than where words alone rank it: its meaning is not known yet. Ties go to what
+    was said last, then to the highest row id.
     """
+    ranked = _rank(pool, candidates, question, rules, factors)
+    if question.cosines is None:
+        return ranked
+    lacking = np.isnan(question.cosines)
+    if not (candidates & lacking).any():
+        return ranked
+    by_words = _rank(pool, candidates, replace(question, cosines=None), rules, factors)
+    return _lift_unembedded(pool, ranked, by_words.order, lacking)
+
+
+def _lift_unembedded(pool: Pool, ranked: Ranking, by_words: Ints, lacking: Flags) -> Ranking:
+    """The ranking with each message that lacks a vector at least as high as in the order ``by_words``."""
+    rows, scores = ranked.order.tolist(), ranked.scores.tolist()
+    messages = pool.messages[ranked.order].tolist()
+    for rank, row in enumerate(by_words.tolist()):
+        message = int(pool.messages[row])
+        if not lacking[row] or message not in messages:
+            continue
+        at = messages.index(message)
+        if at <= rank:
+            continue
+        for listed, value in ((rows, row), (messages, message), (scores, scores[rank])):
+            del listed[at]
+            listed.insert(rank, value)
+    return replace(ranked, order=np.array(rows, np.int64), scores=np.array(scores, np.float64))
+
+
+def _rank(pool: Pool, candidates: Flags, question: Question, rules: RecallRules, factors: Floats | None) -> Ranking:
     signals = measure_signals(pool, candidates, question, rules)
     weights = WORDS_ALONE if question.cosines is None else WITH_VECTORS
     added = {name: weight * signals.by_name[name] for name, weight in weights.items()}

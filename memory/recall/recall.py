@@ -1,8 +1,8 @@
 """Recall: a query over everything said in a scope, answered with ranked hits and their neighbours.
 
 While the queries are embedded, the matches of their words are read. Then one transaction gathers candidates, ranks
-them, applies the floor, and reads the winners and their neighbours. ``recall`` is the one way in, for tools, resources
-and the command line.
+them, and reads the winners and their neighbours. An answer that may not be about the query is marked, not hidden.
+``recall`` is the one way in, for tools, resources and the command line.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL,
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
 from layerlore.memory.parts.past_days import PastDays, find_past_days
-from layerlore.memory.parts.search_words import find_identifying_words, find_query_words
+from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
     RecallFilters,
@@ -26,6 +26,7 @@ from layerlore.memory.recall.candidates import (
     Vector,
     VectorSpace,
     WordMatches,
+    find_among,
     gather_candidates,
     holds_nothing,
     match_words,
@@ -49,7 +50,7 @@ from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
-from layerlore.storage.messages import windows
+from layerlore.storage.messages import indexed_rows, windows
 from layerlore.storage.messages.indexed_rows import messages_of
 
 MOST_QUERIES = 5
@@ -57,30 +58,35 @@ MOST_QUERIES = 5
 MESSAGES_BEFORE = 2
 MESSAGES_AFTER = 1
 DEFAULT_LIMIT = 50
-"""Hits, so many that they fill an answer."""
-# Of so many of the best hits the neighbour is read that explains them: the answer to a message of which at least this
-# share (in percent) asks, and what stands before a reply of so few content words that it says little alone.
+"""The default number of hits: enough to fill an answer."""
+# The two best hits get the neighbour that explains them: the answer to a message that asks for at least half of its
+# length (in percent), and the message before a reply of at most four content words, which says little alone.
 _EXPLAINED_HITS = 2
 _ASKING = 50
 _SHORT_REPLY = 4
 
 NOT_ALL_EMBEDDED = "some messages have no vector yet"
-# Of what passes the filters the best may be far behind the best of all: it is shown, and not as an answer.
+# If the best hit that passes the filters is this far behind the best of all, it counts as unsure.
 _FAR_BEHIND = 0.02
-# In rows. Smaller stores than this were never measured.
+# Without a common word, an answer of at least this relevance is near enough in meaning to be shown. It is less in a store of
+# fewer rows than were measured.
+_NEAR_IN_MEANING = 0.02
 _SMALL_STORE = 12
+# A place that is asked for by its thread or its time shows its newest messages at least. They are chosen among these rows.
+_NEWEST_ROWS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """A query's ranking, whether vectors took part in it, how relevant it is, and how sure it is that this is about
-    the query, from what ``evidence``."""
+    the query, from what ``evidence``. ``held_back``: a floor keeps the whole answer back."""
 
     ranked: Ranking
     embedded: bool
     relevance: float
     confidence: Confidence
     evidence: RelevanceEvidence
+    held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,10 @@ def judge(
     min_score: float | None = None,
 ) -> Verdict:
     """Rank the candidates of the query with this number; ``now`` (milliseconds) is compared with the dates of
-    entries. ``min_score``, if given, takes the place of the floor."""
+    entries. ``min_score``, if given, takes the place of the operator's floor.
+
+    The answer is ``nothing`` if no word of the query occurs and nothing is near in meaning, or if it is below the floor.
+    """
     question = gathered.questions[number]
     factors = compute_row_recency(gathered.pool, now, rules)
     ranked = rank_rows(gathered.pool, gathered.candidates[number], question, rules, factors)
@@ -115,69 +124,63 @@ def judge(
         cosine=float(cosines[~np.isnan(cosines)].max(initial=0.0)),
     )
     embedded = question.cosines is not None and bool((~np.isnan(question.cosines)).any())
-    calibration, floor, sure = _choose_calibration(space if embedded else None, gathered.unembedded, rules)
+    calibration, sure = _choose_calibration(space if embedded else None, gathered.unembedded, rules)
     relevance = calibration.relevance(evidence)
     passing = np.flatnonzero(gathered.passing[ranked.order])
-    confidence: Confidence = "nothing"
-    # Where little was ever said, it costs little to show it, unless an operator wants only what is sure.
-    least = floor * min(1.0, evidence.rows / _SMALL_STORE) ** 2 if floor < sure else floor
-    if min_score is not None:
-        least = min_score
-    # A name that few have said, or a day, is worth a look, however little else there is to say that it is meant.
-    elif floor < sure and question.has[np.array(question.names, np.int64)][:, leaders].any():
-        least = 0.0
-    if len(passing) and relevance >= least:
-        share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
-        confidence = "sure" if relevance >= sure and (sure <= 0 or share >= _FAR_BEHIND) else "unsure"
+    if not len(passing) or not _is_about(ranked, evidence, relevance):
+        return Verdict(ranked, embedded, relevance, "nothing", evidence)
+    floor = rules.floor if min_score is None else min_score
+    if relevance < floor:
+        return Verdict(ranked, embedded, relevance, "nothing", evidence, held_back=True)
+    share = math.exp(float(ranked.scores[passing[0]] - ranked.scores[0]))
+    confidence: Confidence = "sure" if relevance >= sure and share >= _FAR_BEHIND else "unsure"
     return Verdict(ranked, embedded, relevance, confidence, evidence)
 
 
-def _choose_calibration(
-    space: VectorSpace | None, unembedded: bool, rules: RecallRules
-) -> tuple[Calibration, float, float]:
-    """The calibration that applies, and the bounds: below the first is nothing, from the second on it is sure. While
-    vectors are missing, a small cosine means nothing: then words may speak alone."""
+def _is_about(ranked: Ranking, evidence: RelevanceEvidence, relevance: float) -> bool:
+    """Whether a hit shares a word with the query, or one is near to it in meaning."""
+    shares_word = bool((ranked.coverage[ranked.order] > 0).any())
+    least = _NEAR_IN_MEANING * min(1.0, evidence.rows / _SMALL_STORE) ** 2
+    return shares_word or relevance >= least
+
+
+def _choose_calibration(space: VectorSpace | None, unembedded: bool, rules: RecallRules) -> tuple[Calibration, float]:
+    """The calibration that applies, and the relevance from which on an answer is sure. While vectors are missing, a
+    small cosine means nothing: then words may speak alone."""
     if space is None or space.calibration is None or unembedded:
-        calibration = LEXICAL if space is None else ANY_EMBEDDER
-        return calibration, rules.lexical_floor, rules.lexical_sure if rules.lexical_floor else 0.0
-    return space.calibration, rules.floor, rules.sure if rules.floor else 0.0
+        return (LEXICAL if space is None else ANY_EMBEDDER), rules.lexical_sure
+    return space.calibration, rules.sure
 
 
 def pick_winners(
-    gathered: GatheredCandidates,
-    verdicts: Sequence[Verdict],
-    limit: int,
-    rules: RecallRules,
-    min_score: float | None = None,
+    gathered: GatheredCandidates, verdicts: Sequence[Verdict], limit: int, min_score: float | None = None
 ) -> tuple[list[Winner], int]:
-    """The hits, best first, each message once with its best score; and how many there would be without bounds. Few
-    where no query is answered surely.
+    """The hits, best first, each message once with its best score; and how many more there would be without a floor.
 
-    A score is the query's relevance times how likely the row is to hold the answer, beside the best. Ties go to what
-    was said last.
+    A score is the query's relevance times how likely the row is to hold the answer, beside the best. Ties go to the
+    newest message.
     """
-    pool, confidence = gathered.pool, find_confidence([each.confidence for each in verdicts])
+    pool = gathered.pool
     best: dict[int, Winner] = {}
     seen: set[int] = set()
     for number, verdict in enumerate(verdicts):
+        if verdict.confidence == "nothing" and not verdict.held_back:
+            continue
         ranked = verdict.ranked
         places = np.flatnonzero(gathered.passing[ranked.order])[:limit]
         for row, ranking in zip(ranked.order[places].tolist(), ranked.scores[places].tolist(), strict=True):
             message, share = int(pool.messages[row]), math.exp(ranking - float(ranked.scores[0]))
             seen.add(message)
             winner = Winner(row, verdict.relevance * share, number, ranking)
-            shown = (
-                verdict.confidence == confidence != "nothing"
-                and share >= rules.tail
-                and winner.score >= (min_score or 0.0)
-            )
-            if shown and (message not in best or winner.score > best[message].score):
+            if verdict.held_back or winner.score < (min_score or 0.0):
+                continue
+            if message not in best or winner.score > best[message].score:
                 best[message] = winner
     ordered = sorted(
         best.values(), key=lambda winner: (-winner.score, -pool.said_at[winner.row], -pool.row_ids[winner.row])
     )
-    most = limit if confidence == "sure" else min(limit, rules.unsure_hits)
-    return ordered[:most], min(limit, len(seen))
+    winners = ordered[:limit]
+    return winners, min(limit, len(seen)) - len(winners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +188,11 @@ class RecallRequest:
     """What to look for, and where. Times are milliseconds since 1970 and compare with when a message was said. The
     roles are of messages; in a thread those entries are looked for that have a source there.
 
-    ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood. What
-    was said in the thread ``asking`` since the user's newest message answers nothing: it is no hit.
+    ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
+    ``asking``: a thread whose newest user message, and everything after it, the caller's model sees anyway; they are no
+    hits. Contexts set it, recall_memory does not.
 
-    ``min_score`` takes the place of the server's floor: hits of a lower score are held back (seed 003's
+    ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
     ``semanticThreshold``). None: the floor of the rules holds."""
 
     queries: Sequence[str]
@@ -210,6 +214,11 @@ class RecallRequest:
             return None
         of_entries = ["entry"] if "entry" in self.kinds else []
         return RecallFilters(self.thread_id, self.since, self.until, [*self.roles, *of_entries])
+
+    @property
+    def names_place(self) -> bool:
+        """Whether the request names a thread or a time."""
+        return self.thread_id is not None or self.since is not None or self.until is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,9 +252,8 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
     if not scope.person or asked.thread_id is not None:
         return found
     beside = await prepare_recall(engine, scope.of_person, replace(asked, asking=""), engine.recall)
-    return join_results(
-        found, await engine.database.read(_find_shown, scope.of_person, engine, beside), asked.limit, engine.recall
-    )
+    found_beside = await engine.database.read(_find_shown, scope.of_person, engine, beside)
+    return join_results(found, found_beside, asked.limit)
 
 
 async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
@@ -296,10 +304,7 @@ async def prepare_recall(
             vectors, reasons = await embedding
     finally:
         embedding.cancel()
-    queries = [
-        RecallQuery(words, vector, find_identifying_words(text, words))
-        for text, words, vector in zip(texts, each, vectors, strict=True)
-    ]
+    queries = [RecallQuery(words, vector) for words, vector in zip(each, vectors, strict=True)]
     space = find_space(engine, vectors)
     if (
         space is not None
@@ -387,16 +392,42 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         judge(gathered, number, space, rules, now=prepared.now, min_score=asked.min_score)
         for number in range(len(prepared.queries))
     ]
-    winners, wanted = pick_winners(gathered, verdicts, asked.limit, rules, asked.min_score)
+    winners, held_back = pick_winners(gathered, verdicts, asked.limit, asked.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
+    newest_only = not hits and not held_back and asked.names_place
+    if newest_only:
+        hits = await _read_newest(tx, scope, prepared)
     return RecallResult(
         hits,
         words=prepared.words,
         signals=("lexical", "semantic") if any(verdict.embedded for verdict in verdicts) else ("lexical",),
         degraded=tuple(dict.fromkeys((*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ())))),
-        held_back=wanted - len(winners),
+        held_back=held_back,
         weights=prepared.matches.weights,
-        confidence=find_confidence([each.confidence for each in verdicts]) if hits else "nothing",
+        confidence=find_confidence([each.confidence for each in verdicts]) if winners else "nothing",
+        newest_only=newest_only and bool(hits),
+    )
+
+
+async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[Hit]:
+    """The newest messages that pass the filters, newest first: a place that is asked for by its name or its time has
+    something to show, whatever its words are."""
+    passing = prepared.matches.passing
+    if passing is None or not len(passing):
+        return []
+    rows = await indexed_rows.around(tx, scope, passing[-_NEWEST_ROWS:])
+    there = [row for row in rows if row.chunk == 0 and find_among(passing, np.array([row.row_id]))[0]]
+    there.sort(key=lambda row: (row.said_at, row.row_id), reverse=True)
+    newest = there[: prepared.asked.limit]
+    read = await messages_of(tx, scope, [(row.thread_uid, row.seq) for row in newest], prepared.cache.maker(scope))
+    found = [read[row.thread_uid, row.seq] for row in newest if (row.thread_uid, row.seq) in read]
+    return [Hit(message, 0.0, _make_no_parts, kept=prepared.cache.texts_of(scope, message)) for message in found]
+
+
+def _make_no_parts() -> ScoreParts:
+    """The parts of a hit that no word and no meaning found."""
+    return ScoreParts(
+        query=0, relevance=0.0, ranking=0.0, added={}, cosine=None, recency=1.0, words=(), context_words=()
     )
 
 

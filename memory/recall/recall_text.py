@@ -5,9 +5,17 @@ from dataclasses import replace
 
 from layerlore.memory.messages.reader import Detail, cut_to_fit
 from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
-from layerlore.memory.recall.hit_lines import Beside, find_place, make_line, render_lines, show_text
+from layerlore.memory.recall.hit_lines import (
+    Beside,
+    MemoryLine,
+    find_place,
+    make_line,
+    mark_best,
+    render_lines,
+    show_text,
+)
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
-from layerlore.memory.recall.repetition import ToldWords
+from layerlore.memory.recall.repetition import ShownTexts
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
 from layerlore.memory.text.blocks import PREAMBLE, mark_degraded
@@ -24,12 +32,19 @@ NOTHING_YET = (
     "Nothing was found by words alone, and not everything could be compared by meaning: ask again in a moment."
 )
 """Stands for NOTHING where vectors are still to come."""
+NEWEST = "Nothing there matches the query. These are the newest messages there:"
+CLOSE = "Also close:"
+"""Stands between the best hits and the others."""
+# The best hits, which come first, take about this room.
+_BEST_TOKENS = 500
+# The second part needs at least this many lines.
+_FEWEST_CLOSE = 3
 
 
 def drop_repeated(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits without those in which a better one's speaker says the same, see ``ToldWords``."""
-    told = ToldWords()
-    return [hit for hit in hits if told.add(hit.texts.words)]
+    """The hits without those that repeat a better one to the letter."""
+    shown = ShownTexts()
+    return [hit for hit in hits if shown.add(hit.message)]
 
 
 def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
@@ -46,11 +61,11 @@ def separate_neighbours(hits: Sequence[Hit]) -> list[Hit]:
 def render_text(
     recalled: RecallResult, counter: TokenCounter, *, now: int, detail: Detail, max_tokens: int, explain: bool = False
 ) -> str:
-    """The recalled hits as lines under heads of thread and day, as many as the budget holds. The first hit is always
-    there, alone and cut if need be.
+    """The recalled hits as lines under heads of thread and day, as many as the budget holds: first the best in some 500
+    tokens, then the others, both in time order. The best hit is always there, alone and cut if need be.
 
-    The first line says what was degraded; the last one how many hits did not fit, which signals served, what the floor
-    held back, and which day it is, since no line says how long ago it was said.
+    The first line says what was degraded; the last one how many hits did not fit, which signals served, how many a floor
+    held back, and today's date, since no line says how long ago it was said.
     """
     opening = _opening(recalled)
     if not recalled.hits:
@@ -65,7 +80,8 @@ def render_text(
     def shown() -> list[str]:
         count = sum(not line.beside for line in lines)
         shortened = any(line.shortened for line in lines)
-        return [opening, *render_lines(lines), _closing_line(recalled, count, len(hits), now, shortened)]
+        closing = _closing_line(recalled, count, len(hits), now, shortened)
+        return [opening, *_render_parts(lines, counter), closing]
 
     while lines and counter.lines(told := shown()) > max_tokens:
         lines.pop()
@@ -82,6 +98,22 @@ def render_text(
     return text
 
 
+def _render_parts(lines: Sequence[MemoryLine], counter: TokenCounter) -> list[str]:
+    """The best lines, and below them the others."""
+    marked = mark_best(lines)
+    best: list[MemoryLine] = []
+    others: list[MemoryLine] = []
+    taken = 0
+    for line in marked:
+        # A line beside a hit stands with it.
+        is_best = not others and (line.beside or taken < _BEST_TOKENS)
+        (best if is_best else others).append(line)
+        taken += counter.known(f"{line}\n")
+    if len(others) < _FEWEST_CLOSE:
+        return render_lines(marked)
+    return [*render_lines(best), CLOSE, *render_lines(others)]
+
+
 def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
     note = f"hit {number}: score {hit.score:.2f}, {_explain(hit)}" if explain else ""
     return FoundMessage(hit.message, hit.chunk, hit.before, hit.after, note, hit.texts)
@@ -90,6 +122,8 @@ def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
 def _opening(recalled: RecallResult) -> str:
     empty = NOTHING_YET if recalled.degraded else NOTHING
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
+    if recalled.newest_only:
+        return f"{first}\n{NEWEST}"
     return f"{first}\n{UNSURE}" if recalled.hits and recalled.confidence == "unsure" else first
 
 
@@ -98,7 +132,7 @@ def _closing_line(recalled: RecallResult, shown: int, hits: int, now: int, short
     said = [
         *([count] if recalled.hits else []),
         *([f"{'it' if shown == 1 else 'the best'} is cut to max_tokens"] if shortened else []),
-        *([f"held back as not relevant enough: {recalled.held_back}"] if recalled.held_back else []),
+        *([f"held back below the floor: {recalled.held_back}"] if recalled.held_back else []),
         f"signals: {', '.join(recalled.signals)}",
         *([f"today: {day(now)}"] if recalled.hits else []),
     ]
@@ -136,6 +170,7 @@ def render_json(
             **({"degraded": list(recalled.degraded)} if recalled.degraded else {}),
             "hits": [_hit_json(hit, recalled.weights, now, detail, explain) for hit in separate_neighbours(hits)],
             **({"confidence": recalled.confidence} if hits and recalled.confidence != "sure" else {}),
+            **({"note": NEWEST} if hits and recalled.newest_only else {}),
             "signals": list(recalled.signals),
             **({"held_back": recalled.held_back} if recalled.held_back else {}),
             **({"words": list(recalled.words)} if explain else {}),

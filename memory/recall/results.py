@@ -1,18 +1,17 @@
-"""What a recall found, and how what two memories hold is told as one answer: a project's and its person's, nearest first."""
+"""The result of a recall, and how the results of a project and of its person become one answer, best first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from layerlore.memory.recall.message_texts import MessageTexts
-from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.records import Message, Whose
 from layerlore.storage.derived.entries import PLACE
 
 Signal = Literal["lexical", "semantic"]
 Confidence = Literal["sure", "unsure", "nothing"]
 
-# What the person's memory holds comes after what the project's holds that is about as relevant.
+# A hit of the person's memory comes after a hit of the project's that is about as relevant.
 _FARTHER = 0.9
 
 
@@ -59,8 +58,9 @@ class Hit:
 @dataclass(frozen=True, slots=True)
 class RecallResult:
     """The hits, best first; the words that were looked for, and their weights; the signals that served, and which did
-    not, and why; how many of the hits that were asked for were held back, since they say too little about the query;
-    and how far the hits are about it: if not surely, they are few, and with ``nothing`` there are none."""
+    not, and why; how many hits a floor held back; and how sure it is that the hits are about the query.
+
+    ``newest_only``: nothing there matches the query, and the hits are the newest messages of the place that it names."""
 
     hits: list[Hit]
     words: tuple[str, ...] = ()
@@ -69,6 +69,7 @@ class RecallResult:
     held_back: int = 0
     weights: Mapping[str, float] = field(default_factory=dict)
     confidence: Confidence = "sure"
+    newest_only: bool = False
 
 
 def find_confidence(found: Sequence[Confidence]) -> Confidence:
@@ -88,24 +89,21 @@ def mark_messages(messages: Sequence[Message], whose: Whose) -> list[Message]:
     return [replace(each, whose=whose) for each in messages]
 
 
-def join_results(project: RecallResult, person: RecallResult, limit: int, rules: RecallRules) -> RecallResult:
-    """Both answers as one of at most ``limit`` hits: each says whose it is, and the project's come before what is as
-    relevant. Where one is surely about the query, the other's guesses are held back."""
-    confidence = find_confidence((project.confidence, person.confidence))
+def join_results(project: RecallResult, person: RecallResult, limit: int) -> RecallResult:
+    """Both answers as one of at most ``limit`` hits: each says whose it is, and the project's come before the person's
+    that are about as relevant."""
     ranked: list[tuple[float, Hit]] = []
     sides: list[tuple[RecallResult, Whose, float]] = [(project, "project", 1.0), (person, "you", _FARTHER)]
     for found, whose, weight in sides:
-        if found.confidence == confidence:
-            ranked += [(weight * hit.score, mark_hit(hit, whose)) for hit in found.hits]
+        ranked += [(weight * hit.score, mark_hit(hit, whose)) for hit in found.hits]
     ranked.sort(key=lambda each: -each[0])
-    most = limit if confidence == "sure" else min(limit, rules.unsure_hits)
-    wanted = sum(len(each.hits) + each.held_back for each in (project, person))
     return RecallResult(
-        [hit for _, hit in ranked[:most]],
+        [hit for _, hit in ranked[:limit]],
         words=project.words,
         signals=max(project.signals, person.signals, key=len),
         degraded=tuple(dict.fromkeys((*project.degraded, *person.degraded))),
-        held_back=min(limit, wanted) - len(ranked[:most]),
+        held_back=project.held_back + person.held_back,
         weights={**person.weights, **project.weights},
-        confidence=confidence,
+        confidence=find_confidence((project.confidence, person.confidence)),
+        newest_only=bool(ranked) and project.newest_only and person.newest_only,
     )

@@ -39,8 +39,7 @@ _FIRST_LOOK = {"lexical": 1.0, "context": 1.0, "semantic": 0.5, "speaker": 0.4, 
 class Question:
     """A query as the rows of a pool answer it. ``has``: for each word, which rows have it; ``weights``: its idf;
     ``cosines`` of the rows, NaN where one has no vector, or None where none serve. ``semantic_weight`` and ``squeezed``
-    are the embedder's: cosines of some models fill only a part of their range, so only their order counts. ``names``: the
-    places of words that are names which few rows have, or that name a day on which something was said."""
+    are the embedder's: cosines of some models fill only a part of their range, so only their order counts."""
 
     words: tuple[str, ...]
     weights: Floats
@@ -48,7 +47,6 @@ class Question:
     cosines: Floats | None = None
     semantic_weight: float = 0.5
     squeezed: bool = False
-    names: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,6 @@ _PLACES_LOOKED_AT = 200
 _LOOKED_AT = 200
 # An entry that has no telling word must come this near to the best hit of a recall that is sure.
 _BY_MEANING = 0.8
-# A floor that holds back nothing which shares a word, and leaves it to the recall to say whether it is sure.
-_NO_FLOOR = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,7 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     """Search one memory for what is about a query."""
     topic = find_topic(query)
     asked = RecallRequest([query], limit=_LOOKED_AT, neighbours=False)
-    rules = engine.recall.model_copy(
-        update={
-            "floor": engine.recall.floor and _NO_FLOOR,
-            "lexical_floor": engine.recall.lexical_floor and _NO_FLOOR,
-            "unsure_hits": _LOOKED_AT,
-            "tail": 0.0,
-        }
-    )
+    rules = engine.recall.model_copy(update={"floor": 0.0})
     # Without what a recall shows beside: an entry that says otherwise is not what is to be forgotten.
     recalled = await engine.database.read(find_hits, scope, await prepare_recall(engine, scope, asked, rules))
     noted = await engine.database.read(forget_candidates.list_notes, scope)

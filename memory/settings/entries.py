@@ -27,11 +27,11 @@ class EntryRules(Section):
     )
     auto_inject_top_k: int = Field(default=12, ge=1, le=50, description="Entries in a context at most.")
     auto_inject_floor: float = Field(
-        default=0.05,
+        default=0.0,
         ge=0,
         le=1,
-        description="Relevance (0 to 1) from which on an entry fits. It is lower than `recall.floor`, since a context is "
-        "meant to say more than the answer to a question.",
+        description="Relevance (0 to 1) from which on a context has entries. 0: it has the nearest ones, however near "
+        "they are.",
     )
 
     preferences_top_k: int = Field(

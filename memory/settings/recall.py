@@ -12,8 +12,8 @@ from layerlore.memory.settings.section import Characters, Section, Unit
 
 
 class RecallRules(Section):
-    """How recall_memory finds candidates, ranks them, and holds back what is not relevant. The defaults were measured,
-    and the ranking changes little around them."""
+    """How recall_memory finds candidates, ranks them and marks unsure answers. The defaults were measured, and the
+    ranking changes little around them."""
 
     candidates: int = Field(
         default=30, ge=1, le=500, description="How many are ranked of each list: by words, and by vectors."
@@ -44,34 +44,24 @@ class RecallRules(Section):
         description="What an old entry counts at least, so that an exact one stays ahead of new noise.",
     )
     floor: float = Field(
-        default=0.1,
+        default=0.0,
         ge=0,
         le=1,
-        description='An answer of less relevance (0 to 1) than this is held back: "nothing relevant". 0: nothing '
-        "is, and all is sure. In a store of fewer than 12 rows it is less.",
+        description="Hold back every answer of less relevance (0 to 1) than this. 0 holds nothing back: an answer that "
+        "may not be about the query says so, and the model decides.",
     )
     sure: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="Relevance from which on an answer is surely about the query. Below it the nearest are shown, few, as "
-        '"not sure".',
+        description='Relevance from which on an answer counts as surely about the query. Below it the answer says "not '
+        'sure".',
     )
-    lexical_floor: float = Field(
-        default=0.1,
+    lexical_sure: float = Field(
+        default=0.25,
         ge=0,
         le=1,
-        description="The `floor` where words alone decide: without an embedder, or with one that nobody has calibrated.",
-    )
-    lexical_sure: float = Field(default=0.25, ge=0, le=1, description="The bound `sure` where words alone decide.")
-    unsure_hits: int = Field(
-        default=5, ge=1, le=50, description="How many hits an answer has at most that is not sure."
-    )
-    tail: float = Field(
-        default=0.0005,
-        ge=0,
-        le=1,
-        description="A hit that holds the answer with less than this share of the best one's likelihood is held back. 0: none.",
+        description="The bound `sure` where words alone decide: without an embedder, or with one that has no calibration.",
     )
 
     def for_limit(self, limit: int) -> "RecallRules":

@@ -75,7 +75,6 @@ async def recall_memory(
         kinds=kinds or (("message",) if roles else scopes.KINDS),
         neighbours=neighbours,
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
-        asking=call.caller.default_thread,
         min_score=min_score or None,
     )
     # The caller's own thread may be one that nobody wrote to yet.

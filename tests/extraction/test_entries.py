@@ -101,7 +101,7 @@ class Turns:
 @pytest.fixture
 def turns(database: Database) -> Turns:
     made = Turns(Talk.on(database))
-    made.set(recall=RecallRules(floor=0, lexical_floor=0, tail=0))
+    made.set(recall=RecallRules())
     return made
 
 

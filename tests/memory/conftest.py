@@ -43,7 +43,7 @@ def memory_of(database: Database) -> Callable[..., Memory]:
             now=lambda: memory.now,
             new_id=new_id,
             # What is relevant is not what these tests are about.
-            recall=RecallRules(floor=0, lexical_floor=0),
+            recall=RecallRules(),
             embedding=embedding,
             **given,
         )

@@ -173,7 +173,7 @@ async def test_what_was_never_said_is_held_back_and_counted(engine_of: MakeEngin
     found = await asked(engine, "quantum chromodynamics lecture schedule")
     assert (found.hits, found.confidence) == ([], "nothing")
     assert 0 < found.held_back <= 5
-    open_to_all = engine_of(embedding, RecallRules(floor=0, lexical_floor=0, tail=0))
+    open_to_all = engine_of(embedding, RecallRules())
     assert len((await asked(open_to_all, "quantum chromodynamics lecture schedule")).hits) == found.held_back
 
 
@@ -313,7 +313,7 @@ async def test_several_queries_are_judged_apart_and_merged(engine_of: MakeEngine
 async def test_as_many_hits_as_asked_for_however_few_candidates_the_settings_want(
     engine_of: MakeEngine, embedding: EmbeddingService
 ) -> None:
-    engine = engine_of(embedding, RecallRules(candidates=1, rescored=1, floor=0, lexical_floor=0, tail=0))
+    engine = engine_of(embedding, RecallRules(candidates=1, rescored=1))
     for number in range(7):
         await say(engine, f"thread {number}", f"the dog had surgery {number}")
     assert len((await asked(engine, "dog surgery", limit=1)).hits) == 1

@@ -138,7 +138,7 @@ async def test_a_bound_of_the_call_holds_back_hits_that_score_less_and_counts_th
 
 
 async def test_a_floor_of_zero_holds_nothing_back(connect: Connect) -> None:
-    async with connect(embedding={"embedder": "none"}, recall={"floor": 0, "lexical_floor": 0, "tail": 0}) as tools:
+    async with connect(embedding={"embedder": "none"}) as tools:
         await tools.say("main", "the garden")
         asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
         (hit,) = await tools.hits(asked)
