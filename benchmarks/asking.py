@@ -10,8 +10,6 @@ import anyio
 from benchmarks.conversations import Json, batches
 from benchmarks.servers import Connection
 
-FLOOR_OFF = {"RECALL__FLOOR": "0", "RECALL__LEXICAL_FLOOR": "0"}
-
 MAX_TOKENS = 20_000
 LEXICAL = "lexical"
 # Tens of thousands of long chunks take minutes on two cores.

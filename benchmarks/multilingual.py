@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 
-from benchmarks.asking import FLOOR_OFF, ask, load, vectors_complete
+from benchmarks.asking import ask, load, vectors_complete
 from benchmarks.conversations import Json
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_sure
 from benchmarks.metrics import mean
@@ -67,7 +67,6 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
                 resource=f"{name}-{run}",
                 database=options.database,
                 **{EMBEDDER_SETTING: options.embedder},
-                **FLOOR_OFF,
             )
             async with over_stdio(launch) as connection:
                 await load(connection, [("said", stored(name))])

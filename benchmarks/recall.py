@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from benchmarks import absent, scores
 from benchmarks.absent import Answered
-from benchmarks.asking import FLOOR_OFF, Vectors, ask, load, vectors_complete
+from benchmarks.asking import Vectors, ask, load, vectors_complete
 from benchmarks.baselines import Baselines
 from benchmarks.conversations import Conversation, read_set
 from benchmarks.embedders import EMBEDDER_SETTING, EMBEDDERS, chosen, default_sure
@@ -94,7 +94,6 @@ async def _run_set(
             LIMITS__MESSAGE_TEXT_BYTES=str(LONGEST_TEXT_BYTES),
             EMBEDDING__QUERY_PATIENCE_MS=str(PATIENCE_MS),
             **{EMBEDDER_SETTING: options.embedder},
-            **FLOOR_OFF,
         )
         async with over_stdio(launch) as connection:
             tally.load_seconds += await load(connection, conversation.threads)

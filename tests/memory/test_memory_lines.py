@@ -65,10 +65,17 @@ def test_what_is_being_answered_is_not_told() -> None:
     assert "like best" in text_of(fit(memory, shown(asked=10)))
 
 
-def test_what_a_better_hit_says_is_told_once_and_its_repetition_where_that_one_is_shown() -> None:
-    memory = recalled("Tea is served at four in the garden.", "The tea is served at four in the garden.")
-    told = text_of(fit(memory, shown()))
-    assert told.count("served at four") == 1
-    assert "#1 user" in told
+def test_a_repetition_is_shown_once_and_again_where_the_better_hit_is_shown_elsewhere() -> None:
+    memory = recalled("The tea is served at four in the garden.", "The tea is served at four in the garden.")
+    block = text_of(fit(memory, shown()))
+    assert block.count("served at four") == 1
+    assert "#1 user" in block
     beside = ShownAlready("other", [message(1, "", "other")], 0, (), FoldedTexts())
     assert "#2 user" in text_of(fit(memory, beside))
+
+
+def test_texts_that_say_something_else_in_the_same_words_are_both_shown() -> None:
+    memory = recalled("Ana reports to Ben in the office.", "Ben reports to Ana in the office.")
+    block = text_of(fit(memory, shown()))
+    assert "Ana reports to Ben" in block
+    assert "Ben reports to Ana" in block

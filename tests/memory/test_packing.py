@@ -27,7 +27,7 @@ def lines_of(*messages: Message) -> list[MemoryLine]:
     return [make_line(each, {}) for each in messages]
 
 
-def test_lines_of_a_thread_and_a_day_share_a_head() -> None:
+def test_lines_of_a_thread_and_a_day_share_a_head_in_time_order() -> None:
     shown = render_lines(
         lines_of(
             message(7, "first"),
@@ -40,10 +40,10 @@ def test_lines_of_a_thread_and_a_day_share_a_head() -> None:
         "[thread main, 2023-11-14]",
         "#3 user Ana: fourth",
         "#7 user Ana: first",
-        "[same thread, 2023-11-15]",
-        "#9 user Ana: third",
         "[thread other, 2023-11-14]",
         "#2 user Ana: second",
+        "[thread main, 2023-11-15]",
+        "#9 user Ana: third",
     ]
 
 

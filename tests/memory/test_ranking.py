@@ -191,7 +191,8 @@ def test_scores_are_finite_positive_and_descend_and_each_message_has_one(rows: l
 
 @given(rows=ROWS, pick=st.integers(0, 9), word=st.integers(0, len(WORDS) - 1), cosine=st.floats(0, 1))
 def test_more_of_a_signal_never_lowers_a_rank(rows: list[Said], pick: int, word: int, cosine: float) -> None:
-    """Of messages of one chunk that nobody's context counts: there a word also speaks for its neighbours."""
+    """Messages of one chunk without a context, since a word also speaks for its neighbours there. A row that gets its
+    first vector is left out: before, words alone ranked it."""
     alone = [replace(row, chunk=0, seq=10 * number, chars=50) for number, row in enumerate(rows, 1)]
     if not alone:
         return
@@ -199,7 +200,7 @@ def test_more_of_a_signal_never_lowers_a_rank(rows: list[Said], pick: int, word:
     row = replace(alone[at], candidate=True)
     better = [
         replace(row, has=tuple(True if number == word else value for number, value in enumerate(row.has))),
-        replace(row, cosine=max(row.cosine or 0.0, cosine)),
+        replace(row, cosine=None if row.cosine is None else max(row.cosine, cosine)),
         replace(row, recency=1.0),
         replace(row, said_at=row.said_at + 1),
     ]
@@ -208,6 +209,17 @@ def test_more_of_a_signal_never_lowers_a_rank(rows: list[Said], pick: int, word:
         after = order([*alone[:at], more, *alone[at + 1 :]])
         if row.seq in before:
             assert after.index(row.seq) <= before.index(row.seq)
+
+
+@given(rows=ROWS)
+def test_a_message_without_a_vector_is_ranked_at_least_where_words_alone_rank_it(rows: list[Said]) -> None:
+    alone = [replace(row, chunk=0, seq=10 * number) for number, row in enumerate(rows, 1)]
+    by_words = order([replace(row, cosine=None) for row in alone])
+    ranked = order(alone)
+    if any(row.cosine is not None for row in alone):
+        for row in alone:
+            if row.cosine is None and row.seq in by_words:
+                assert ranked.index(row.seq) <= by_words.index(row.seq)
 
 
 def test_a_word_of_the_context_counts_half_for_a_short_message_among_short_ones() -> None:

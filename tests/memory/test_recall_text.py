@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from layerlore.memory.parts.tokens import CUT_MARK, load_counter
+from layerlore.memory.recall.hit_lines import BEST
 from layerlore.memory.recall.recall_text import (
+    CLOSE,
     NOTHING,
     NOTHING_YET,
     PREAMBLE,
@@ -52,22 +54,37 @@ def text_of(recalled: RecallResult, *, max_tokens: int = 2000, explain: bool = F
     return render_text(recalled, COUNTER, now=NOW, detail="low", max_tokens=max_tokens, explain=explain).splitlines()
 
 
+MARKS = {7: BEST, 20: BEST, 8: BEST}
+
+
 def test_every_hit_and_neighbour_is_a_line_under_its_thread_and_day() -> None:
     lines = text_of(RecallResult([hit(7, score=0.9), hit(20, score=0.8), hit(8, score=0.7), hit(3, "other", 0.6)]))
     assert lines == [
         PREAMBLE,
         "[thread main, 2023-11-14]",
-        *[f"{'' if seq in (7, 8, 20) else '  '}#{seq} user: line {seq}" for seq in (5, 6, 7, 8, 9, 18, 19, 20, 21)],
+        *[f"{MARKS.get(seq, '  ')}#{seq} user: line {seq}" for seq in (5, 6, 7, 8, 9, 18, 19, 20, 21)],
         "[thread other, 2023-11-14]",
         *[f"{'' if seq == 3 else '  '}#{seq} user: line {seq}" for seq in (1, 2, 3, 4)],
         "[4 hits; signals: lexical; today: 2023-11-14]",
     ]
 
 
-def test_another_day_of_a_thread_has_a_head_of_its_own() -> None:
+def test_lines_stand_in_time_order_and_another_day_of_a_thread_has_a_head_of_its_own() -> None:
     lines = text_of(RecallResult([replace(hit(7), before=[], after=[]), hit(6, said_at=NOW - 40 * DAY)]))
-    assert lines[1:4] == ["[thread main, 2023-11-14]", "  #4 user: line 4", "  #5 user: line 5"]
-    assert lines[-3:-1] == ["[same thread, 2023-10-05]", "#6 user: line 6"]
+    assert lines[1:4] == ["[thread main, 2023-10-05]", "#6 user: line 6", "[same thread, 2023-11-14]"]
+    assert lines[4:-1] == ["  #4 user: line 4", "  #5 user: line 5", "#7 user: line 7"]
+
+
+def test_the_best_hits_stand_first_and_are_marked_and_the_others_follow() -> None:
+    hits = [replace(hit(at, said_at=NOW - at * DAY), before=[], after=[]) for at in range(1, 200)]
+    lines = text_of(RecallResult(hits), max_tokens=4000)
+    divide = lines.index(CLOSE)
+    best, others = lines[1:divide], lines[divide + 1 : -1]
+    assert [line for line in lines if line.startswith(BEST)] == [f"{BEST}#{at} user: line {at}" for at in (3, 2, 1)]
+    assert COUNTER.text("\n".join(line for line in best if "#" in line)) in range(400, 600)
+    for part in (best, others):
+        days = [line[-11:-1] for line in part if line.startswith("[")]
+        assert days == sorted(days)
 
 
 def test_a_score_is_shown_only_where_it_is_explained() -> None:
@@ -80,18 +97,21 @@ def test_hits_that_are_not_sure_are_called_that() -> None:
     unsure = RecallResult([replace(hit(10 * at), before=[], after=[]) for at in range(1, 5)], confidence="unsure")
     lines = text_of(unsure)
     assert lines[:2] == [PREAMBLE, UNSURE]
-    assert [line for line in lines if line.startswith("#")] == [f"#{at}0 user: line {at}0" for at in range(1, 5)]
+    assert [line for line in lines if "#" in line] == [
+        f"{BEST if at < 4 else ''}#{at}0 user: line {at}0" for at in range(1, 5)
+    ]
     assert lines[-1].startswith("[4 hits; ")
     answer = render_json(unsure, COUNTER, now=NOW, detail="low", max_tokens=9000)
     assert (answer["confidence"], len(answer["hits"])) == ("unsure", 4)
 
 
-def test_what_a_speaker_says_again_is_shown_once() -> None:
-    texts = ["I like green tea", "I LIKE green tea!", "I do like green tea", "I do not like green tea", "I like tea 2"]
+def test_a_text_that_a_speaker_says_again_to_the_letter_is_shown_once() -> None:
+    texts = ["Ana reports to Ben", "Ana reports\nto Ben", "Ben reports to Ana", "PATH is set", "path is set"]
     said = [replace(message(at), parts=[{"type": "text", "text": text}]) for at, text in enumerate(texts, 1)]
     others = [replace(said[0], seq=9, name="Bo")]
     lines = text_of(RecallResult([Hit(each, 1 / at, lambda: PARTS) for at, each in enumerate([*said, *others], 1)]))
-    assert [line.partition(" ")[0] for line in lines[2:-1]] == ["#1", "#4", "#5", "#9"]
+    shown = sorted(int(re.sub(r"^(?:\* )?#(\d+) .*", r"\1", line)) for line in lines[2:-1])
+    assert shown == [1, 3, 4, 5, 9]
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.sampled_from("ab")), unique=True, max_size=12))
@@ -103,9 +123,9 @@ def test_every_hit_and_neighbour_is_told_once(places: list[tuple[int, str]]) -> 
     for line in text_of(RecallResult(hits), max_tokens=9000)[1:-1]:
         head = re.match(r"\[thread (\w+), ", line)
         thread = head[1] if head else thread
-        if number := re.match(r"(  )?#(\d+) ", line):
+        if number := re.match(r"(  |\* )?#(\d+) ", line):
             shown.append((thread, int(number[2])))
-            marked += [] if number[1] else [shown[-1]]
+            marked += [] if number[1] == "  " else [shown[-1]]
     apart = [
         (each.thread_id, each.seq)
         for one in separate_neighbours(hits)
@@ -118,7 +138,7 @@ def test_every_hit_and_neighbour_is_told_once(places: list[tuple[int, str]]) -> 
 def test_nothing_relevant_says_what_was_held_back() -> None:
     assert text_of(RecallResult([])) == [NOTHING]
     held = RecallResult([], ("tea",), ("lexical", "semantic"), (), 3, confidence="nothing")
-    assert text_of(held) == [NOTHING, "[held back as not relevant enough: 3; signals: lexical, semantic]"]
+    assert text_of(held) == [NOTHING, "[held back below the floor: 3; signals: lexical, semantic]"]
     answer = render_json(held, COUNTER, now=NOW, detail="low", max_tokens=1500)
     assert answer == {"hits": [], "signals": ["lexical", "semantic"], "held_back": 3}
 
@@ -126,7 +146,7 @@ def test_nothing_relevant_says_what_was_held_back() -> None:
 def test_the_last_line_says_what_served() -> None:
     recalled = RecallResult([hit(1)], ("tea",), ("lexical", "semantic"), (), 2)
     assert text_of(recalled)[-1] == (
-        "[1 hit; held back as not relevant enough: 2; signals: lexical, semantic; today: 2023-11-14]"
+        "[1 hit; held back below the floor: 2; signals: lexical, semantic; today: 2023-11-14]"
     )
 
 
@@ -228,7 +248,7 @@ def test_neighbours_on_both_sides_are_cut_unless_the_detail_is_high(detail: Lite
 def test_as_many_hits_are_shown_as_the_budget_holds(most: int) -> None:
     recalled = RecallResult([hit(10 * number, score=1 / number) for number in range(1, 60)])
     lines = text_of(recalled, max_tokens=most)
-    shown = sum(line.startswith("#") for line in lines)
+    shown = sum(line.startswith(("#", "* #")) for line in lines)
     assert 0 < shown < 59
     assert most - 50 < COUNTER.text("\n".join(lines)) <= most
     assert lines[-1].startswith(f"[{shown} of 59 hits fit in max_tokens; ")

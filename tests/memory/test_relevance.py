@@ -20,6 +20,8 @@ from layerlore.memory.embedding.relevance import (
 from layerlore.memory.settings.recall import RecallRules
 
 RULES = RecallRules()
+NEAR = 0.1
+"""A relevance that only what is near in meaning reaches without a common word."""
 SHARE = st.floats(0, 1)
 EVIDENCE = st.builds(
     RelevanceEvidence,
@@ -70,8 +72,8 @@ def test_an_answer_with_all_the_words_is_relevant_and_one_with_a_stray_word_is_n
 @EMBEDDED
 def test_an_answer_that_shares_no_word_is_relevant_when_it_is_near_enough(calibration: Calibration) -> None:
     """The larger the store, the nearer: the best of many is near by chance."""
-    assert calibration.relevance(_evidence(0, 0.5, 6, 1, 1000)) > RULES.floor
-    assert calibration.relevance(_evidence(0, 0.05, 4, 1, 1000)) < RULES.floor
+    assert calibration.relevance(_evidence(0, 0.5, 6, 1, 1000)) > NEAR
+    assert calibration.relevance(_evidence(0, 0.05, 4, 1, 1000)) < NEAR
 
 
 def test_questions_in_another_language_pass_with_the_cosines_that_they_have() -> None:
@@ -79,7 +81,7 @@ def test_questions_in_another_language_pass_with_the_cosines_that_they_have() ->
     answer, and of those that have none."""
     measured = ((12, (0.42, 2.9), (0.12, 1.8)), (27, (0.42, 4.1), (0.15, 2.3)), (500, (0.46, 6.9), (0.26, 4.0)))
     for rows, (present, stands_out), (absent, stands_in) in measured:
-        assert USE_MULTILINGUAL.relevance(_evidence(0, present, stands_out, 1, rows)) > RULES.floor
+        assert USE_MULTILINGUAL.relevance(_evidence(0, present, stands_out, 1, rows)) > NEAR
         assert USE_MULTILINGUAL.relevance(_evidence(0, absent, stands_in, 1, rows)) < RULES.sure
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from layerlore.memory.recall.recall_text import UNSURE
+
 from .calling import Connect, Json, Tools
 
 pytestmark = pytest.mark.anyio
@@ -143,11 +145,12 @@ async def test_an_operator_can_switch_memories_off_or_leave_them_only_what_the_w
 
 
 async def test_an_operator_can_set_how_relevant_a_memory_must_be(connect: Connect) -> None:
-    async with connect(context={"memory_lexical_floor": 1.0}) as tools:
+    async with connect(recall={"floor": 1.0}) as tools:
         await tools.say("trip", TOLD)
         assert memory_of(await tools("get_context", thread_id="new", query=ASKED)) == ""
-    async with connect(context={"memory_lexical_floor": 0.0}) as tools:
-        assert TOLD in memory_of(await tools("get_context", thread_id="new", query="Which lighthouse keeper sings?"))
+    async with connect() as tools:
+        block = memory_of(await tools("get_context", thread_id="new", query="Which lighthouse keeper sings?"))
+        assert block.index(UNSURE) < block.index(TOLD)
 
 
 async def test_a_new_conversation_is_no_error_and_says_how_more_is_told(tools: Tools) -> None:

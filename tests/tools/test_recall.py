@@ -4,6 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from layerlore.memory.recall.recall_text import NEWEST, NOTHING, UNSURE
+
 from .calling import TEXTS, Connect, Json, Tools, examples
 
 pytestmark = [pytest.mark.anyio, pytest.mark.databases]
@@ -108,16 +110,44 @@ async def test_what_was_said_around_a_short_message_finds_it_too(tools: Tools) -
     assert await tools.found("cello") == ["a cello"]
 
 
-async def test_a_topic_that_was_never_mentioned_is_held_back(tools: Tools) -> None:
+async def test_an_answer_that_may_not_be_about_the_query_is_marked_and_shown(tools: Tools) -> None:
     await tools.say("main", *(f"we talked about the garden and plan {number}" for number in range(30)))
     asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
-    assert await tools("recall_memory", query=asked) == (
-        "Nothing relevant is remembered about this.\n[held back as not relevant enough: 30; signals: lexical]"
-    )
+    text = await tools("recall_memory", query=asked)
+    assert UNSURE in text
+    assert text.count("we talked about the garden") == 30
     answer = await tools("recall_memory", query=asked, format="json", limit=3)
-    assert answer == {"hits": [], "signals": ["lexical"], "held_back": 3}
-    # The bound of a call takes the place of the floor.
-    assert (await tools("recall_memory", query=asked, format="json", limit=3, min_score=1e-12))["hits"]
+    assert (len(answer["hits"]), answer["confidence"], "held_back" in answer) == (3, "unsure", False)
+
+
+async def test_more_words_that_match_never_find_less(tools: Tools) -> None:
+    await tools.say(
+        "main", "I have two allergies: penicillin and nuts.", *(f"the day was long {at}" for at in range(20))
+    )
+    for asked in (
+        "allergies",
+        "hospital allergies medication",
+        "Is there anything about allergies in case of hospital?",
+    ):
+        assert (await tools.found(asked))[0] == "I have two allergies: penicillin and nuts.", asked
+
+
+async def test_what_was_just_said_is_found_on_the_same_connection(tools: Tools) -> None:
+    own = {"layerlore/thread": "own"}
+    said = "My cat is called Mila and I work as a nurse in Graz."
+    await tools("add_messages", messages=[{"role": "user", "content": said}], meta=own)
+    assert said in await tools("recall_memory", query="What is my cat called?", meta=own)
+
+
+async def test_a_place_that_is_named_is_never_empty(diary: Tools) -> None:
+    text = await diary("recall_memory", query="What is the state of this case?", thread_id="spring")
+    assert NEWEST in text
+    assert text.index("tea in march") < text.index("tea in april")
+    assert "july" not in text
+    answer = await diary("recall_memory", query="zebra", since="2024-04-01", limit=1, format="json")
+    assert [hit["text"] for hit in answer["hits"]] == ["tea in july"]
+    assert (answer["confidence"], answer["note"]) == ("nothing", NEWEST)
+    assert await diary("recall_memory", query="zebra", since="2025-01-01") == NOTHING
 
 
 async def test_a_bound_of_the_call_holds_back_hits_that_score_less_and_counts_them(tools: Tools) -> None:
@@ -130,18 +160,20 @@ async def test_a_bound_of_the_call_holds_back_hits_that_score_less_and_counts_th
     assert [hit["score"] for hit in answer["hits"]] == scores[:1]
     assert answer["held_back"] == every.get("held_back", 0) + len(scores) - 1
     told = await tools("recall_memory", query="green tea with lemon", min_score=bound)
-    assert f"held back as not relevant enough: {answer['held_back']}" in told
+    assert f"held back below the floor: {answer['held_back']}" in told
     nothing = await tools("recall_memory", query="green tea with lemon", format="json", min_score=1)
     assert (nothing["hits"], nothing["held_back"]) == ([], answer["held_back"] + 1)
     refused = await tools.refused("recall_memory", query="tea", min_score=1.5)
     assert "min_score: Input should be less than or equal to 1" in refused
 
 
-async def test_a_floor_of_zero_holds_nothing_back(connect: Connect) -> None:
-    async with connect(embedding={"embedder": "none"}) as tools:
+async def test_an_operator_can_set_a_floor(connect: Connect) -> None:
+    asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
+    async with connect(embedding={"embedder": "none"}, recall={"floor": 0.25}) as tools:
         await tools.say("main", "the garden")
-        asked = "what garden gnome licence did the mayor of Vladivostok sign yesterday?"
-        (hit,) = await tools.hits(asked)
+        answer = await tools("recall_memory", query=asked)
+        assert answer == f"{NOTHING}\n[held back below the floor: 1; signals: lexical]"
+        (hit,) = await tools.hits(asked, min_score=1e-12)
         assert 0 < hit["score"] < 0.25
 
 
@@ -302,16 +334,15 @@ async def test_a_long_message_leaves_room_for_others(tools: Tools) -> None:
     assert len(found) == 5
 
 
-async def test_what_the_callers_own_thread_asks_is_no_hit_and_no_word_of_it_counts(tools: Tools) -> None:
+async def test_only_the_question_itself_is_no_hit(tools: Tools) -> None:
     await tools.say("trip", "My cat Mila was born in a lighthouse.", "The weather was fine.")
     own = {"layerlore/thread": "own"}
-    await tools("add_messages", messages=[{"role": "user", "content": "Mila loves fish."}], meta=own)
     asked = "Please look up the birthplace of my cat Mila"
-    await tools("add_messages", messages=[{"role": "user", "content": asked}], meta=own)
-    await tools("add_messages", messages=[{"role": "assistant", "content": "Mila the cat, let me see."}], meta=own)
-    answer = await tools("recall_memory", query=asked, format="json", meta=own)
-    assert [hit["text"] for hit in answer["hits"] if hit["thread_id"] == "own"] in ([], ["Mila loves fish."])
-    assert "My cat Mila was born in a lighthouse." in [hit["text"] for hit in answer["hits"]]
-    elsewhere = await tools("recall_memory", query=asked, format="json", meta={"layerlore/thread": "other"})
-    assert "Mila the cat, let me see." in [hit["text"] for hit in elsewhere["hits"]]
-    assert asked not in [hit["text"] for hit in elsewhere["hits"]]
+    for role, text in (("user", "Mila loves fish."), ("user", asked), ("assistant", "Mila the cat, let me see.")):
+        await tools("add_messages", messages=[{"role": role, "content": text}], meta=own)
+    for thread in ("own", "other"):
+        meta = {"layerlore/thread": thread}
+        answer = await tools("recall_memory", query=asked, format="json", meta=meta)
+        shown = [hit["text"] for hit in answer["hits"]]
+        assert {"My cat Mila was born in a lighthouse.", "Mila loves fish.", "Mila the cat, let me see."} <= set(shown)
+        assert asked not in shown

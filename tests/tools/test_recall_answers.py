@@ -48,7 +48,7 @@ async def test_json_has_the_same_hits_as_the_text(tools: Tools) -> None:
     await tools.say("main", *(f"tea number {number}" for number in range(7)))
     text, answer, _ = await text_and_json(tools, query="tea", limit=4)
     assert (len(answer["hits"]), answer["signals"]) == (4, ["lexical"])
-    shown = [line for line in text.splitlines() if line.startswith("#")]
+    shown = [line.removeprefix("* ") for line in text.splitlines() if line.startswith(("#", "* #"))]
     assert shown == sorted(f"#{hit['seq']} {hit['role']}: {hit['text']}" for hit in answer["hits"])
 
 
@@ -122,7 +122,7 @@ async def test_an_answer_that_had_to_be_cut_says_what_is_missing(tools: Tools) -
     await tools.say("main", *(f"violin lesson {number}: " + "scales " * 40 for number in range(10)))
     asked = {"query": "violin", "limit": 10, "neighbours": False}
     text, answer, _ = await text_and_json(tools, max_tokens=500, **asked)
-    shown = text.count("\n#")
+    shown = text.count("\n#") + text.count("\n* #")
     assert 0 < shown < 10
     assert text.splitlines()[-1].startswith(f"[{shown} of 10 hits fit in max_tokens; signals: lexical; ")
     assert answer["cut"] == "max_tokens=500 reached"
