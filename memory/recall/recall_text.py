@@ -81,7 +81,8 @@ def render_text(
         count = sum(not line.beside for line in lines)
         shortened = any(line.shortened for line in lines)
         closing = _closing_line(recalled, count, len(hits), now, shortened)
-        return [opening, *_render_parts(lines, counter), closing]
+        body = render_lines(lines) if recalled.newest_only else _render_parts(lines, counter)
+        return [opening, *body, closing]
 
     while lines and counter.lines(told := shown()) > max_tokens:
         lines.pop()

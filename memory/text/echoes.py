@@ -43,7 +43,8 @@ _NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|
 _LINE = (
     rf"(?:{_SPEAKER}[^:\n]{{0,120}}: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
     rf"|\[entry [^\n,]+, {_DAY}; |\[(?:thread [^\n]+|same thread), {_DAY}\]"
-    r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\]))[^\n]*"
+    r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\])"
+    r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
 _CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: )[^\]\n]*\]?"
@@ -59,6 +60,10 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (
             "Nothing was found by words alone",
             rf"Nothing was found by words alone, and not everything[^\n.]*\.{_DEGRADED}(?:\s*{_CLOSING})?",
+        ),
+        (
+            "Nothing there matches",
+            rf"Nothing there matches the query\. These are the newest messages there:{_LINES}(?:\s*{_CLOSING})?",
         ),
         ("Not sure that", rf"Not sure that these are about it:{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?"),
         ("#", rf"{_BULLETS}{_NAMELESS}: [^\n]*"),

@@ -44,6 +44,7 @@ READS: tuple[tuple[str, Json], ...] = (
     ("recall_memory", {"query": "zebra Quagga", "kinds": ["entry"]}),
     ("recall_memory", {"query": "zebra Quagga", "format": "json"}),
     ("recall_memory", {"query": "xylophone quartet"}),
+    ("recall_memory", {"query": "xylophone quartet", **HERE}),
     ("get_context", HERE),
     ("get_context", {"query": "zebra Quagga", "thread_id": "new"}),
     ("get_context", {"query": "zebra Quagga", "thread_id": "new", "format": "json"}),
