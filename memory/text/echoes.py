@@ -30,7 +30,7 @@ _CLOSES = r"\s*</value>\s*</(?:{})>"
 _CLOSES_ANY = re.compile(_CLOSES.format(_NAMES))
 # A block whose description is not even whole, or whose tags are gone.
 _BARE = re.compile(
-    rf"(?:<(?:{_NAMES})>\s*(?:<description>\s*)?)?{_OURS}[^\n]*(?:\s*\n[^\S\n]*(?:- |#\d+ |\d{{4}}-\d\d-\d\d)[^\n]*)*"
+    rf"(?:<(?:{_NAMES})>\s*(?:<description>\s*)?)?{_OURS}[^\n]*(?:\s*\n[^\S\n]*(?:- |(?:\* )?#\d+ |\d{{4}}-\d\d-\d\d)[^\n]*)*"
 )
 _TASK = re.compile(rf"<task>\n(?:(?!<task>)[\s\S])*?\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
 
