@@ -48,7 +48,8 @@ class EntrySource:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources."""
+    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources;
+    ``expires_at``: when it ends, if it does."""
 
     entry_id: str
     content: str
@@ -59,12 +60,13 @@ class NewEntry:
     prompt: str
     seen_at: int
     sources: tuple[EntrySource, ...] = ()
+    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
-    ``pinned_at``: when it was pinned, if it is.
+    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date.
     ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
 
     entry_id: str
@@ -80,6 +82,11 @@ class Entry:
     created_at: int
     seen_at: int
     pinned_at: int | None = None
+    expires_at: int | None = None
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it has ended."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +103,15 @@ class Shown:
 
 
 def content_hash(content: str) -> str:
-    """Equal for texts that differ in white space and case only (SHA-256, n8n's rule)."""
+    """Equal for texts that differ in white space and case only (SHA-256, n8n's rule). It finds an entry; ``content_key``
+    decides, since "PATH" and "path" are two things."""
     return hashlib.sha256(" ".join(content.split()).lower().encode()).hexdigest()
+
+
+def content_key(content: str) -> str:
+    """Equal for texts that differ only in white space and in the case of their first letter."""
+    text = " ".join(content.split())
+    return text[:1].lower() + text[1:]
 
 
 def place_of(entry_id: str) -> str:
@@ -136,6 +150,7 @@ _REVIVE = (
         **{name: bindparam(f"new_{name}") for name in ("content", "kind", "origin", "trust", "model", "prompt")},
         seen_at=bindparam("new_seen_at"),
         pinned_at=bindparam("new_pinned_at"),
+        expires_at=bindparam("new_expires_at"),
         status="active",
         superseded_by=None,
     )
@@ -179,8 +194,8 @@ async def count(tx: Tx, scope: Scope) -> int:
 
 async def of_content(tx: Tx, scope: Scope, content: str) -> Entry | None:
     """The entry of this content, whatever became of it."""
-    row = await tx.one(_BY_HASH, **of_scope(scope), hash=content_hash(content))
-    return None if row is None else _entry(row)
+    rows = await tx.all(_BY_HASH, **of_scope(scope), hash=content_hash(content))
+    return next((each for each in map(_entry, rows) if content_key(each.content) == content_key(content)), None)
 
 
 async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_text: SearchText) -> None:
@@ -198,6 +213,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
         new.prompt,
         now,
         new.seen_at,
+        expires_at=new.expires_at,
     )
     values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
     await tx.run(_INSERT, **of_scope(scope), **values)
@@ -220,6 +236,8 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         "prompt": new.prompt,
         "seen_at": max(known.seen_at, new.seen_at) if known.status == "active" else new.seen_at,
         "pinned_at": known.pinned_at if known.status == "active" else None,
+        "expires_at": new.expires_at
+        or (None if known.status != "active" or known.is_expired(now) else known.expires_at),
     }
     await tx.run(
         _REVIVE,
@@ -360,6 +378,7 @@ def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
         "origin": entry.origin,
         "trust": entry.trust,
         **({"pinned": True} if entry.pinned_at is not None else {}),
+        **({"expires_at": entry.expires_at} if entry.expires_at is not None else {}),
         "sources": [{"thread_id": each.thread_id, "seq": each.seq, "label": each.label} for each in sources],
     }
     return Message(
