@@ -56,7 +56,8 @@ def is_other_value(new: str, known: str) -> bool:
     frame, (value, was) = found
     if value[0].kind != was[0].kind:
         return False
-    return frame[-1].key in _PREPOSITIONS or _has_one_value(frame, value[0]) or value[0].kind == "number"
+    is_named = frame[-1].key in _IS and value[0].is_value
+    return frame[-1].key in _PREPOSITIONS or is_named or value[0].is_number or _has_one_value(frame, value[0])
 
 
 def _without_now(statement: Statement) -> Statement:
@@ -75,7 +76,8 @@ def _split(one: Statement, other: Statement) -> tuple[Words, tuple[Words, Words]
             break
         shared += 1
     # A title or the first of two names belongs to the value: "Dr. Vogt", "TP 537".
-    while shared > 2 and one.words[shared - 1].is_name:
+    both_go_on = min(len(one.words), len(other.words)) > shared
+    while both_go_on and shared > 2 and one.words[shared - 1].is_name:
         shared -= 1
     values = one.words[shared:], other.words[shared:]
     if shared < 2 or not all(0 < len(value) <= _MOST_WORDS for value in values):

@@ -1,10 +1,12 @@
 """When something that is remembered expires: an entry at a time, a line of a document by its ending ``(until 2026-12-01)``."""
 
 import re
+from collections.abc import Iterable
 
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.records import Message
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ENDING = re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
@@ -17,10 +19,25 @@ def parse_expiry(text: str, where: str = "expires_at") -> int:
     return moment + DAY_MS if _DATE.fullmatch(text.strip()) else moment
 
 
+def is_expired(entry: Message, now: int) -> bool:
+    """Whether an entry, in the shape of a message, has ended."""
+    expires_at = entry.metadata.get("expires_at") if entry.role == "entry" else None
+    return isinstance(expires_at, int) and expires_at <= now
+
+
+def drop_expired(found: Iterable[Message], now: int) -> list[Message]:
+    """The messages without the entries that have ended."""
+    return [message for message in found if not is_expired(message, now)]
+
+
+def name_end(expires_at: int) -> str:
+    """The last day of something that ends with a day, else the time."""
+    return day(expires_at - 1) if expires_at % DAY_MS == 0 else iso(expires_at)
+
+
 def mark_line(line: str, expires_at: int) -> str:
     """A line with the ending that says how long it is valid, in place of one that it has."""
-    whole_day = expires_at % DAY_MS == 0
-    return f"{_ENDING.sub('', line.rstrip())} (until {day(expires_at - 1) if whole_day else iso(expires_at)})"
+    return f"{_ENDING.sub('', line.rstrip())} (until {name_end(expires_at)})"
 
 
 def is_line_expired(line: str, now: int) -> bool:
