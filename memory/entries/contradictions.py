@@ -6,7 +6,7 @@ only if its subject and its predicate are the same words, and the value is a nam
 
 from collections.abc import Sequence
 
-from layerlore.memory.entries.sameness import is_other_person, is_same_statement
+from layerlore.memory.entries.sameness import is_other_person, is_same_statement, leave_person
 from layerlore.memory.entries.statement_words import (
     NEGATIONS,
     USER,
@@ -72,7 +72,7 @@ def _split(one: Statement, other: Statement) -> tuple[Words, tuple[Words, Words]
     shared = 0
     for pair in zip(one.words, other.words, strict=False):
         # "I live in Graz." and "The user lives in Linz."
-        if not is_same_word(*pair, any_case=any_case) and not (shared == 1 and is_other_person(*pair)):
+        if not is_same_word(*pair, any_case=any_case) and not (shared == 1 and is_other_person(one.words, other.words)):
             break
         shared += 1
     # A title or the first of two names belongs to the value: "Dr. Vogt", "TP 537".
@@ -115,5 +115,9 @@ def _is_denial(one: Statement, other: Statement) -> bool:
     at = [place for place, word in enumerate(longer.words) if word.key in NEGATIONS]
     if len(at) != 1 or any(word.key in NEGATIONS for word in shorter.words) or len(shorter.words) < 2:
         return False
-    rest = Statement((*longer.words[: at[0]], *longer.words[at[0] + 1 :]), longer.is_lower)
-    return is_same_statement(rest, shorter)
+    rest = [*longer.words[: at[0]], *longer.words[at[0] + 1 :]]
+    # "does not reach" and "reaches"
+    if len(rest) == len(shorter.words) and at[0] < len(rest):
+        verb = shorter.words[at[0]]
+        rest[at[0]] = verb if leave_person(verb.key) == rest[at[0]].key else rest[at[0]]
+    return is_same_statement(Statement(tuple(rest), longer.is_lower), shorter)

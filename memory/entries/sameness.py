@@ -21,13 +21,11 @@ from layerlore.memory.entries.statement_words import (
 # Words that begin a part of a sentence which can stand in another place: "as an engineer", "on Fridays".
 _OPENERS = word_set(
     "at in on as for with since by from to every after before if when because until during near under "
-    "over around als bei seit mit für um im am chez comme depuis avec pour dans con para desde como da "
+    "over around last next als bei seit mit für um im am chez comme depuis avec pour dans con para desde como da "
     "per"
 )
 _JOINTS = frozenset({"and", "or", "but", "then", "than", "und", "oder", "aber", "et", "ou", "y", "o", "e"})
 _VERB_FORMS = {"has": "have", "goes": "go", "does": "do", "is": "is"}
-_VERB_PLACES = 3
-"""The verb is among the first words, behind a subject of one or two."""
 
 Words = Sequence[StatementWord]
 
@@ -41,6 +39,7 @@ def is_same_statement(first: Statement, second: Statement) -> bool:
     """Whether two statements say the same."""
     any_case = first.is_lower or second.is_lower
     words, others = _drop_user(first, second)
+    words, others = _fold_progressive(words, others), _fold_progressive(others, words)
     return bool(words) and (_is_same(words, others, any_case) or _is_rearranged(words, others, any_case))
 
 
@@ -54,8 +53,19 @@ def _drop_user(first: Statement, second: Statement) -> tuple[Words, Words]:
     return words, others
 
 
+def _fold_progressive(words: Words, others: Words) -> Words:
+    """The words, with "is working" as "works" if the others have it so."""
+    if len(words) != len(others) + 1:
+        return words
+    for at, (word, verb) in enumerate(zip(words[1:], others, strict=True)):
+        if words[at].key == "is" and word.key.endswith("ing") and verb.key != "is":
+            stem, simple = word.key.removesuffix("ing"), leave_person(verb.key)
+            return [*words[:at], verb, *words[at + 2 :]] if simple in (stem, f"{stem}e", stem[:-1]) else words
+    return words
+
+
 def _without_person(words: Words) -> Words:
-    verb = _leave_person(words[0].key)
+    verb = leave_person(words[0].key)
     return [replace(words[0], text=verb, key=verb), *words[1:]]
 
 
@@ -74,22 +84,18 @@ def _is_same(words: Words, others: Words, any_case: bool) -> bool:
     ]
     if not unlike:
         return True
-    if len(unlike) > 1 or unlike[0] >= _VERB_PLACES:
+    return unlike == [1] and is_other_person(words, others)
+
+
+def is_other_person(words: Words, others: Words) -> bool:
+    """Whether the verbs of two statements about the user are one, in the first and in the third person."""
+    subjects, verbs = (words[0], others[0]), (words[1], others[1])
+    if [each.key for each in subjects] != [USER, USER] or subjects[0].kind == subjects[1].kind:
         return False
-    return is_other_person(words[unlike[0]], others[unlike[0]])
+    return leave_person(verbs[0].key) == leave_person(verbs[1].key)
 
 
-def is_other_person(one: StatementWord, other: StatementWord) -> bool:
-    """Whether two words are a verb in the first and in the third person."""
-    if one.kind != "word" or other.kind != "word" or one.single or other.single:
-        return False
-    forms = {one.key, other.key}
-    if one.key != one.text.lower() or not (one.text[1:].islower() and other.text[1:].islower()):
-        return False
-    return any(_leave_person(longer) == shorter for longer in forms for shorter in forms - {longer})
-
-
-def _leave_person(verb: str) -> str:
+def leave_person(verb: str) -> str:
     """The verb without the ending of the third person."""
     if verb in _VERB_FORMS:
         return _VERB_FORMS[verb]

@@ -8,6 +8,8 @@ from functools import lru_cache
 import regex
 
 USER = "user"
+FIRST_PERSON = "first person"
+"""The kind of the word by which the user speaks of himself."""
 OF = "'s"
 """The word that marks an owner."""
 
@@ -36,6 +38,8 @@ _EQUAL = {
     "named": "called",
     "love": "like",
     "loves": "likes",
+    "enjoy": "like",
+    "enjoys": "likes",
     "telephone": "phone",
     "resides": "lives",
     "reside": "live",
@@ -47,6 +51,8 @@ _EQUAL = {
     **_number("deux trois quatre cinq", 2),
     **_number("dos tres cuatro cinco seis siete ocho nueve diez", 2),
 }
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+_CLOCK = regex.compile(r"\b(1[0-2]|[1-9])(?::(\d\d))? ?([ap])\.?m\b\.?", regex.IGNORECASE)
 _SHORT_FORMS = tuple(
     (regex.compile(pattern, regex.IGNORECASE), whole)
     for pattern, whole in (
@@ -61,6 +67,11 @@ _SHORT_FORMS = tuple(
         (r"(?<=\w)'ll\b", " will"),
         (r"\bI'm\b", "I am"),
         (r"\bdo(?:es)? not\b", "not"),
+        # "The user has a cat called Mila." and "The user's cat is called Mila."
+        (r" ha(?:s|ve) (?:an? |the )?((?:\w+ ){1,2})(?:called|named)\b", r"'s \1is called"),
+        (r"\bha(?:s|ve) an? ((?:\w+ )?\w+) allergy\b", r"is allergic to \1"),
+        (rf"\b(\d{{1,2}})(?:st|nd|rd|th) (?:of )?({_MONTHS})\b", r"\1 \2"),
+        (rf"\b({_MONTHS}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
     )
 )
 _WORD = regex.compile(
@@ -69,8 +80,8 @@ _WORD = regex.compile(
   | (?P<sign>[\p{Extended_Pictographic}\p{Regional_Indicator}--[\p{Nd}#*©®™]][\p{M}\p{Cf}\p{Emoji_Modifier}]*)
   | (?P<letter>[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}])
   | (?P<word>(?:'s\b|[\p{L}\p{M}_][\p{L}\p{M}\p{N}_]*)(?:[+\-#*−]+(?![\p{L}\p{N}\p{M}]))?)
-  | (?P<inner>(?<=\S)[.:/\\@!](?=[\p{L}\p{N}_=])|(?<!\S)[.!](?=[\p{L}\p{N}_]))
-  | (?P<other>[\p{S}/\\@#%&*_?？؟~])
+  | (?P<inner>(?<=\S)[.:!](?=[\p{L}\p{N}_=])|(?<!\S)[.!\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
+  | (?P<other>[[\p{S}\p{P}]--[.,;:!"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：！（）「」『』《》·•،؛۔।]])
     """,
     regex.VERBOSE | regex.VERSION1,
 )
@@ -79,6 +90,7 @@ _ASIDE = regex.compile(
     r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)\b[^.;]*[.;)]*$",
     regex.IGNORECASE,
 )
+_QUOTES = "'\""
 _DASHES = str.maketrans("−–", "--")
 _SENTENCE_END = ".!?。！？:"
 
@@ -123,13 +135,17 @@ def read_statement(content: str) -> Statement:
     text = unicodedata.normalize("NFC", " ".join(content.split()))
     for pattern, whole in _SHORT_FORMS:
         text = pattern.sub(whole, text)
+    text = _CLOCK.sub(_write_hour, text)
     found: list[StatementWord] = []
     single = False
     for match in _WORD.finditer(text):
+        if match.group() in _QUOTES and text.count(match.group(), 0, match.start()) % 2:
+            continue  # It closes a quotation, and is no sign of feet or inches.
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
         following = text[match.end() + 1 :].partition(" ")[0].casefold()
-        is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an"))
-        if (word.key in _FILLERS and following not in _QUANTITIES) and (word.key != "a" or is_article):
+        is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an")) and following[:1].isalnum()
+        is_filler = is_article or (word.key in _FILLERS and word.key not in ("a", "an"))
+        if is_filler and following not in _QUANTITIES:
             single = is_article
             continue
         found += _name_user(word, single)
@@ -159,6 +175,12 @@ def _read_number(text: str) -> str:
     return plain.replace(",", "") if regex.fullmatch(r"[+\-]?\d{1,3}(,\d{3})+", plain) else plain
 
 
+def _write_hour(found: regex.Match[str]) -> str:
+    """A time of the twelve-hour clock on that of twenty-four: "3 pm" as "15:00"."""
+    hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
+    return f"{hour}:{found[2] or '00'}"
+
+
 def _begins_sentence(text: str, at: int) -> bool:
     before = text[:at].rstrip(" \"'“„«(*-")
     return not before or (before[-1] in _SENTENCE_END and text[at - 1].isspace())
@@ -168,7 +190,7 @@ def _name_user(word: StatementWord, single: bool) -> list[StatementWord]:
     """The word, a first person as the user."""
     user = StatementWord(USER, USER, "word", word.leads)
     if word.text in {"I", "me"}:
-        return [user]
+        return [StatementWord(USER, USER, FIRST_PERSON, word.leads)]
     if word.key == "my":
         return [user, StatementWord(OF, OF, "word", False)]
     if word.key == USER:
@@ -180,6 +202,8 @@ def is_same_word(one: StatementWord, other: StatementWord, *, any_case: bool = F
     """Whether two words are one. Case counts, but for the first letter where a sentence begins; ``any_case``: or anywhere."""
     if one.text == other.text:
         return True
-    if one.key != other.key:
+    # "userId" and "UserId" are two identifiers, and so are "x" and "X".
+    rest = one.text[1:]
+    if one.key != other.key or not rest or rest != other.text[1:] or rest != rest.lower():
         return False
-    return one.text[1:] == other.text[1:] and (any_case or one.leads or other.leads)
+    return any_case or one.leads or other.leads

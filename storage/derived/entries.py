@@ -112,7 +112,9 @@ def content_hash(content: str) -> str:
 def content_key(content: str) -> str:
     """Equal for texts that differ only in white space and in the case of their first letter."""
     text = " ".join(content.split())
-    return text[:1].lower() + text[1:]
+    # "UserId" and "userId" are two names.
+    rest = text.partition(" ")[0][1:]
+    return text[:1].lower() + text[1:] if rest and rest == rest.lower() else text
 
 
 def place_of(entry_id: str) -> str:
