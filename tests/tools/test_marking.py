@@ -133,12 +133,12 @@ async def test_a_correction_of_a_pinned_note_is_pinned_and_gives_the_pin_back(to
     old = await tools("remember", content=FACT)
     other = await tools("remember", content="The user is allergic to peanuts.")
     await pin(tools, old["id"])
-    told = await tools("remember", content="The user is allergic to cashews.", entry_id=old["id"])
+    told = await tools("remember", content="The user is allergic to cashews.", replaces=old["id"])
     assert await noted(tools) == ["- [assistant] The user is allergic to cashews. (today)"]
     await tools("undo", undo_id=told["undo"])
     assert await noted(tools) == [f"- [assistant] {FACT} (today)"]
     # One that was there before has the pin as long as the correction stands.
-    told = await tools("remember", content="The user is allergic to peanuts.", entry_id=old["id"])
+    told = await tools("remember", content="The user is allergic to peanuts.", replaces=old["id"])
     assert told["id"] == other["id"]
     assert await noted(tools) == ["- [assistant] The user is allergic to peanuts. (today)"]
     await tools("undo", undo_id=told["undo"])
