@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Message
+
+EXPIRY_SIGN = "(until "
+"""Stands in each line that expires."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ENDING = re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
@@ -38,6 +42,16 @@ def name_end(expires_at: int) -> str:
 def mark_line(line: str, expires_at: int) -> str:
     """A line with the ending that says how long it is valid, in place of one that it has."""
     return f"{_ENDING.sub('', line.rstrip())} (until {name_end(expires_at)})"
+
+
+def mark_lines(content: Any, expires_at: str) -> Any:
+    """Text with when it expires at the end of each line; without ``expires_at`` as it is. Raises InvalidInput."""
+    if not expires_at:
+        return content
+    until = parse_expiry(expires_at)
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInput("expires_at: needs a text in content, whose lines end then")
+    return "\n".join(mark_line(line, until) if line.strip() else line for line in content.splitlines())
 
 
 def is_line_expired(line: str, now: int) -> bool:

@@ -74,7 +74,8 @@ async def get_working_memory(
     )
     if format == "json":
         return document_text.render_json(document, kept)
-    return document_text.render_text(document, kept, writable="update_working_memory" in call.tools)
+    writable = "update_working_memory" in call.tools
+    return document_text.render_text(document, kept, writable=writable, now=call.engine.now())
 
 
 @tool("Update working memory", "core", "write", answers=UpdatedDocument, reduced=_NO_LINES)
@@ -84,6 +85,8 @@ async def update_working_memory(
     scope: Scope = "thread",
     mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
+    replace_line: Annotated[str, Field(description="Only this line becomes content; its beginning is enough.")] = "",
+    expires_at: Annotated[str, Field(description="ISO 8601: the lines of content are not shown after that.")] = "",
     restore_version: Annotated[
         int | None, UNLISTED, Field(description="Alone: make this version the document again.")
     ] = None,
@@ -94,14 +97,28 @@ async def update_working_memory(
     mode=replace. expected_version refuses if it has changed since."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
-        if call.given & {"content", "mode"}:
-            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
+        if call.given & {"content", "mode", "replace_line", "expires_at"}:
+            raise InvalidInput("restore_version: brings a version back as it was; leave content and the others out")
         change = working_memory.restore_document(
             call.engine,
             _owner(call, scope),
             scope,
             thread,
             restore_version,
+            expected_version=expected_version,
+            sent=sent,
+        )
+    elif replace_line:
+        if mode == "append":
+            raise InvalidInput("replace_line: puts content in the place of a line; leave mode out")
+        change = working_memory.replace_document_line(
+            call.engine,
+            _owner(call, scope),
+            scope,
+            thread,
+            replace_line,
+            content,
+            expires_at=expires_at,
             expected_version=expected_version,
             sent=sent,
         )
@@ -113,6 +130,7 @@ async def update_working_memory(
             thread,
             content,
             mode=mode,
+            expires_at=expires_at,
             expected_version=expected_version,
             sent=sent,
         )

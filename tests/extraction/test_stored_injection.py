@@ -160,6 +160,11 @@ async def test_what_a_user_said_gives_way_to_no_correction_that_is_trusted_less(
     await talk.say("The gate code is 5555 now.")
     right = RememberRequest("The gate code is 5555.", "gate code is 5555 now", "user_assertion", "correction")
     answer = await remember(talk.engine, talk.scope, "main", right, sent=SENT)
+    # Three entries give another code, so that the user's own words replace the one that they name.
+    assert "replaced" not in answer
+    assert first["id"] in answer["contradicts"]
+    right = RememberRequest("The gate code is 7777.", replaces=first["id"])
+    answer = await remember(talk.engine, talk.scope, "main", right, sent=SENT)
     assert first["id"] in [each["id"] for each in answer["replaced"]]
 
 
