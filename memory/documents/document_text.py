@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value, render_readable
 from layerlore.memory.documents.document_lines import list_lines, remove_lines
+from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value, render_readable
 from layerlore.memory.rules.ages import day, iso
 from layerlore.memory.rules.expiry import EXPIRY_SIGN, is_line_expired
 from layerlore.memory.text.blocks import wrap_block
