@@ -73,14 +73,13 @@ async def remember(
         "caller", "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
     ] = "caller",
     kind: Literal["preference", "decision", "fact", "correction", "explicit_remember"] | None = None,
-    replaces: Annotated[str, Field(description="The id of the entry that this one replaces.")] = "",
-    expires_at: Annotated[str, Field(description="ISO 8601: not shown after that.")] = "",
+    replaces: Annotated[str, Field(description="Id of the entry to correct.")] = "",
+    expires_at: Annotated[str, Field(description="ISO 8601.")] = "",
     thread_id: ThreadId = "",
     about: About = None,
 ) -> Json:
-    """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks you
-    to remember; what must be read every time belongs in update_working_memory. replaces=ID corrects an entry, or changes
-    a part of it."""
+    """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks
+    for; what must be read every time belongs in update_working_memory."""
     # Without evidence an entry belongs to no conversation.
     thread = call.thread(thread_id) if evidence.strip() or thread_id else ""
     asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)

@@ -36,7 +36,9 @@ Scope = Literal["thread", "resource"]
 
 _NO_LINES = "how many lines are gone, not which"
 
-ExpectedVersion = Annotated[int | None, EMPTY_SAYS]
+ExpectedVersion = Annotated[
+    int | None, EMPTY_SAYS, UNLISTED, Field(description="Refuse if this is not the current version.")
+]
 
 
 class ChangedDocument(TypedDict):
@@ -64,7 +66,7 @@ async def get_working_memory(
     call: Call,
     scope: Scope = "thread",
     thread_id: ThreadId = "",
-    version: Annotated[int, Field(ge=0)] = 0,
+    version: Annotated[int, UNLISTED, Field(ge=0, description="An earlier version.")] = 0,
     format: TextOrJson = "text",
 ) -> str | Json:
     """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
@@ -85,16 +87,17 @@ async def update_working_memory(
     scope: Scope = "thread",
     mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
-    replace_line: Annotated[str, Field(description="Only this line becomes content; its beginning is enough.")] = "",
-    expires_at: Annotated[str, Field(description="ISO 8601: the lines of content are not shown after that.")] = "",
+    replace_line: Annotated[str, Field(description="This line alone becomes content.")] = "",
+    expires_at: Annotated[
+        str, UNLISTED, Field(description="ISO 8601: after that the lines of content are not shown.")
+    ] = "",
     restore_version: Annotated[
         int | None, UNLISTED, Field(description="Alone: make this version the document again.")
     ] = None,
     thread_id: ThreadId = "",
 ) -> Json:
     """Keep what is read every time: facts about the user (scope=resource; added to the profile unless mode=replace),
-    or the state of this conversation (replaced unless mode=append). JSON is merged deeply; a form is sent back whole, with
-    mode=replace. expected_version refuses if it has changed since."""
+    or the state of this conversation (replaced unless mode=append). JSON is merged; a form is sent back whole (mode=replace)."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
         if call.given & {"content", "mode", "replace_line", "expires_at"}:
