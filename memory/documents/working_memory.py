@@ -153,7 +153,7 @@ async def update_document(
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     how: Mode = mode or ("append" if of == "resource" else "replace")
     join = _append if mode else _add_note
-    given = _check_given(engine, rules, mark_lines(content, expires_at))
+    given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # What is too large is refused below, with the size of what it met, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
 
@@ -186,7 +186,7 @@ async def replace_document_line(
     """
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     is_json = rules.format == "json"
-    given = mark_lines(content, expires_at)
+    given = mark_lines(content, expires_at, engine.now())
     check_text(line, "replace_line")
     if isinstance(given, str):
         check_text(given, "content")

@@ -17,7 +17,7 @@ from layerlore.memory.entries.quotes import add_quotes
 from layerlore.memory.entries.telling_words import TellingWord
 from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
 from layerlore.memory.parts.search_words import split_words
-from layerlore.memory.rules.expiry import parse_expiry
+from layerlore.memory.rules.expiry import read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
@@ -98,7 +98,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     label: Label = asked.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
     quoted = Quotation(content, engine.masked(asked.evidence)[0], label)
-    expires_at = _read_expiry(asked.expires_at, now)
+    expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
     owner = await _find_owner(engine, scope, content, asked)
     vectors, missing, meanings = await _embed(engine, scope, thread_id, quoted)
     proven = None
@@ -184,16 +184,6 @@ async def _find_owner(engine: Engine, scope: Scope, content: str, asked: Remembe
 def _inherit_kind(old: Entry | None) -> str:
     """The kind of the entry whose place another takes."""
     return (old.kind if old is not None else None) or ""
-
-
-def _read_expiry(expires_at: str, now: int) -> int | None:
-    """When the entry ends; None if it does not. Raises InvalidInput."""
-    if not expires_at:
-        return None
-    found = parse_expiry(expires_at)
-    if found <= now:
-        raise InvalidInput(f"expires_at: {expires_at} has passed; give a later time, or leave it out")
-    return found
 
 
 async def _keep_sources(

@@ -34,6 +34,14 @@ def drop_expired(found: Iterable[Message], now: int) -> list[Message]:
     return [message for message in found if not is_expired(message, now)]
 
 
+def read_expiry(text: str, now: int) -> int:
+    """When something that a caller stores ends, in milliseconds since 1970. Raises InvalidInput for a time that has passed."""
+    found = parse_expiry(text)
+    if found <= now:
+        raise InvalidInput(f"expires_at: {text} has passed; give a later time, or leave it out")
+    return found
+
+
 def name_end(expires_at: int) -> str:
     """The last day of something that ends with a day, else the time."""
     return day(expires_at - 1) if expires_at % DAY_MS == 0 else iso(expires_at)
@@ -44,11 +52,11 @@ def mark_line(line: str, expires_at: int) -> str:
     return f"{_ENDING.sub('', line.rstrip())} (until {name_end(expires_at)})"
 
 
-def mark_lines(content: Any, expires_at: str) -> Any:
+def mark_lines(content: Any, expires_at: str, now: int) -> Any:
     """Text with when it expires at the end of each line; without ``expires_at`` as it is. Raises InvalidInput."""
     if not expires_at:
         return content
-    until = parse_expiry(expires_at)
+    until = read_expiry(expires_at, now)
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput("expires_at: needs a text in content, whose lines end then")
     return "\n".join(mark_line(line, until) if line.strip() else line for line in content.splitlines())

@@ -105,8 +105,8 @@ async def forget(
     query: str = "",
     confirm: str = "",
 ) -> str:
-    """Forget entries by ids, or all about a query: that first shows what would go, with a token; ask the user,
-    then call again with confirm alone."""
+    """Forget entries by ids, or all about a query: that shows what would go, with a token; ask the user,
+    then call with confirm alone."""
     return await forget_requests.forget(
         call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
     )

@@ -69,8 +69,8 @@ async def get_working_memory(
     version: Annotated[int, UNLISTED, Field(ge=0, description="An earlier version.")] = 0,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
-    to fill in if it is empty."""
+    """Read session memory, the short document of this conversation, or (scope=resource) the user profile, or the
+    form to fill in."""
     document, kept = await working_memory.read_document(
         call.engine, _owner(call, scope), scope, _thread(call, scope, thread_id, reads=True), version=version
     )
@@ -87,7 +87,7 @@ async def update_working_memory(
     scope: Scope = "thread",
     mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
-    replace_line: Annotated[str, Field(description="This line alone becomes content.")] = "",
+    replace_line: Annotated[str, Field(description="The line to change.")] = "",
     expires_at: Annotated[
         str, UNLISTED, Field(description="ISO 8601: after that the lines of content are not shown.")
     ] = "",
@@ -96,7 +96,7 @@ async def update_working_memory(
     ] = None,
     thread_id: ThreadId = "",
 ) -> Json:
-    """Keep what is read every time: facts about the user (scope=resource; added to the profile unless mode=replace),
+    """Keep what is read every time: facts about the user (scope=resource; added unless mode=replace),
     or the state of this conversation (replaced unless mode=append). JSON is merged; a form is sent back whole (mode=replace)."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
