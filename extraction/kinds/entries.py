@@ -17,6 +17,7 @@ from layerlore.memory.entries.claim import EvidenceRefused
 from layerlore.memory.entries.entries import EmbeddedText
 from layerlore.memory.entries.evidence import EvidenceSpan, EvidenceText, Label, rests_on_others
 from layerlore.memory.entries.proof import link_replies, list_compared, prove
+from layerlore.memory.entries.sameness import says_same
 from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery
@@ -213,10 +214,12 @@ class EntryExtractor:
             refused.append(f"{len(candidates) - most} more than {most} entries are not kept")
         chosen = candidates[:most]
         vectors = await keeping.embed_contents(engine, [each.content for each in chosen])
-        similarity = engine.entries.dedupe_similarity
+        is_compared = engine.entries.dedupe_similarity > 0
         kept: list[EnrichedEntry] = []
         for candidate, embedded in zip(chosen, vectors, strict=True):
-            same = next((other for other in kept if _repeats(candidate, embedded, other, similarity)), None)
+            same = next(
+                (other for other in kept if is_compared and says_same(candidate.content, other.candidate.content)), None
+            )
             if same is None:
                 kept.append(EnrichedEntry(candidate, engine.new_id(), embedded))
             else:
@@ -320,7 +323,7 @@ def _choose_proven(
         retold = given.label == "user_assertion" and _is_retold(given.content, inputs.said)
         label: Label = "verified_assistant_finding" if retold else given.label
         made = Candidate(given.content, label, how, given.corrects, given.where)
-        first = candidates.setdefault(entries.content_hash(given.content), made)
+        first = candidates.setdefault(entries.content_key(given.content), made)
         if first is not made:
             duplicates.append(f"{made.where}: says the same as {first.where}")
     return list(candidates.values()), refused, duplicates
@@ -330,16 +333,6 @@ def _is_retold(content: str, said: Sequence[EvidenceText]) -> bool:
     """Whether an entry that is attributed to the user says what others said."""
     own = [each.text for each in said if each.role == "user"]
     return rests_on_others(content, own, [each.text for each in said if each.role != "user"])
-
-
-def _repeats(candidate: Candidate, embedded: EmbeddedText | None, other: EnrichedEntry, similarity: float) -> bool:
-    if (
-        embedded is None
-        or other.embedded is None
-        or keeping.differs_in_detail(candidate.content, other.candidate.content)
-    ):
-        return False
-    return keeping.is_repetition(embedded, other.embedded, similarity)
 
 
 async def _lock_unchanged(tx: Tx, claim: Claim, inputs: EntriesInput) -> Thread:

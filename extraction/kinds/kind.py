@@ -32,8 +32,8 @@ __all__ = [
 EXTRACTIVE = "extractive"
 """The model name of text that was made without a model."""
 
-MODEL_KINDS: tuple[Kind, ...] = tuple(kind for kind in jobs.KINDS if kind not in ("digest", "corrections"))
-"""The kinds that ask a model. The others never do, and no budget stops them."""
+MODEL_KINDS: tuple[Kind, ...] = tuple(kind for kind in jobs.KINDS if kind != "digest")
+"""The kinds that ask a model. The digest never does, and no budget stops them."""
 
 
 class AnswerRefused(Exception):

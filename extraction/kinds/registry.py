@@ -1,6 +1,5 @@
 """Every kind of background job. A new kind is added here."""
 
-from layerlore.extraction.kinds.corrections import CorrectionDecider
 from layerlore.extraction.kinds.digester import Digester
 from layerlore.extraction.kinds.entries import EntryExtractor
 from layerlore.extraction.kinds.kind import JobKind
@@ -23,5 +22,4 @@ def make_kinds() -> list[JobKind]:
         SessionMemoryWriter(),
         TitleWriter(),
         Summariser(),
-        CorrectionDecider(),
     ]

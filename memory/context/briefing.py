@@ -20,7 +20,7 @@ from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
 from layerlore.memory.documents import working_memory
-from layerlore.memory.documents.document_text import render_block
+from layerlore.memory.documents.document_text import drop_expired_lines, render_block
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.parts.search_words import find_query_words, split_words
 from layerlore.memory.recall.hit_lines import make_line
@@ -70,7 +70,8 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
         raise InvalidInput("task: must not be empty; say what is to be done")
     key = attempts.check_key(engine, task_key)[0] if task_key else ""
     task, _ = engine.masked(task)
-    profile = await working_memory.read_current(engine, scope.of_person, "resource")
+    kept = await working_memory.read_current(engine, scope.of_person, "resource")
+    profile = drop_expired_lines(kept, engine.now())
     recalled = await _recall(engine, scope, thread_id, task)
     found = Briefing(task, thread_id, profile=profile, recalled=recalled)
     with contextlib.suppress(NotFound):
@@ -234,5 +235,6 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     if by_task:
         cut = [f"({missing} earlier attempts are left out)"] if missing else []
         texts.append(wrap_block("previous-attempts", "\n".join([*cut, *by_task])))
-    session_memory = render_block(await working_memory.read_current(engine, scope, "thread", thread_id))
+    document = await working_memory.read_current(engine, scope, "thread", thread_id)
+    session_memory = render_block(drop_expired_lines(document, engine.now()))
     return ResumableWork([*texts, *([session_memory] if session_memory else [])], elsewhere)

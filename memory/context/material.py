@@ -25,6 +25,7 @@ from layerlore.memory.context.message_lines import OVERHEAD
 from layerlore.memory.context.person import PersonMemory
 from layerlore.memory.context.shares import ContextShares, MemoryClaim, share_blocks, share_rest
 from layerlore.memory.context.window_loader import LoadedWindow, find_floor, load_window
+from layerlore.memory.documents.document_text import drop_expired_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.reader import READ_BYTES
@@ -321,10 +322,11 @@ async def make_pieces(
     """The blocks that a context has beside its messages, notes and memories. The profile is the person's."""
     written = person.profile if person else await working_memory.read_newest(tx, scope, None)
     profile = WorkingMemoryDocument("resource", "", engine.working_memory.of("resource"), written)
+    profile = drop_expired_lines(profile, now)
     pieces = [make_document_piece(profile, "user-profile", engine.tokens)] if profile.content else []
     open_plan = await plans.read_newest(tx, scope, thread) if thread else None
     if thread:
-        pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan)
+        pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
     found: Json = {}
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
@@ -335,12 +337,13 @@ async def make_pieces(
 
 
 async def _make_own_pieces(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread, open_plan: Revision | None
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread, open_plan: Revision | None, *, now: int
 ) -> list[ContextPiece]:
     """The blocks of the thread itself."""
     counter, rules = engine.tokens, engine.working_memory.of("thread")
     pieces: list[ContextPiece] = []
     kept = WorkingMemoryDocument("thread", thread.thread_id, rules, await working_memory.read_newest(tx, scope, thread))
+    kept = drop_expired_lines(kept, now)
     if kept.content:
         pieces.append(make_document_piece(kept, "session-memory", counter))
     if thread.current_task or thread.next_step:

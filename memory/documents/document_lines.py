@@ -1,15 +1,22 @@
 """The lines of a working memory document, so that they can be compared and removed one by one. A JSON document's lines are
 its values, each with its path."""
 
+import difflib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from layerlore.memory.rules.validation import load_json
+from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 
 Gone = Callable[[str], bool]
+
+_MOST_SHOWN = 3
+# What stands before the words of a line: "- ", "* ", "1. ".
+_BULLET = re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 
 
 def list_lines(content: str, *, is_json: bool) -> list[str]:
@@ -30,6 +37,51 @@ def remove_lines(content: str, gone: Gone, *, is_json: bool) -> str:
         return text + ending if text.strip() else ""
     left = _prune(value, "", gone)
     return to_json(left) if left else ""
+
+
+def find_line(content: str, wanted: str, *, is_json: bool) -> str:
+    """The one line of a document that is, or begins with, these words; of a JSON document ``path: value``, or a value. Raises
+    InvalidInput where there is none, or more than one."""
+    lines = list_lines(content, is_json=is_json)
+    sought = wanted.strip()
+    values = {line: line.partition(": ")[2] for line in lines} if is_json else {}
+    exact = [line for line in lines if sought in (line, _BULLET.sub("", line), values.get(line))]
+    found = exact or [line for line in lines if line.startswith(sought) or _BULLET.sub("", line).startswith(sought)]
+    if len(found) == 1:
+        return found[0]
+    near = found[:_MOST_SHOWN] or difflib.get_close_matches(sought, lines, n=_MOST_SHOWN, cutoff=0.3)
+    shown = f": {'; '.join(map(repr, near))}" if near else ""
+    if found:
+        raise InvalidInput(f"replace_line: {len(found)} lines begin so, give one of them whole{shown}")
+    why = "; the closest are" if near else ""
+    raise InvalidInput(f"replace_line: no line is {wanted.strip()!r} or begins so{why}{shown}")
+
+
+def replace_line(content: str, line: str, new: Any, *, is_json: bool) -> str:
+    """The document with another line in the place of this one. ``new`` is text, of a JSON document any value."""
+    value = _parse_object(content) if is_json else None
+    if value is not None:
+        return to_json(_exchange(value, "", line, new))
+    made: list[str] = []
+    replaced = False
+    for each in content.splitlines(keepends=True):
+        if replaced or each.strip() != line:
+            made.append(each)
+            continue
+        replaced = True
+        indent = each[: len(each) - len(each.lstrip())]
+        ending = each[len(each.rstrip("\r\n")) :]
+        bullet = _BULLET.match(line)
+        keeps = bullet is not None and not _BULLET.match(new)
+        made.append(f"{indent}{bullet[0] if bullet and keeps else ''}{new}{ending}")
+    return "".join(made)
+
+
+def _exchange(value: Any, path: str, line: str, new: Any) -> Any:
+    if not isinstance(value, dict | list):
+        return new if f"{path}: {_show_leaf(value)}" == line else value
+    made = {key: _exchange(inner, inner_path, line, new) for key, inner_path, inner in _children(value, path)}
+    return made if isinstance(value, dict) else list(made.values())
 
 
 def _parse_object(content: str) -> Any:

@@ -1,10 +1,13 @@
 """The text of a working memory document, as a model reads it and as JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from layerlore.memory.documents.document_lines import list_lines, remove_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value, render_readable
 from layerlore.memory.rules.ages import day, iso
+from layerlore.memory.rules.expiry import EXPIRY_SIGN, is_line_expired
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, escape_tags
 from layerlore.storage.core.records import Json
@@ -13,6 +16,15 @@ from layerlore.storage.derived.working_memory import DocumentHistory, Version
 _TAGS: dict[str, Tag] = {"thread": "session-memory", "resource": "user-profile"}
 _KEPT = {"thread": "What is kept in mind for this conversation", "resource": "What is remembered about the user"}
 _HOW = "send it back filled in with update_working_memory"
+
+
+def drop_expired_lines(document: WorkingMemoryDocument, now: int) -> WorkingMemoryDocument:
+    """The document without the lines that have expired, as contexts show it."""
+    if document.changed is None or EXPIRY_SIGN not in document.content:
+        return document
+    is_json = document.rules.format == "json"
+    left = remove_lines(document.content, lambda line: is_line_expired(line, now), is_json=is_json)
+    return replace(document, changed=replace(document.changed, content=left))
 
 
 def render_block(document: WorkingMemoryDocument, *, form: bool = False, current: int = 0) -> str:
@@ -41,11 +53,17 @@ def _description(document: WorkingMemoryDocument, current: int) -> str:
     return f"{_KEPT[document.scope]}{thread} (version {document.version}{earlier}, {day(document.changed.created_at)})."
 
 
-def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writable: bool) -> str:
-    """The text that get_working_memory answers. ``writable``: its reader has the tool that changes the document."""
-    text = render_block(
-        document, form=writable and kept.asked is None, current=kept.newest.version if kept.newest else 0
-    )
+def render_text(document: WorkingMemoryDocument, kept: DocumentHistory, *, writable: bool, now: int = 0) -> str:
+    """The text that get_working_memory answers. ``writable``: its reader has the tool that changes the document. ``now``: of
+    the current version the lines that have expired by then are counted, and not shown."""
+    shown = drop_expired_lines(document, now) if kept.asked is None else document
+    current = kept.newest.version if kept.newest else 0
+    text = render_block(shown, form=writable and kept.asked is None and not document.content, current=current)
+    is_json = document.rules.format == "json"
+    expired = len(list_lines(document.content, is_json=is_json)) - len(list_lines(shown.content, is_json=is_json))
+    if expired:
+        lines = "1 line has" if expired == 1 else f"{expired} lines have"
+        return f"{text}\n{lines} expired; get_working_memory(format='json') shows all.".lstrip()
     if text:
         return text
     if kept.asked:

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from layerlore.memory.documents.document_lines import list_dropped, list_lines
+from layerlore.memory.documents.document_lines import find_line, list_dropped, list_lines, remove_lines, replace_line
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.expiry import mark_lines
 from layerlore.memory.rules.json_schema import check_against
 from layerlore.memory.rules.json_values import merge_json
 from layerlore.memory.rules.validation import (
@@ -137,20 +138,22 @@ async def update_document(
     content: Any,
     *,
     mode: Mode | None,
+    expires_at: str = "",
     expected_version: int | None,
     sent: Sent,
 ) -> Json:
     """Replace the document, or append to it: text after a blank line, JSON merged deeply. No ``mode``: the document of
     a thread is replaced, and the profile gets what it lacks.
 
-    JSON content is an object, or text that holds one. Returns ``scope``, ``thread_id``, ``mode``, ``version``,
+    JSON content is an object, or text that holds one. ``expires_at`` (ISO 8601): each line of a text is shown until then.
+    Returns ``scope``, ``thread_id``, ``mode``, ``version``,
     ``bytes``, and ``unchanged``, ``masked``, ``dropped_lines`` (how many lines are gone), ``dropped`` (the first of
     them) and ``undo`` where they say something. Raises InvalidInput, LimitExceeded, Conflict.
     """
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     how: Mode = mode or ("append" if of == "resource" else "replace")
     join = _append if mode else _add_note
-    given = _check_given(engine, rules, content)
+    given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # What is too large is refused below, with the size of what it met, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
 
@@ -162,6 +165,51 @@ async def update_document(
             return _check_made(join(stored, masked, rules), rules, stored, most)
 
     return await _write(engine, scope, of, thread_id, rule, how, given, expected_version, count, sent)
+
+
+async def replace_document_line(
+    engine: Engine,
+    scope: Scope,
+    of: DocumentScope,
+    thread_id: str,
+    line: str,
+    content: Any,
+    *,
+    expires_at: str = "",
+    expected_version: int | None,
+    sent: Sent,
+) -> Json:
+    """Change one line of the document and leave the others. ``line``: the whole line, or a beginning that no other one has;
+    an empty ``content`` removes it.
+
+    Returns what ``update_document`` returns. Raises InvalidInput, LimitExceeded, Conflict.
+    """
+    rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
+    is_json = rules.format == "json"
+    given = mark_lines(content, expires_at, engine.now())
+    check_text(line, "replace_line")
+    if isinstance(given, str):
+        check_text(given, "content")
+    elif not is_json:
+        raise InvalidInput(f"content: one line of text, not {describe(given)}")
+    else:
+        check_json({"content": given}, "content", depth=engine.limits.json_depth)
+    masked, count = engine.masked(given)
+
+    def rule(stored: str, _: str) -> str:
+        if not stored:
+            raise InvalidInput("replace_line: nothing is kept yet; leave it out to keep something")
+        found = find_line(stored, line, is_json=is_json)
+        if given == "":
+            made = remove_lines(stored, lambda each: each == found, is_json=is_json)
+        else:
+            made = replace_line(stored, found, masked, is_json=is_json)
+        if not is_json or not made:
+            return _check_made(made, rules, stored, most)
+        with _blame_stored():
+            return _check_made(_object(made, "the document"), rules, stored, most)
+
+    return await _write(engine, scope, of, thread_id, rule, "replace", [line, given], expected_version, count, sent)
 
 
 async def restore_document(

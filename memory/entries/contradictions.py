@@ -1,115 +1,123 @@
-"""Entries that contradict each other: of the same subject they say the same, with another value.
+"""Entries that give another value for the same thing: the same words, but for the value at their end.
 
-Nobody said which of the two is wrong, so both are kept and shown, the newer first, until one takes the other's place.
+A mark on a true entry does harm, and a missing one does little: both entries are shown anyway. So an entry contradicts another
+only if its subject and its predicate are the same words, and the value is a name or a number.
 """
 
-from collections.abc import Collection, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 
-from layerlore.memory.entries.claim_signs import find_negations
-from layerlore.memory.entries.claim_words import COMMON, FRAME, LIKES, is_one_of
-from layerlore.memory.entries.telling_tables import CALENDAR_KEYS
-from layerlore.memory.entries.telling_words import (
-    TellingWord,
-    is_number_stated,
-    is_same_name,
+from layerlore.memory.entries.sameness import is_other_person, is_same_statement, leave_person
+from layerlore.memory.entries.statement_words import (
+    NEGATIONS,
+    USER,
+    Statement,
+    StatementWord,
     is_same_word,
-    list_telling,
+    read_statement,
+    without_aside,
+    word_set,
 )
-from layerlore.memory.parts.speech_acts import fold_sentence
 
-FEWEST_SHARED = 2
-"""Subject and predicate."""
-SHARED = 0.5
-"""Of all telling words of both so many must be the same."""
-MOST_VALUES = 2
-"""With more differences they tell of different things."""
+Words = Sequence[StatementWord]
+
+_MOST_WORDS = 4
+"""A value has at most so many words: "28 September 2026"."""
+_NOW = frozenset({"now", "jetzt", "maintenant", "ahora", "adesso", "agora", "теперь", "şimdi"})
+_IS = word_set("is was are ist war sind est était es era está è sono é são jest är это 是 は")
+_PREPOSITIONS = word_set(
+    "in at on for with from to by of as under bei mit für von nach aus auf als zu im am um à en chez avec pour de dans sur "
+    "con para por di da per a em na no w z do в на с из для 在 于 に で"
+)
+# A subject has one value for these, as a rule: a home, an employer, a price.
+_SINGLE = word_set(
+    "lives live works work costs cost weighs weigh called prefers wohnt lebt arbeitet kostet wiegt heißt habite travaille coûte "
+    "vive trabaja cuesta llama abita lavora costa mora trabalha custa woont werkt kost mieszka pracuje живёт живет работает 住 叫"
+)
 
 
-def contradicts(new: str, known: str, *, alike: bool = False) -> bool:
-    """Whether two entries say something else of the same: another name or number, or that it is not so. ``alike``: their
-    vectors take them for repetitions; then one other word on each side is enough, as in tea and coffee."""
-    one, other = _list_claimed(new), _list_claimed(known)
-    if not one or not other:
+def contradicts(new: str, known: str) -> bool:
+    """Whether two entries cannot both be true: another name or number for the same thing, or its denial."""
+    one, other = read_statement(new), read_statement(known)
+    if _is_denial(one, other):
+        return True
+    found = _split(one, other)
+    if found is None:
         return False
-    if _is_user(one[0]) != _is_user(other[0]) and one[0].leads != other[0].leads:
-        # The one calls by the name whom the other calls the user.
-        one, other = one[1:], other[1:]
-    only_new, only_known = _find_others(one, other), _find_others(other, one)
-    same = [word for word in one if word not in only_new]
-    # Alike, and of no more than a subject and what it is: vegan and vegetarian are two things, and not one said twice.
-    is_plain = alike and len(one) == len(other) == FEWEST_SHARED
-    if not is_plain and not _is_enough(same, max(len(one), len(other))):
+    frame, values = found
+    return values[0][0].is_value and values[1][0].is_value and _has_one_value(frame, values[0][0])
+
+
+def is_other_value(new: str, known: str) -> bool:
+    """Whether a correction gives another value for what an entry says: the same words, and another value at their end."""
+    one, other = read_statement(without_aside(new)), read_statement(known)
+    found = _split(_without_now(one), _without_now(other))
+    if found is None:
         return False
-    if not only_new and not only_known:
-        return bool(same) and _is_denied(new) != _is_denied(known)
-    of_same_subject = bool(same) and one[0] not in only_new and other[0] not in only_known
-    return of_same_subject and _are_rivals(only_new, only_known, alike=alike)
-
-
-def _is_enough(same: Collection[TellingWord], words: int) -> bool:
-    """Whether so many words, of at most ``words`` in each of two entries, show that both tell of the same."""
-    if len(same) < SHARED * words:
+    frame, (value, was) = found
+    if value[0].kind != was[0].kind:
         return False
-    return len(same) >= FEWEST_SHARED or any(map(_is_predicate, same))
+    is_named = frame[-1].key in _IS and value[0].is_value
+    return frame[-1].key in _PREPOSITIONS or is_named or value[0].is_number or _has_one_value(frame, value[0])
 
 
-def _are_rivals(only_new: Sequence[TellingWord], only_known: Sequence[TellingWord], *, alike: bool) -> bool:
-    """Whether the words that only one of two entries has, and those that only the other has, cannot both be so."""
-    if not only_new or not only_known:
+def _without_now(statement: Statement) -> Statement:
+    words = tuple(word for word in statement.words if word.key not in _NOW)
+    return Statement(words, statement.is_lower)
+
+
+def _split(one: Statement, other: Statement) -> tuple[Words, tuple[Words, Words]] | None:
+    """The words that two statements begin with, and the value that each ends with; None unless both have a subject and a
+    predicate in common, and a value of their own."""
+    any_case = one.is_lower or other.is_lower
+    shared = 0
+    for pair in zip(one.words, other.words, strict=False):
+        # "I live in Graz." and "The user lives in Linz."
+        if not is_same_word(*pair, any_case=any_case) and not (shared == 1 and is_other_person(one.words, other.words)):
+            break
+        shared += 1
+    # A title or the first of two names belongs to the value: "Dr. Vogt", "TP 537".
+    both_go_on = min(len(one.words), len(other.words)) > shared
+    while both_go_on and shared > 2 and one.words[shared - 1].is_name:
+        shared -= 1
+    values = one.words[shared:], other.words[shared:]
+    if shared < 2 or not all(0 < len(value) <= _MOST_WORDS for value in values):
+        return None
+    if any(word.key in NEGATIONS or word.key == "?" for value in values for word in value):
+        return None
+    # A denial with another value says nothing against the first one.
+    if any(word.key in NEGATIONS for word in one.words[:shared]):
+        return None
+    return one.words[:shared], values
+
+
+def _has_one_value(frame: Words, value: StatementWord) -> bool:
+    """Whether the words before a value name something that has one value at a time."""
+    words = list(frame)
+    if len(words) > 2 and words[-1].key in _PREPOSITIONS:
+        words.pop()
+        if words[-1].key in _SINGLE or words[-1].key in _IS:
+            return True
+        # "Ticket 4711 is assigned to Ana." A person can be assigned to many things.
+        return len(words) > 3 and words[-2].key in _IS and not value.is_number and not _is_person(words[:-2])
+    if words[-1].key in _SINGLE:
+        return True
+    # A person can be a nurse and a mother: "is" gives one value to a thing, or a number to anyone.
+    return words[-1].key in _IS and (value.is_number or not _is_person(words[:-1]))
+
+
+def _is_person(subject: Words) -> bool:
+    return len(subject) == 1 and (subject[0].key == USER or not subject[0].text.islower())
+
+
+def _is_denial(one: Statement, other: Statement) -> bool:
+    """Whether one statement is the other with a "not"."""
+    longer, shorter = (one, other) if len(one.words) > len(other.words) else (other, one)
+    at = [place for place, word in enumerate(longer.words) if word.key in NEGATIONS]
+    if len(at) != 1 or any(word.key in NEGATIONS for word in shorter.words) or len(shorter.words) < 2:
         return False
-    if all(map(_is_value, (*only_new, *only_known))):
-        kinds = [{each.kind for each in only} for only in (only_new, only_known)]
-        return max(len(only_new), len(only_known)) <= MOST_VALUES and kinds[0] == kinds[1]
-    return alike and len(only_new) == len(only_known) == 1
-
-
-def _is_predicate(word: TellingWord) -> bool:
-    return bool(_find_predicates(word.key))
-
-
-def _is_user(word: TellingWord) -> bool:
-    return word.kind == "word" and is_one_of(word.key, FRAME)
-
-
-def _list_claimed(content: str) -> list[TellingWord]:
-    """The telling words, each once; who the user is counts as the subject, whatever it is called."""
-    found: list[TellingWord] = []
-    for word in list_telling(content):
-        if word.kind == "word" and is_one_of(word.key, FRAME) and found:
-            continue
-        if not _is_among(word, found):
-            found.append(word)
-    return found
-
-
-def _find_others(words: Collection[TellingWord], others: Collection[TellingWord]) -> list[TellingWord]:
-    return [word for word in words if not _is_among(word, others)]
-
-
-def _is_among(word: TellingWord, others: Collection[TellingWord]) -> bool:
-    if word.kind == "number":
-        return is_number_stated(word.key, [each.key for each in others if each.kind == "number"], ())
-    if word.key.startswith(CALENDAR_KEYS):
-        return any(each.key == word.key for each in others)
-    return any(_is_same(word, each) for each in others)
-
-
-def _is_same(word: TellingWord, other: TellingWord) -> bool:
-    if "name" in (word.kind, other.kind):
-        return is_same_name(word.key, other.key)
-    return is_same_word(word.key, other.key) or not _find_predicates(word.key).isdisjoint(_find_predicates(other.key))
-
-
-@lru_cache(maxsize=8192)
-def _find_predicates(key: str) -> frozenset[int]:
-    """The numbers of the common predicates that a word says."""
-    return frozenset(number for number, listed in enumerate((LIKES, *COMMON)) if is_one_of(key, listed))
-
-
-def _is_value(word: TellingWord) -> bool:
-    return word.kind != "word"
-
-
-def _is_denied(content: str) -> bool:
-    return find_negations(fold_sentence(content)) % 2 == 1
+    rest = [*longer.words[: at[0]], *longer.words[at[0] + 1 :]]
+    # "does not reach" and "reaches"
+    if len(rest) == len(shorter.words) and at[0] < len(rest):
+        verb = shorter.words[at[0]]
+        rest[at[0]] = verb if leave_person(verb.key) == rest[at[0]].key else rest[at[0]]
+    return is_same_statement(Statement(tuple(rest), longer.is_lower), shorter)

@@ -1,5 +1,5 @@
-"""Entries as they are kept: one that is known is refreshed, one that repeats another is not kept, and a correction
-takes the place of what it corrects."""
+"""Entries as they are kept: one that is known is refreshed, one that says the same as another is not kept again, and a
+correction takes the place of the one entry that it corrects. Everything else is kept beside what is there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Literal, cast
 
 import anyio
 import numpy as np
-import regex
 
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.contradictions import contradicts
+from layerlore.memory.entries.contradictions import contradicts, is_other_value
+from layerlore.memory.entries.sameness import says_same
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core.records import Scope, SearchText
@@ -26,24 +26,14 @@ Outcome = Literal["kept", "refreshed", "similar", "forgotten", "wrong"]
 
 NEAREST = 20
 """How many of the nearest entries a new one is compared with (n8n's)."""
+MOST_NAMED = 3
+"""At most so many entries are named beside a new one."""
 PATIENCE_SECONDS = 10.0
 """Seconds that a batch may take: the caller of submit_memory_job waits for it, and a remote embedder may hang."""
-CORRECTED_SIMILARITY = 0.6
-"""A correction takes the place of the nearest entry that is at least so near: it says something else of the same
-thing, so it is less near than a repetition."""
-SHARED_WORDS = 0.4
-"""The threshold of a correction without vectors: the share of words that both entries have, of the words of either."""
-
-WRONG_WORDS = 0.75
-"""What shares so many of its words with an entry that is marked as wrong says the same: wrong ones have no vectors."""
-
-# What distinguishes two entries that are alike otherwise: 8080 and 9090, v1 and v2, error codes.
-_DETAIL = regex.compile(r"[\p{L}\p{N}]*\p{N}[\p{L}\p{N}]*")
-# An embedder hardly notices it: "it works" and "it does not work" are nearer than many a repetition.
-_NEGATION = regex.compile(
-    r"n['’]t\b|不|没|無|ない|않|안 |\b(?:no|not|never|none|without|cannot|nicht|kein\w*|nie|ohne|pas|jamais|sans|non|mai|senza"
-    r"|nunca|sin|não|sem|niet|geen|zonder|bez|не|нет|никогда|без|değil|yok|ليس|لا|لم)\b"
-)
+_SHARED_WORDS = 0.5
+"""Without vectors, an entry with this share of its words in common is named as similar."""
+_CANDIDATE = 0.5
+"""A correction names entries from this cosine on, or with this part of ``_SHARED_WORDS``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +48,28 @@ class EmbeddedText:
 class KeptEntry:
     """The outcome of keeping an entry: its id, or the id of the one that says the same already, and the ids of those
     whose place it took. ``forgotten``: it was dropped after what it rests on had been said, and stays so; ``wrong``: the user
-    marked it, or another that says the same, as wrong, and did not say it again. ``standing``:
-    what it would have corrected, but is trusted more; ``against``: what says otherwise, and stays beside it; ``pinned``:
-    it is pinned since one whose place it took was."""
+    marked it, or another that says the same, as wrong, and did not say it again. ``standing``: what it would have corrected,
+    but is trusted more; ``against``: what says otherwise, and stays beside it; ``candidates``: what a correction may have
+    meant; ``similar``: what says something like it; ``pinned``: it is pinned since one whose place it took was."""
 
     outcome: Outcome
     entry_id: str
     superseded: tuple[str, ...] = ()
     standing: tuple[str, ...] = ()
     against: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
     pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Corrected:
+    """The ids of the entries whose place a correction takes, of those that stand since they are trusted more, and of
+    those that say something else of the same."""
+
+    gone: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
 
 
 def normalize(content: str) -> str:
@@ -108,19 +110,6 @@ async def embed_soon(engine: Engine, content: str) -> tuple[EmbeddedText | None,
     return (EmbeddedText(engine.embedding.embedder.name, tuple(chunks)) if chunks else None), ""
 
 
-def is_repetition(one: EmbeddedText, other: EmbeddedText, similarity: float) -> bool:
-    """Whether each chunk of ``one`` is at least as near as ``similarity`` to a chunk of ``other``."""
-    return similarity > 0 and _similarity(np.stack(one.chunks), np.stack(other.chunks)) >= similarity
-
-
-def differs_in_detail(new: str, known: str) -> bool:
-    """Whether the new text has a number or a name with digits that the known one has not, or denies what that says."""
-    one, other = new.lower(), known.lower()
-    if bool(_NEGATION.search(one)) != bool(_NEGATION.search(other)):
-        return True
-    return not set(_DETAIL.findall(one)) <= set(_DETAIL.findall(other))
-
-
 def _similarity(new: Vectors, known: Vectors) -> float:
     return float((new @ known.T).max(axis=1).min())
 
@@ -141,8 +130,9 @@ async def keep_entry(
     """Keep an entry, in a transaction that holds the resource.
 
     ``said_at``: when its newest source was stored; what was dropped or superseded later stays so, unless a caller says
-    it again. One of the kind ``correction`` takes the place of what it corrects, and any
-    of those in ``corrects``, as far as they are trusted no more than it is; and it takes that of ``replaces`` in any case.
+    it again. It takes the place of ``replaces`` in any case, and that of those in ``corrects`` as far as they are trusted no
+    more than it is. One of the kind ``correction`` that names none takes the place of the one entry that gives another value
+    for the same thing, if there is exactly one.
     """
     known = await entries.of_content(tx, scope, new.content)
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
@@ -150,31 +140,26 @@ async def keep_entry(
     wrong = None if known is not None and known.status == "active" else await _find_wrong(tx, scope, new.content)
     if wrong is not None and (new.trust != "user" or (new.origin == "extracted" and said_at <= wrong.seen_at)):
         return KeptEntry("wrong", wrong.entry_id)
+    own = "" if known is None else known.entry_id
     near = await _find_near(tx, scope, new.content, embedded)
-    others = {entry_id: how for entry_id, how in near.items() if known is None or entry_id != known.entry_id}
-    seen = await entries.read_seen(tx, scope, [*others, *corrects])
-    # Without vectors only the same words say the same.
-    least = similarity if embedded else 1.0
-    gone, standing = _find_corrected(
-        new, seen, others, corrects, least, CORRECTED_SIMILARITY if embedded else SHARED_WORDS
-    )
-    if replaces and (known is None or replaces != known.entry_id):
-        gone, standing = (
-            [*gone, *([] if replaces in gone else [replaces])],
-            [each for each in standing if each != replaces],
-        )
-    beside = {entry_id: entry for entry_id, entry in seen.items() if entry_id in others and entry_id not in gone}
-    against = [
-        entry
-        for entry_id, entry in beside.items()
-        if contradicts(new.content, entry.content, alike=0 < least <= others[entry_id])
-    ]
-    if known is None and not gone and similarity > 0:
-        unlike = {entry.entry_id for entry in against}
-        alike = {entry_id: how for entry_id, how in others.items() if how >= least and entry_id not in unlike}
-        said = _find_repeated(new.content, seen, alike)
+    found = await entries.read_seen(tx, scope, [*near, *corrects])
+    seen = {entry_id: entry for entry_id, entry in found.items() if entry_id != own and not entry.is_expired(now)}
+    nearest = [entry_id for entry_id in sorted(near, key=lambda each: -near[each]) if entry_id in seen]
+    if replaces:
+        corrected = _Corrected((replaces,) if replaces != own else ())
+    else:
+        corrected = _find_corrected(new, seen, nearest, corrects)
+    beside = [entry_id for entry_id in nearest if entry_id not in corrected.gone]
+    if known is None and not corrected.gone and similarity > 0:
+        said = next((entry_id for entry_id in beside if says_same(new.content, seen[entry_id].content)), None)
         if said is not None:
             return KeptEntry("similar", said)
+    rivals = {*corrected.standing, *corrected.rivals}
+    against = [
+        seen[entry_id]
+        for entry_id in dict.fromkeys([*beside, *corrected.standing])
+        if entry_id in rivals or contradicts(new.content, seen[entry_id].content)
+    ]
     entry_id = new.entry_id if known is None else known.entry_id
     if known is None:
         await entries.insert_new(tx, scope, new, now=now, search_text=search_text)
@@ -182,50 +167,31 @@ async def keep_entry(
         await entries.revive(tx, scope, known, new, now=now, search_text=search_text)
     if embedded:
         await _store_vectors(tx, scope, entry_id, embedded)
-    await entries.supersede(tx, scope, gone, entry_id, now=now)
-    pinned = await entry_marks.inherit_pin(tx, scope, entry_id, gone, now=now)
+    await entries.supersede(tx, scope, corrected.gone, entry_id, now=now)
+    pinned = await entry_marks.inherit_pin(tx, scope, entry_id, corrected.gone, now=now)
     await _mark_contradicted(tx, scope, entry_id, new.seen_at, against)
+    is_open = new.kind == "correction" and not corrected.gone
+    alike = similarity if embedded else _SHARED_WORDS
+    likely = [entry_id for entry_id in beside if near[entry_id] >= _CANDIDATE * (1.0 if embedded else _SHARED_WORDS)]
     return KeptEntry(
         "kept" if known is None else "refreshed",
         entry_id,
-        tuple(gone),
-        tuple(standing),
+        corrected.gone,
+        corrected.standing,
         tuple(entry.entry_id for entry in against),
+        tuple(likely[:MOST_NAMED]) if is_open else (),
+        tuple([entry_id for entry_id in beside if near[entry_id] >= alike > 0][:MOST_NAMED]),
         pinned,
     )
 
 
 async def _find_wrong(tx: Tx, scope: Scope, content: str) -> Entry | None:
-    """An entry that is marked as wrong and has nearly the same words."""
-    own = set(split_words(content))
+    """An entry that is marked as wrong and says the same."""
+    key = entries.content_key(content)
     for entry in await entry_marks.list_wrong(tx, scope):
-        other = set(split_words(entry.content))
-        same = entry.content_hash == entries.content_hash(content)
-        alike = bool(own | other) and len(own & other) / len(own | other) >= WRONG_WORDS
-        if same or (alike and not differs_in_detail(content, entry.content)):
+        if entries.content_key(entry.content) == key or says_same(content, entry.content):
             return entry
     return None
-
-
-def _find_repeated(content: str, seen: Mapping[str, Entry], alike: Mapping[str, float]) -> str | None:
-    """The id of the nearest entry (``alike``: how near each is) that says the content already."""
-    nearest = sorted(alike, key=lambda entry_id: -alike[entry_id])
-    there = (entry_id for entry_id in nearest if entry_id in seen)
-    return next((entry_id for entry_id in there if not differs_in_detail(content, seen[entry_id].content)), None)
-
-
-async def correct_later(
-    tx: Tx, scope: Scope, correction: Entry, embedded: EmbeddedText, *, similarity: float, now: int
-) -> list[str]:
-    """Let a correction that was kept without vectors take the place of what it corrects, of what was said before it; the
-    ids of that. The transaction holds the resource."""
-    near = await _find_near(tx, scope, correction.content, embedded)
-    seen = await entries.read_seen(tx, scope, [entry_id for entry_id in near if entry_id != correction.entry_id])
-    older = {entry_id: entry for entry_id, entry in seen.items() if entry.seen_at <= correction.seen_at}
-    gone, _ = _find_corrected(correction, older, near, (), similarity, CORRECTED_SIMILARITY)
-    await entries.supersede(tx, scope, gone, correction.entry_id, now=now)
-    await entry_marks.inherit_pin(tx, scope, correction.entry_id, gone, now=now)
-    return gone
 
 
 async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, against: Sequence[Entry]) -> None:
@@ -237,31 +203,20 @@ async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, 
 
 
 def _find_corrected(
-    new: NewEntry | Entry,
-    seen: dict[str, Entry],
-    near: dict[str, float],
-    corrects: Sequence[str],
-    same: float,
-    least: float,
-) -> tuple[list[str], list[str]]:
-    """The ids of the entries whose place the new one takes: those named; else, of a correction, all that are as near as
-    what says the same, or the nearest one that is near enough: of equally near ones the most trusted, then the newest.
-    And the ids of those that stand, since they are trusted more: what somebody said himself gives way to nothing that is trusted less."""
+    new: NewEntry, seen: Mapping[str, Entry], nearest: Sequence[str], corrects: Sequence[str]
+) -> _Corrected:
+    """What an entry corrects: those named; else, of a correction, the one entry that gives another value for the same. What a
+    user said gives way to nothing that is trusted less."""
     if corrects:
         meant = [entry_id for entry_id in dict.fromkeys(corrects) if entry_id in seen]
     elif new.kind == "correction":
-        ordered = sorted(
-            (entry_id for entry_id in near if entry_id in seen),
-            key=lambda entry_id: (-near[entry_id], -_trust(seen[entry_id]), -seen[entry_id].seen_at, entry_id),
-        )
-        open_to_it = [entry_id for entry_id in ordered if _trust(seen[entry_id]) <= _trust(new)]
-        standing = [entry_id for entry_id in ordered[:1] if near[entry_id] >= least and entry_id not in open_to_it]
-        repeated = [entry_id for entry_id in open_to_it if near[entry_id] >= same]
-        return repeated or [entry_id for entry_id in open_to_it[:1] if near[entry_id] >= least], standing
+        meant = [entry_id for entry_id in nearest if is_other_value(new.content, seen[entry_id].content)]
+        if len(meant) > 1:
+            return _Corrected(rivals=tuple(meant))
     else:
-        return [], []
-    gone = [entry_id for entry_id in meant if _trust(seen[entry_id]) <= _trust(new)]
-    return gone, [entry_id for entry_id in meant if entry_id not in gone]
+        return _Corrected()
+    gone = tuple(entry_id for entry_id in meant if _trust(seen[entry_id]) <= _trust(new))
+    return _Corrected(gone, tuple(entry_id for entry_id in meant if entry_id not in gone))
 
 
 def _trust(entry: Entry | NewEntry) -> int:

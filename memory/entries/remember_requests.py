@@ -13,8 +13,11 @@ from layerlore.memory.entries.entries import EmbeddedText, KeptEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
 from layerlore.memory.entries.persons import tells_of_user
 from layerlore.memory.entries.proof import link_replies, list_compared, prove
+from layerlore.memory.entries.quotes import add_quotes
 from layerlore.memory.entries.telling_words import TellingWord
 from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
+from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.rules.expiry import read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks
 from layerlore.memory.text.quotation import make_visible
@@ -25,7 +28,6 @@ from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
-from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import pages
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
@@ -41,6 +43,8 @@ ABOUT = ("", "user", "project")
 PROMPT = "remember"
 OFF = "this agent keeps no entries (entries.enabled = false): what must be known every time belongs in update_working_memory"
 """Stands where an entry names its prompt; where it names its model stands the client."""
+_NAMED = ("replaced", "candidates", "similar")
+"""The keys of an answer that name entries."""
 SEARCHED = 200
 """Among so many of the newest messages of a thread evidence is looked for."""
 
@@ -48,16 +52,17 @@ SEARCHED = 200
 @dataclass(frozen=True, slots=True)
 class RememberRequest:
     """An entry that a caller asks to keep. ``evidence`` is a quotation that proves it, ``source`` a label of evidence
-    or ``caller``; ``about``: in a project, whose it is; an empty string means that it was not given. ``entry_id``: it
-    takes the place of that entry, however that is trusted. ``by_person``: the person whose memory it is wrote it, not a
-    model."""
+    or ``caller``; ``about``: in a project, whose it is; an empty string means that it was not given. ``replaces``: the id
+    of the entry whose place it takes, however that is trusted. ``expires_at``: ISO 8601. ``by_person``: the person whose
+    memory it is wrote it, not a model."""
 
     content: str
     evidence: str = ""
     source: str = "caller"
     kind: str = ""
     about: Literal["", "user", "project"] = ""
-    entry_id: str = ""
+    replaces: str = ""
+    expires_at: str = ""
     by_person: bool = False
 
 
@@ -75,10 +80,11 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     what the entry says (``memory.entries.proof``). What only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
-    ``source`` (the label, or ``caller``), ``superseded`` and ``masked`` where they say something, in ``unproven`` a
-    kind that it was kept without, and in ``degraded`` why its meaning could not be compared with others'. ``stands``:
-    what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and stays beside it;
-    ``note`` says what to do about either. In a project, ``whose``: what is about the person is kept with the person's own
+    ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
+    something, in ``unproven`` a kind that it was kept without, and in ``degraded`` why its meaning could not be compared with
+    others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and stays
+    beside it; ``candidates``: what a correction may mean, and ``similar``: what says something like it, each with its text;
+    ``note`` says what to do about them. In a project, ``whose``: what is about the person is kept with the person's own
     memory, on the strength of the quotation but without its place, which is the project's.
 
     Raises InvalidInput, LimitExceeded, NotFound.
@@ -92,6 +98,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     label: Label = asked.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
     quoted = Quotation(content, engine.masked(asked.evidence)[0], label)
+    expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
     owner = await _find_owner(engine, scope, content, asked)
     vectors, missing, meanings = await _embed(engine, scope, thread_id, quoted)
     proven = None
@@ -105,8 +112,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             source, (_, trust, said_at, stored_at) = None, proven
         trust = "user" if asked.by_person else trust
         await resource_lock.hold(tx, owner)
-        old = await _find_replaced(tx, owner, asked.entry_id)
-        kind = asked.kind or _inherit_kind(asked, old)
+        old = await _find_replaced(tx, owner, asked.replaces)
+        kind = asked.kind or _inherit_kind(old)
         unproven = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
@@ -117,7 +124,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             sent.origin.actor,
             PROMPT,
             said_at if source or proven else now,
-            (source,) if source else (),
+            (source,) if source else await _keep_sources(tx, owner, engine, old, content, asked),
+            expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
         )
         kept = await keeping.keep_entry(
             tx,
@@ -126,7 +134,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             vectors,
             similarity=engine.entries.dedupe_similarity,
             said_at=stored_at,
-            replaces=asked.entry_id,
+            replaces=asked.replaces,
             now=now,
             search_text=engine.search_text_of,
         )
@@ -138,26 +146,21 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         if kept.outcome != "similar":
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
-        # What it corrects may be found by its meaning alone.
-        found = kept.outcome == "similar" or kept.superseded or kept.standing
-        if asked.kind == "correction" and missing and not found:
-            await jobs.request(tx, owner, "", "corrections", now, due_at=now, now=now, revive=True)
         return {
             **_describe_kept(asked, kept, unproven=unproven, masked=masked),
             **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
     arguments = [asked.content, asked.evidence, asked.source, asked.kind]
-    arguments += [each for each in (asked.about, asked.entry_id) if each]
+    arguments += [each for each in (asked.about, asked.replaces, asked.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
         answer = {**answer, "whose": "project" if owner == scope else "you"}
     if missing:
-        later = "; what it corrects is looked for again once that is over" if asked.kind == "correction" else ""
-        answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}{later}"}
+        answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
-    return await _add_content(engine, owner, answer) if answer["status"] == "similar" else answer
+    return await _add_contents(engine, owner, answer)
 
 
 def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
@@ -173,21 +176,39 @@ async def _find_owner(engine: Engine, scope: Scope, content: str, asked: Remembe
     """Whose memory keeps the entry: in a project the person's, if it is about the person; and that which has the entry
     whose place it takes. Raises InvalidInput."""
     of_person = _is_of_person(scope, content, asked)
-    if asked.entry_id and scope.person:
-        of_person = not await engine.database.read(entries.read_seen, scope, [asked.entry_id])
+    if asked.replaces and scope.person:
+        of_person = not await engine.database.read(entries.read_seen, scope, [asked.replaces])
     return scope.of_person if of_person else scope
 
 
-def _inherit_kind(asked: RememberRequest, old: Entry | None) -> str:
-    """The kind of the entry whose place a person's own words take."""
-    return (old.kind if old is not None and asked.by_person else None) or ""
+def _inherit_kind(old: Entry | None) -> str:
+    """The kind of the entry whose place another takes."""
+    return (old.kind if old is not None else None) or ""
+
+
+async def _keep_sources(
+    tx: Tx, scope: Scope, engine: Engine, old: Entry | None, content: str, asked: RememberRequest
+) -> tuple[EntrySource, ...]:
+    """The sources of the replaced entry that still say what the changed text says: it has each word that the quote and the old
+    text have in common."""
+    if old is None or asked.by_person:
+        return ()
+    (shown,) = await add_quotes(tx, scope, engine, [entries.as_message(old, ())])
+    places = (await entries.sources_of(tx, scope, [old.entry_id]))[old.entry_id]
+    was, now = set(split_words(old.content)), set(split_words(content))
+    kept: list[EntrySource] = []
+    for place, quoted in zip(places, shown.metadata["sources"], strict=True):
+        proven = was & set(split_words(quoted.get("quote", "")))
+        if proven and proven <= now:
+            kept.append(EntrySource(place.thread_uid, place.seq, place.revision, place.starts, place.ends, place.label))
+    return tuple(kept)
 
 
 async def _find_replaced(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
     """The entry whose place is to be taken; None: no one's. Raises NotFound."""
     if not entry_id:
         return None
-    check_text(entry_id, "entry_id")
+    check_text(entry_id, "replaces")
     found = (await entries.read_seen(tx, scope, [entry_id])).get(entry_id)
     if found is None:
         raise NotFound(f"there is no entry {entry_id!r}; nothing was kept. recall_memory names the ids of entries")
@@ -204,10 +225,24 @@ def _list_parts(kept: KeptEntry) -> list[ActPart]:
     return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded), *pinned]
 
 
-async def _add_content(engine: Engine, scope: Scope, answer: Json) -> Json:
-    """The answer with what the entry says that it names, if that is still there."""
-    there = (await engine.database.read(entries.read_seen, scope, [answer["id"]])).get(answer["id"])
-    return {**answer, **({"content": there.content} if there else {})}
+async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
+    """The answer with what the entries say that it names, as far as they are still there. They are read here, since no text is
+    kept in the answer of a request that may be sent again."""
+    named = {name: answer[name] for name in _NAMED if name in answer}
+    ids = [each for some in named.values() for each in some]
+    if answer["status"] == "similar":
+        ids.append(answer["id"])
+    if not ids:
+        return answer
+    there = await engine.database.read(entries.read_told, scope, ids)
+    texts = {entry_id: engine.derived_text(entry.content) for entry_id, entry in there.items()}
+    shown: Json = {
+        name: [{"id": each, **({"content": texts[each]} if each in texts else {})} for each in some]
+        for name, some in named.items()
+    }
+    if answer["status"] == "similar" and answer["id"] in texts:
+        shown["content"] = texts[answer["id"]]
+    return {**answer, **shown}
 
 
 def _describe_kept(asked: RememberRequest, kept: KeptEntry, *, unproven: bool, masked: int) -> Json:
@@ -216,12 +251,20 @@ def _describe_kept(asked: RememberRequest, kept: KeptEntry, *, unproven: bool, m
         "id": kept.entry_id,
         "status": kept.outcome,
         "source": asked.source,
-        **({"superseded": list(kept.superseded)} if kept.superseded else {}),
+        **({"replaced": list(kept.superseded)} if kept.superseded else {}),
         **({"stands": list(kept.standing)} if kept.standing else {}),
         **({"contradicts": list(kept.against)} if kept.against else {}),
+        **({"candidates": list(kept.candidates)} if kept.candidates else {}),
+        **({"similar": list(similar)} if (similar := _list_similar(kept)) else {}),
         **({"unproven": asked.kind} if unproven else {}),
         **({"masked": masked} if masked else {}),
     }
+
+
+def _list_similar(kept: KeptEntry) -> list[str]:
+    """The entries that the answer does not name as candidates."""
+    others = dict.fromkeys((*kept.against, *kept.similar))
+    return [entry_id for entry_id in others if entry_id not in kept.candidates]
 
 
 def _note(answer: Json) -> str:
@@ -233,9 +276,11 @@ def _note(answer: Json) -> str:
         )
     if "contradicts" in answer:
         return (
-            "an older entry says otherwise, and both are shown, the newer first: if the old one is wrong, say it again with "
-            'kind="correction" and a user\'s words as evidence, or forget the old one'
+            "another entry says otherwise, and both are shown, the newer first: if it is wrong, call remember again with "
+            "replaces=ID, or forget it"
         )
+    if "candidates" in answer:
+        return "nothing was replaced: if it corrects one of the candidates, call remember again with replaces=ID"
     return ""
 
 

@@ -33,7 +33,7 @@ ID = re.compile("[A-Za-z0-9-]{1,64}")
 _TIMES = ("changed_at", "created_at", "seen_at")
 _ENTRY = (
     *("id", RECORD, "status", "superseded_by", "changed_at", "created_at", "seen_at", "kind", "origin", "trust"),
-    *("content", "quotes"),
+    *("expires_at", "content", "quotes"),
 )
 _QUOTE = ("text", "label", "said_at")
 _DOCUMENT = ("id", RECORD, "changed_at", "content")
@@ -130,6 +130,8 @@ class SharedForms:
         check_names(line, where, _ENTRY)
         for name in _TIMES:
             _check_time(line, name, where)
+        if line.get("expires_at") is not None:
+            _check_time(line, "expires_at", where)
         for name, allowed in _WORDS.items():
             if (name != "kind" or line.get(name) is not None) and line.get(name) not in allowed:
                 why = describe_choices(str(line.get(name)), list(allowed))

@@ -30,7 +30,7 @@ from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_marks, working_memory
-from layerlore.storage.derived.entries import Entry, Status, content_hash
+from layerlore.storage.derived.entries import Entry, Status, content_hash, content_key
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
 from layerlore.storage.moving import shared_rows
@@ -125,7 +125,7 @@ class _Exchange:
         self._lines: dict[str, Json] = {}
         self._ids: dict[str, set[str]] = {}
         self._entries: dict[str, ToldEntry] = {}
-        self._by_hash: dict[str, str] = {}
+        self._by_content: dict[str, str] = {}
         self._changed: set[str] = set()
         self._pinned: list[str] = []
         self._document: Version | None = None
@@ -162,7 +162,9 @@ class _Exchange:
     async def _read(self) -> None:
         for each in await shared_rows.read_entries(self._tx, self._scope):
             self._entries[each.entry.entry_id] = each
-            self._by_hash[each.entry.content_hash] = each.entry.entry_id
+            # Under another hash lies what was erased, or what another entry says.
+            if each.entry.content_hash == content_hash(each.entry.content):
+                self._by_content[content_key(each.entry.content)] = each.entry.entry_id
         for row in await shared_rows.read_lines(self._tx, self._scope):
             self._rows[row.share_id] = row
             if row.line is not None and row.share_id != DOCUMENT:
@@ -183,7 +185,7 @@ class _Exchange:
             return
         standing = self._standing(ids)
         line = self._lines[standing]
-        if content_hash(line["content"]) != content_hash(entry.content):
+        if content_key(line["content"]) != content_key(entry.content):
             for id_ in list(ids):
                 self._forget(id_)
             self._write_own(entry, quotes)
@@ -208,8 +210,9 @@ class _Exchange:
             await self._show(entry_id)
 
     def _says(self, entry: Entry, line: Json) -> bool:
-        said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at)
-        said_there = (line["content"], line.get("kind"), line["status"], line["trust"], line["seen_at"])
+        said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at, entry.expires_at)
+        names = ("content", "kind", "status", "trust", "seen_at", "expires_at")
+        said_there = tuple(line.get(name) for name in names)
         by = line.get("superseded_by")
         return said_here == said_there and self._told(entry.superseded_by) == self._told(self._entry_of(by))
 
@@ -238,6 +241,7 @@ class _Exchange:
             "kind": entry.kind,
             "origin": origin,
             "trust": entry.trust,
+            "expires_at": entry.expires_at,
             "content": entry.content,
             "quotes": list(quotes) or None,
         }
@@ -300,11 +304,11 @@ class _Exchange:
             return "unchanged"
         if row is not None:
             self.touched.add(self._forget(id_))
-        key = content_hash(line["content"])
-        entry_id = self._by_hash.get(key)
+        key = content_key(line["content"])
+        entry_id = self._by_content.get(key)
         if entry_id is None:
             entry_id = id_ if id_ not in self._entries else self._make_id(id_)
-            self._by_hash[key] = entry_id
+            self._by_content[key] = entry_id
         self._put(id_, entry_id, bool(row and row.own), line)
         self.touched.add(entry_id)
         return "added" if row is None else "replaced"
@@ -358,6 +362,7 @@ class _Exchange:
             known.created_at if known else line["created_at"],
             line["seen_at"],
             known.pinned_at if known and known.status in ("active", "superseded") else None,
+            line.get("expires_at"),
         )
 
     # Ids and lines

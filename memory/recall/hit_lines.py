@@ -22,6 +22,7 @@ from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import make_embedding_texts
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
 from layerlore.memory.rules.ages import day
+from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.records import Json, Message
@@ -192,7 +193,8 @@ def describe_entry(entry: Message) -> str:
     kind = f"; {source['kind']}" if "kind" in source else ""
     newer = "; a newer entry says otherwise" if "newer" in source else ""
     older = "; newer than what says otherwise" if "older" in source else ""
-    return f"entry {entry.id}, {day(entry.said_at)}{kind}{newer or older}; {describe_sources(entry.metadata)}"
+    until = f"; until {name_end(source['expires_at'])}" if "expires_at" in source else ""
+    return f"entry {entry.id}, {day(entry.said_at)}{kind}{until}{newer or older}; {describe_sources(entry.metadata)}"
 
 
 def describe_sources(source: Json) -> str:

@@ -13,6 +13,7 @@ from layerlore.memory.recall.hit_lines import mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
+from layerlore.memory.rules.expiry import drop_expired, name_end
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
@@ -91,6 +92,7 @@ async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRec
     """The entries to tell, those that are pinned first, then the newest first; none where the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
+    now = engine.now() if prepared is None else prepared.now
     fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
     standing = await entry_marks.read_pinned(tx, scope)
     standing += await entry_lists.read_preferences(tx, scope, most=engine.entries.preferences_top_k)
@@ -98,7 +100,7 @@ async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRec
         standing += await entry_lists.read_page(tx, scope, before=None, limit=engine.entries.auto_inject_top_k)
     wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
     others = await entries.as_messages(tx, scope, wanted) if wanted else {}
-    both = await add_contradicted(tx, scope, [*fitting, *others.values()])
+    both = drop_expired(await add_contradicted(tx, scope, [*fitting, *others.values()]), now)
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
 
 
@@ -120,6 +122,8 @@ def render_entry(entry: Message, now: int) -> str:
         on = f"{day(entry.said_at)}; a newer entry says otherwise"
     elif "older" in entry.metadata:
         on = f"{day(entry.said_at)}; newer than what says otherwise"
+    if "expires_at" in entry.metadata:
+        on += f"; until {name_end(entry.metadata['expires_at'])}"
     return f"- {mark_whose(entry)}{_say_trust(entry)}{quote_line(str(entry.parts[0]['text']))} ({on})"
 
 
@@ -144,7 +148,7 @@ async def find_entries(
     asked = RecallRequest((), limit=most, kinds=("entry",))
     matches = await match_words(tx, scope, words, None, rules, asked.kinds)
     found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
-    return [hit.message for hit in found.hits]
+    return drop_expired([hit.message for hit in found.hits], now)
 
 
 def wrap_memory_block(kept: Sequence[str], said: Sequence[str] = ()) -> str:

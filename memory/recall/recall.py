@@ -42,6 +42,7 @@ from layerlore.memory.recall.results import (
     find_confidence,
     join_results,
 )
+from layerlore.memory.rules.expiry import drop_expired, is_expired
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
@@ -257,13 +258,17 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
 
 async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall) -> RecallResult:
     """The hits as an answer shows them: entries with what they quote, and with what says otherwise."""
-    found = await find_hits(tx, scope, prepared)
+    asked, found = prepared.asked, await find_hits(tx, scope, prepared)
+    # An entry that has ended is shown to a caller that asks for its days.
+    if asked.since is None and asked.until is None:
+        current = [hit for hit in found.hits if not is_expired(hit.message, prepared.now)]
+        found = replace(found, hits=current, confidence=found.confidence if current else "nothing")
     if not any(hit.is_entry for hit in found.hits):
         return found
     shown = [hit.message for hit in found.hits]
     # What else says otherwise may be what the filters leave out.
-    if prepared.asked.filters is None:
-        shown = await add_contradicted(tx, scope, shown)
+    if asked.filters is None:
+        shown = drop_expired(await add_contradicted(tx, scope, shown), prepared.now)
     quoted = await add_quotes(tx, scope, engine, shown)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
     hits: list[Hit] = []

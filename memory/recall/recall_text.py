@@ -236,6 +236,8 @@ def _message_hit_json(message: Message, text: str) -> Json:
 
 def _entry_hit_json(entry: Message, text: str) -> Json:
     rest = {name: value for name, value in entry.metadata.items() if name != "kind"}
+    if "expires_at" in rest:
+        rest["expires_at"] = iso(rest["expires_at"])
     return {
         "kind": "entry",
         **({"whose": entry.whose} if entry.whose else {}),

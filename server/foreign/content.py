@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part
+from layerlore.memory.rules.expiry import parse_expiry
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
@@ -28,12 +29,13 @@ class ForeignConversation:
 @dataclass(frozen=True, slots=True)
 class ForeignNote:
     """Something to remember on its own. ``about`` begins each piece of a text that is too long for one entry; ``at`` is in
-    milliseconds."""
+    milliseconds, and so is ``expires_at``."""
 
     text: str
     at: int
     about: str = ""
     resource: str = ""
+    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,14 @@ def read_ms(value: Any) -> int | None:
         value = int(value * 1000) if abs(value) < 100_000_000_000 else int(value)
     try:
         return parse_time(value, "time")
+    except InvalidInput:
+        return None
+
+
+def read_expiry(value: Any) -> int | None:
+    """When something expires, in milliseconds: a date alone counts whole. None for anything else."""
+    try:
+        return parse_expiry(value, "time") if isinstance(value, str) else read_ms(value)
     except InvalidInput:
         return None
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from layerlore.server.foreign.content import Foreign, ForeignNote, Unread, as_list, as_object, as_text, read_ms
+from layerlore.server.foreign.content import (
+    Foreign,
+    ForeignNote,
+    Unread,
+    as_list,
+    as_object,
+    as_text,
+    read_expiry,
+    read_ms,
+)
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.storage.core.records import Json
 
@@ -38,7 +47,8 @@ def read_mem0(path: Path) -> Foreign:
                 yield Unread(f"memory {number}", "it has no text")
                 continue
             said = read_ms(item.get("updated_at")) or read_ms(item.get("created_at")) or at
-            yield ForeignNote(text, said, resource=as_text(item.get("user_id")))
+            expires = read_expiry(item.get("expiration_date"))
+            yield ForeignNote(text, said, resource=as_text(item.get("user_id")), expires_at=expires)
 
 
 def is_mem0(item: Json) -> bool:

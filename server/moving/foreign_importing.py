@@ -162,8 +162,10 @@ class ForeignImport:
         if not notes:
             return
         scope, now = self._place(notes[0].resource), self._engine.now()
-        contents = dict.fromkeys((content, note.at) for note in notes for content in self._list_contents(note))
-        moved = [MovedEntry(self._make_entry(content, min(at, now)), ()) for content, at in contents]
+        found = dict.fromkeys(
+            (content, min(note.at, now), note.expires_at) for note in notes for content in self._list_contents(note)
+        )
+        moved = [MovedEntry(self._make_entry(*each), ()) for each in found]
         if self._dry:
             self.report.add("entry", "checked", len(moved))
             return
@@ -201,11 +203,23 @@ class ForeignImport:
             yield beginning + text[:end].strip()
             text = text[end:]
 
-    def _make_entry(self, content: str, at: int) -> Entry:
+    def _make_entry(self, content: str, at: int, expires_at: int | None) -> Entry:
         actor = f"import from {self._source}"
         id_ = self._engine.new_id()
         return Entry(
-            id_, content, content_hash(content), None, "active", None, "caller", "assistant", actor, _PROMPT, at, at
+            id_,
+            content,
+            content_hash(content),
+            None,
+            "active",
+            None,
+            "caller",
+            "assistant",
+            actor,
+            _PROMPT,
+            at,
+            at,
+            expires_at=expires_at,
         )
 
 

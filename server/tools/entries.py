@@ -22,15 +22,22 @@ else:
     forget_requests = LateModule("layerlore.memory.removal.forget_requests")
 
 
+class NamedEntry(TypedDict):
+    id: str
+    content: NotRequired[Stored[str]]
+
+
 class RememberedEntry(TypedDict):
     id: str
     status: Literal["kept", "refreshed", "similar"]
     source: str
     content: NotRequired[Stored[str]]
-    superseded: NotRequired[list[str]]
+    replaced: NotRequired[list[NamedEntry]]
     undo: NotRequired[str]
     stands: NotRequired[list[str]]
     contradicts: NotRequired[list[str]]
+    candidates: NotRequired[list[NamedEntry]]
+    similar: NotRequired[list[NamedEntry]]
     note: NotRequired[str]
     whose: NotRequired[Literal["project", "you"]]
     masked: NotRequired[int]
@@ -46,7 +53,7 @@ About = Annotated[
 
 
 def _rights_of_remember(arguments: Mapping[str, Any]) -> frozenset[Right]:
-    return frozenset({"write", "forget"} if arguments.get("entry_id") else {"write"})
+    return frozenset({"write", "forget"} if arguments.get("replaces") else {"write"})
 
 
 @tool(
@@ -54,9 +61,9 @@ def _rights_of_remember(arguments: Mapping[str, Any]) -> frozenset[Right]:
     "core",
     "write",
     answers=RememberedEntry,
-    reduced="no text of an entry that was kept before",
+    reduced="no text of entries that were kept before",
     rights_of=_rights_of_remember,
-    ways=({}, {"entry_id": "one"}),
+    ways=({}, {"replaces": "one"}),
 )
 async def remember(
     call: Call,
@@ -66,15 +73,16 @@ async def remember(
         "caller", "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
     ] = "caller",
     kind: Literal["preference", "decision", "fact", "correction", "explicit_remember"] | None = None,
+    replaces: Annotated[str, Field(description="Id of the entry to correct.")] = "",
+    expires_at: Annotated[str, Field(description="ISO 8601.")] = "",
     thread_id: ThreadId = "",
     about: About = None,
-    entry_id: Annotated[str, UNLISTED, Field(description="The entry whose place it takes.")] = "",
 ) -> Json:
-    """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks you
-    to remember; what must be read every time belongs in update_working_memory. A correction replaces what it corrects."""
+    """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks
+    for; what must be read every time belongs in update_working_memory."""
     # Without evidence an entry belongs to no conversation.
     thread = call.thread(thread_id) if evidence.strip() or thread_id else ""
-    asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", entry_id)
+    asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)
     return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
 
 
@@ -97,8 +105,8 @@ async def forget(
     query: str = "",
     confirm: str = "",
 ) -> str:
-    """Forget entries by ids, or all about a query: that first shows what would go, with a token; ask the user,
-    then call again with confirm alone."""
+    """Forget entries by ids, or all about a query: that shows what would go, with a token; ask the user,
+    then call with confirm alone."""
     return await forget_requests.forget(
         call.engine, call.scope, ids=ids, query=query, confirm=confirm, sent=call.sent()
     )

@@ -36,7 +36,9 @@ Scope = Literal["thread", "resource"]
 
 _NO_LINES = "how many lines are gone, not which"
 
-ExpectedVersion = Annotated[int | None, EMPTY_SAYS]
+ExpectedVersion = Annotated[
+    int | None, EMPTY_SAYS, UNLISTED, Field(description="Refuse if this is not the current version.")
+]
 
 
 class ChangedDocument(TypedDict):
@@ -64,17 +66,18 @@ async def get_working_memory(
     call: Call,
     scope: Scope = "thread",
     thread_id: ThreadId = "",
-    version: Annotated[int, Field(ge=0)] = 0,
+    version: Annotated[int, UNLISTED, Field(ge=0, description="An earlier version.")] = 0,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Read session memory, the short document of this conversation, or (scope=resource) the user profile; the form
-    to fill in if it is empty."""
+    """Read session memory, the short document of this conversation, or (scope=resource) the user profile, or the
+    form to fill in."""
     document, kept = await working_memory.read_document(
         call.engine, _owner(call, scope), scope, _thread(call, scope, thread_id, reads=True), version=version
     )
     if format == "json":
         return document_text.render_json(document, kept)
-    return document_text.render_text(document, kept, writable="update_working_memory" in call.tools)
+    writable = "update_working_memory" in call.tools
+    return document_text.render_text(document, kept, writable=writable, now=call.engine.now())
 
 
 @tool("Update working memory", "core", "write", answers=UpdatedDocument, reduced=_NO_LINES)
@@ -84,24 +87,41 @@ async def update_working_memory(
     scope: Scope = "thread",
     mode: Literal["replace", "append"] | None = None,
     expected_version: ExpectedVersion = None,
+    replace_line: Annotated[str, Field(description="The line to change.")] = "",
+    expires_at: Annotated[
+        str, UNLISTED, Field(description="ISO 8601: after that the lines of content are not shown.")
+    ] = "",
     restore_version: Annotated[
         int | None, UNLISTED, Field(description="Alone: make this version the document again.")
     ] = None,
     thread_id: ThreadId = "",
 ) -> Json:
-    """Keep what is read every time: facts about the user (scope=resource; added to the profile unless mode=replace),
-    or the state of this conversation (replaced unless mode=append). JSON is merged deeply; a form is sent back whole, with
-    mode=replace. expected_version refuses if it has changed since."""
+    """Keep what is read every time: facts about the user (scope=resource; added unless mode=replace),
+    or the state of this conversation (replaced unless mode=append). JSON is merged; a form is sent back whole (mode=replace)."""
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
-        if call.given & {"content", "mode"}:
-            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
+        if call.given & {"content", "mode", "replace_line", "expires_at"}:
+            raise InvalidInput("restore_version: brings a version back as it was; leave content and the others out")
         change = working_memory.restore_document(
             call.engine,
             _owner(call, scope),
             scope,
             thread,
             restore_version,
+            expected_version=expected_version,
+            sent=sent,
+        )
+    elif replace_line:
+        if mode == "append":
+            raise InvalidInput("replace_line: puts content in the place of a line; leave mode out")
+        change = working_memory.replace_document_line(
+            call.engine,
+            _owner(call, scope),
+            scope,
+            thread,
+            replace_line,
+            content,
+            expires_at=expires_at,
             expected_version=expected_version,
             sent=sent,
         )
@@ -113,6 +133,7 @@ async def update_working_memory(
             thread,
             content,
             mode=mode,
+            expires_at=expires_at,
             expected_version=expected_version,
             sent=sent,
         )

@@ -252,7 +252,7 @@ async def _write_text(ask: Ask, asked: EditRequest, text: str, version: int) -> 
 
 
 async def _correct(call: Call, entry_id: str, content: str) -> Json:
-    request = RememberRequest(content, entry_id=entry_id, by_person=True)
+    request = RememberRequest(content, replaces=entry_id, by_person=True)
     return await remember(call.engine, call.scope, "", request, sent=call.sent())
 
 

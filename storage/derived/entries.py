@@ -48,7 +48,8 @@ class EntrySource:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources."""
+    """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources;
+    ``expires_at``: when it ends, if it does."""
 
     entry_id: str
     content: str
@@ -59,12 +60,13 @@ class NewEntry:
     prompt: str
     seen_at: int
     sources: tuple[EntrySource, ...] = ()
+    expires_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
-    ``pinned_at``: when it was pinned, if it is.
+    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date.
     ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
 
     entry_id: str
@@ -80,6 +82,11 @@ class Entry:
     created_at: int
     seen_at: int
     pinned_at: int | None = None
+    expires_at: int | None = None
+
+    def is_expired(self, now: int) -> bool:
+        """Whether it has ended."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +100,21 @@ class Shown:
     starts: int
     ends: int
     label: str
+    revision: int
 
 
 def content_hash(content: str) -> str:
-    """Equal for texts that differ in white space and case only (SHA-256, n8n's rule)."""
+    """Equal for texts that differ in white space and case only (SHA-256, n8n's rule). It finds an entry; ``content_key``
+    decides, since "PATH" and "path" are two things."""
     return hashlib.sha256(" ".join(content.split()).lower().encode()).hexdigest()
+
+
+def content_key(content: str) -> str:
+    """Equal for texts that differ only in white space and in the case of their first letter."""
+    text = " ".join(content.split())
+    # "UserId" and "userId" are two names.
+    rest = text.partition(" ")[0][1:]
+    return text[:1].lower() + text[1:] if rest and rest == rest.lower() else text
 
 
 def place_of(entry_id: str) -> str:
@@ -126,6 +143,7 @@ IS_SEEN = and_(entries.c.status == "active", IS_TOLD)
 
 _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _SEEN = select(*COLUMNS).where(_named, IS_SEEN)
+_TOLD = select(*COLUMNS).where(_named, or_(entries.c.status == "active", entries.c.status == "superseded"), IS_TOLD)
 _COUNT = select(func.count()).select_from(entries).where(in_scope(entries), entries.c.status == "active")
 _BY_HASH = select(*COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
 _INSERT = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
@@ -136,6 +154,7 @@ _REVIVE = (
         **{name: bindparam(f"new_{name}") for name in ("content", "kind", "origin", "trust", "model", "prompt")},
         seen_at=bindparam("new_seen_at"),
         pinned_at=bindparam("new_pinned_at"),
+        expires_at=bindparam("new_expires_at"),
         status="active",
         superseded_by=None,
     )
@@ -172,6 +191,12 @@ async def read_seen(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Ent
     return {entry.entry_id: entry for entry in map(_entry, rows)}
 
 
+async def read_told(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
+    """Of these entries those that can be seen, or could if another had not taken their place, by id."""
+    rows = await tx.all(_TOLD, **of_scope(scope), ids=list(ids)) if ids else ()
+    return {entry.entry_id: entry for entry in map(_entry, rows)}
+
+
 async def count(tx: Tx, scope: Scope) -> int:
     """How many entries are active, seen or not."""
     return int(await tx.scalar(_COUNT, **of_scope(scope)) or 0)
@@ -179,8 +204,8 @@ async def count(tx: Tx, scope: Scope) -> int:
 
 async def of_content(tx: Tx, scope: Scope, content: str) -> Entry | None:
     """The entry of this content, whatever became of it."""
-    row = await tx.one(_BY_HASH, **of_scope(scope), hash=content_hash(content))
-    return None if row is None else _entry(row)
+    rows = await tx.all(_BY_HASH, **of_scope(scope), hash=content_hash(content))
+    return next((each for each in map(_entry, rows) if content_key(each.content) == content_key(content)), None)
 
 
 async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_text: SearchText) -> None:
@@ -198,6 +223,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
         new.prompt,
         now,
         new.seen_at,
+        expires_at=new.expires_at,
     )
     values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
     await tx.run(_INSERT, **of_scope(scope), **values)
@@ -220,6 +246,8 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         "prompt": new.prompt,
         "seen_at": max(known.seen_at, new.seen_at) if known.status == "active" else new.seen_at,
         "pinned_at": known.pinned_at if known.status == "active" else None,
+        "expires_at": new.expires_at
+        or (None if known.status != "active" or known.is_expired(now) else known.expires_at),
     }
     await tx.run(
         _REVIVE,
@@ -360,6 +388,7 @@ def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
         "origin": entry.origin,
         "trust": entry.trust,
         **({"pinned": True} if entry.pinned_at is not None else {}),
+        **({"expires_at": entry.expires_at} if entry.expires_at is not None else {}),
         "sources": [{"thread_id": each.thread_id, "seq": each.seq, "label": each.label} for each in sources],
     }
     return Message(
@@ -388,6 +417,7 @@ _SOURCES = (
         entry_sources.c.starts,
         entry_sources.c.ends,
         entry_sources.c.label,
+        entry_sources.c.revision,
     )
     .join_from(entry_sources, threads, same_thread(entry_sources, threads))
     .join(messages, same_thread(entry_sources, messages) & (messages.c.seq == entry_sources.c.message_seq))

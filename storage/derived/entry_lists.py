@@ -8,12 +8,12 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, exists, select, tuple_
+from sqlalchemy import Select, bindparam, select, tuple_
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import SCOPE, entries
+from layerlore.storage.core.tables import entries
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import COLUMNS, IS_SEEN, IS_TOLD, Entry, read_seen
 
@@ -99,28 +99,3 @@ async def find_standing(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
             return None
         entry_id = str(successor)
     return None
-
-
-_other = entries.alias()
-_UNDECIDED = (
-    select(*COLUMNS)
-    .where(
-        in_scope(entries),
-        IS_SEEN,
-        entries.c.kind == "correction",
-        ~exists()
-        .where(
-            *(_other.c[name] == entries.c[name] for name in SCOPE),
-            _other.c.superseded_by == entries.c.entry_id,
-            _other.c.status == "superseded",
-        )
-        .correlate(entries),
-    )
-    .order_by(entries.c.seen_at, entries.c.entry_id)
-    .limit(bindparam("most"))
-)
-
-
-async def list_undecided(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:
-    """Corrections that took no entry's place, the oldest first."""
-    return [Entry(*row) for row in await tx.all(_UNDECIDED, **of_scope(scope), most=most)]

@@ -34,9 +34,7 @@ from layerlore.storage.core.statements import any_of, insert_or_update, refused
 from layerlore.storage.core.tables import job_turns, jobs, threads
 from layerlore.storage.core.transaction import Row, Tx
 
-Kind = Literal[
-    "observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary", "corrections"
-]
+Kind = Literal["observe", "reflect", "digest", "entries", "profile", "session_memory", "title", "summary"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 State = Literal["running", "due", "later", "dead"]
 

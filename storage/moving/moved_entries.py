@@ -19,11 +19,19 @@ from layerlore.storage.moving.moved_threads import Mode
 EntryStatus = Literal["added", "unchanged", "replaced", "kept", "forgotten", "unproven"]
 
 _ADD = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
-_KNOWN = select(*(entries.c[name] for name in Entry.__dataclass_fields__)).where(
-    in_scope(entries), entries.c.content_hash == bindparam("hash")
-)
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
-_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at")
+_CHANGED = (
+    "kind",
+    "status",
+    "superseded_by",
+    "origin",
+    "trust",
+    "model",
+    "prompt",
+    "seen_at",
+    "pinned_at",
+    "expires_at",
+)
 _CHANGE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
@@ -96,8 +104,8 @@ async def _put(
     sources = [each for each in moved.sources if await _lies(tx, scope, each)]
     if entry.origin not in kept.OWN_WORD and not sources:
         return EntryPut("unproven", entry.entry_id)
-    row = await tx.one(_KNOWN, **of, hash=entry.content_hash)
-    if row is None:
+    known = await kept.of_content(tx, scope, entry.content)
+    if known is None:
         taken = await tx.one(_TAKEN, **of, of_entry=entry.entry_id)
         entry_id = new_ids[entry.entry_id] if taken else entry.entry_id
         values = {each.name: getattr(entry, each.name) for each in fields(Entry)}
@@ -105,7 +113,6 @@ async def _put(
         await _add_sources(tx, scope, entry_id, sources)
         await kept.index_anew(tx, scope, entry_id, search_text)
         return EntryPut("added", entry_id)
-    known = Entry(*row)
     denied = known.status in ("dropped", "wrong") and known.status != entry.status
     if denied and (mode == "skip" or known.seen_at >= entry.seen_at):
         return EntryPut("forgotten", known.entry_id)

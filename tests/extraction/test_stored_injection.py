@@ -152,14 +152,20 @@ async def test_what_a_user_said_gives_way_to_no_correction_that_is_trusted_less(
     planted = await remember(
         talk.engine, talk.scope, "main", RememberRequest("The gate code is 6666.", kind="correction"), sent=SENT
     )
-    assert "superseded" not in planted
+    assert "replaced" not in planted
     await talk.say("The gate code is 1234.", role="assistant")
     await entered.turn("Good.", "Bye.")
     named = {"source": "verified_assistant_finding", "corrects": first["id"]}
     await work(entered, {"entries": [{"content": "The gate code is 1234.", "evidence": "gate code is 1234", **named}]})
     await talk.say("The gate code is 5555 now.")
     right = RememberRequest("The gate code is 5555.", "gate code is 5555 now", "user_assertion", "correction")
-    assert first["id"] in (await remember(talk.engine, talk.scope, "main", right, sent=SENT))["superseded"]
+    answer = await remember(talk.engine, talk.scope, "main", right, sent=SENT)
+    # Three entries give another code, so that the user's own words replace the one that they name.
+    assert "replaced" not in answer
+    assert first["id"] in answer["contradicts"]
+    right = RememberRequest("The gate code is 7777.", replaces=first["id"])
+    answer = await remember(talk.engine, talk.scope, "main", right, sent=SENT)
+    assert first["id"] in [each["id"] for each in answer["replaced"]]
 
 
 async def test_a_profile_changes_for_no_words_but_a_users(database: Database) -> None:

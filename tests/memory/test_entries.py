@@ -6,11 +6,11 @@ from dataclasses import replace
 import anyio
 import pytest
 import sqlalchemy
+from entry_pairs import read_pairs
 from told_embedder import ToldEmbedder
 
 from layerlore.memory.embedding.relevance import Calibration, LogisticTerm
 from layerlore.memory.embedding.service import EmbeddingService
-from layerlore.memory.entries.entries import differs_in_detail
 from layerlore.memory.messages import addition
 from layerlore.memory.recall import memory_block as injected
 from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
@@ -121,35 +121,49 @@ async def test_a_secret_is_masked_before_it_is_kept(memory: Memory) -> None:
 async def test_the_same_words_are_one_entry_that_is_refreshed(memory: Memory) -> None:
     first = await memory.remember("The gate code is 4711.", kind="fact")
     memory.now += DAY
-    again = await memory.remember("the GATE code  is 4711.")
+    again = await memory.remember("the gate code  is 4711.")
     assert (again["status"], again["id"]) == ("refreshed", first["id"])
     (hit,) = (await memory.recall("gate")).hits
     assert (hit.message.said_at, hit.message.metadata["kind"]) == (NOW + DAY, "fact")
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-async def test_what_says_the_same_is_not_kept_unless_a_number_or_a_no_differs(
+async def test_an_entry_that_says_the_same_is_not_kept_again_and_every_other_one_is(
     memory_of: Callable[..., Memory], embedding: EmbeddingService, embedded: bool
 ) -> None:
     memory = memory_of(embedding if embedded else None)
-    first = await memory.remember("apple and pear, both of 2024")
-    again = await memory.remember("both apple and pear of 2024")
+    first = await memory.remember("The apple and the pear are of 2024.")
+    again = await memory.remember("the apple and a pear are of 2024")
     assert again == {
         "id": first["id"],
         "status": "similar",
         "source": "caller",
-        "content": "apple and pear, both of 2024",
+        "content": "The apple and the pear are of 2024.",
     }
-    assert (await memory.remember("apple and pear, both of 2025"))["status"] == "kept"
-    assert (await memory.remember("not apple and pear, both of 2024"))["status"] == "kept"
-    assert (await memory.remember("plum of 2024"))["status"] == "kept"
+    other = await memory.remember("The apple and the pear are of 2025.")
+    assert (other["status"], other["similar"]) == (
+        "kept",
+        [{"id": first["id"], "content": "The apple and the pear are of 2024."}],
+    )
+    assert (await memory.remember("The pear and the apple are of 2024."))["status"] == "kept"
+    assert (await memory.remember("The apple and the pear are not of 2024."))["status"] == "kept"
+    assert (await memory.remember("The plum is of 2024."))["status"] == "kept"
 
 
-def test_numbers_names_with_digits_and_a_no_tell_texts_apart() -> None:
-    assert differs_in_detail("port 9090", "port 8080")
-    assert differs_in_detail("It doesn't work", "it works")
-    assert differs_in_detail("Es läuft nicht", "Es läuft")
-    assert not differs_in_detail("port 8080", "Port 8080 of node 2")
+async def test_identifiers_that_differ_in_case_are_two_entries(memory: Memory) -> None:
+    first = await memory.remember("Set PATH before the start.")
+    second = await memory.remember("Set path before the start.")
+    assert (second["status"], first["id"] == second["id"]) == ("kept", False)
+    assert sorted(await memory.found("PATH")) == ["Set PATH before the start.", "Set path before the start."]
+    again = await memory.remember("set PATH before the  start.")
+    assert (again["status"], again["id"]) == ("refreshed", first["id"])
+
+
+async def test_of_two_facts_none_is_lost(memory: Memory) -> None:
+    for number, pair in enumerate(read_pairs("different")):
+        scope = Scope("t", "agent", f"resource {number}")
+        assert [(await memory.remember(content, scope=scope))["status"] for content in pair] == ["kept", "kept"]
+        assert await memory.engine.database.read(entries.count, scope) == len(pair)
 
 
 @pytest.mark.parametrize("embedded", [True, False])
@@ -160,10 +174,13 @@ async def test_a_correction_takes_the_place_of_what_it_corrects(
     old = await memory.remember("Ana has a pear tree of 3 years")
     other = await memory.remember("Ben reads about a fig")
     new = await memory.remember("Ana has a pear tree of 4 years", kind="correction")
-    assert (new["status"], new["superseded"]) == ("kept", [old["id"]])
+    assert (new["status"], new["replaced"]) == (
+        "kept",
+        [{"id": old["id"], "content": "Ana has a pear tree of 3 years"}],
+    )
     assert sorted(await memory.found("Ana pear Ben fig")) == ["Ana has a pear tree of 4 years", "Ben reads about a fig"]
     unrelated = await memory.remember("A quince is no plum", kind="correction")
-    assert "superseded" not in unrelated
+    assert "replaced" not in unrelated
     assert list(await memory.engine.database.read(entries.read_seen, ANA, [other["id"]])) == [other["id"]]
 
 

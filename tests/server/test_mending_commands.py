@@ -73,7 +73,7 @@ def test_an_entry_is_forgotten_by_its_id(run: Run) -> None:
 def test_an_entry_that_a_person_corrects_gives_its_place_whoever_said_it(run: Run) -> None:
     (old,) = shown(run, "entries")["entries"]
     code, answer, _ = run("edit", "entries", old["id"], "--text", "Ana's gate code is 9000.", "--yes")
-    assert (code, answer["superseded"]) == (0, [old["id"]])
+    assert (code, [each["id"] for each in answer["replaced"]]) == (0, [old["id"]])
     (new,) = shown(run, "entries")["entries"]
     assert (new["content"], new["trust"]) == ("Ana's gate code is 9000.", "user")
     assert run("undo", answer["undo"])[1]["entries"] == 1

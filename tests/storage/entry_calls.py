@@ -21,7 +21,6 @@ ID, OTHER = "an entry", "another"
 SILENT = {
     "entries.mark_contradicted",
     "entries.find_contradicted",
-    "entry_lists.list_undecided",
     "entry_lists.read_replaced",
     "entries.hide_unseen",
     "entries.index",
@@ -86,7 +85,6 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.index": lambda tx, who: entries.index(tx, who, [_known(OTHER, "plum")], search_text),
         "entries.index_anew": lambda tx, who: entries.index_anew(tx, who, ID, search_text),
         "entries.insert_new": lambda tx, who: entries.insert_new(tx, who, new, now=NOW, search_text=search_text),
-        "entry_lists.list_undecided": lambda tx, who: entry_lists.list_undecided(tx, who, most=9),
         "entries.mark_contradicted": lambda tx, who: entries.mark_contradicted(tx, who, [ID], OTHER),
         "entries.find_contradicted": lambda tx, who: entries.find_contradicted(tx, who, [ID]),
         "entries.of_content": lambda tx, who: entries.of_content(tx, who, "apple pie"),

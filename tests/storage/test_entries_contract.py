@@ -160,7 +160,8 @@ async def test_a_known_content_is_revived_refreshed_and_found_once(database: Dat
     (kept,) = await keep(database, entry("A quokka  was seen", await source(database, 1), trust="assistant"))
     assert await database.write(entries.drop, ANA, [kept], now=NOW + 5) == 1
     assert await found(database, "quokka") == []
-    known = await database.read(entries.of_content, ANA, " a QUOKKA was seen ")
+    assert await database.read(entries.of_content, ANA, "a QUOKKA was seen") is None
+    known = await database.read(entries.of_content, ANA, " A quokka was  seen ")
     assert known is not None
     assert (known.entry_id, known.status, known.seen_at) == (kept, "dropped", NOW + 5)
     again = entry("a quokka was seen", await source(database, 2), seen_at=NOW + 9, kind="fact")

@@ -117,10 +117,11 @@ async def test_nobody_but_the_user_says_again_what_is_wrong(tools: Tools) -> Non
     await tools.say("kitchen", "No, I am allergic to walnuts after all.")
     kept = await tools("remember", content=FACT)
     await mark_wrong(tools, kept["id"])
-    for content in (FACT, "the user is  ALLERGIC to walnuts", "The user is allergic to all walnuts."):
+    for content in (FACT, "the user is  allergic to walnuts", "I am allergic to walnuts."):
         told = await tools.refused("remember", content=content)
         assert f"entry '{kept['id']}', which says this, is marked as wrong" in told
-    # What says otherwise may be kept.
+    # Another entry may be kept, however much it is like it.
+    assert (await tools("remember", content="The user is allergic to all walnuts."))["status"] == "kept"
     assert (await tools("remember", content="The user is not allergic to walnuts."))["status"] == "kept"
     assert (await tools("remember", content=FACT, **PROOF))["status"] == "refreshed"
     assert await entries(tools, wrong=True) == []
@@ -133,12 +134,12 @@ async def test_a_correction_of_a_pinned_note_is_pinned_and_gives_the_pin_back(to
     old = await tools("remember", content=FACT)
     other = await tools("remember", content="The user is allergic to peanuts.")
     await pin(tools, old["id"])
-    told = await tools("remember", content="The user is allergic to cashews.", entry_id=old["id"])
+    told = await tools("remember", content="The user is allergic to cashews.", replaces=old["id"])
     assert await noted(tools) == ["- [assistant] The user is allergic to cashews. (today)"]
     await tools("undo", undo_id=told["undo"])
     assert await noted(tools) == [f"- [assistant] {FACT} (today)"]
     # One that was there before has the pin as long as the correction stands.
-    told = await tools("remember", content="The user is allergic to peanuts.", entry_id=old["id"])
+    told = await tools("remember", content="The user is allergic to peanuts.", replaces=old["id"])
     assert told["id"] == other["id"]
     assert await noted(tools) == ["- [assistant] The user is allergic to peanuts. (today)"]
     await tools("undo", undo_id=told["undo"])

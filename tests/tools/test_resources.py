@@ -195,7 +195,7 @@ async def test_entries_are_read_with_their_words_and_what_they_took_the_place_of
         own = await tools("remember", content="Deploys go through the staging host first.")
         new = await tools("remember", content="Ana has a sesame allergy, not a peanut allergy.", kind="correction",
                           evidence="No, it is a sesame allergy.", source="user_assertion", thread_id="main")  # fmt: skip
-        assert new["superseded"] == [old["id"]]
+        assert [each["id"] for each in new["replaced"]] == [old["id"]]
         listed = (await read_json(tools, "memory://entries"))["entries"]
         assert [row["id"] for row in listed] == [new["id"], own["id"]]
         assert listed[0]["kind"] == "correction"

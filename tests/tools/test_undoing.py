@@ -132,7 +132,7 @@ async def test_a_plan_that_was_replaced_or_lost_steps_comes_back(tools: Tools) -
 async def test_a_correction_that_was_wrong_gives_its_place_back(tools: Tools) -> None:
     old = await tools("remember", content="Ana's gate code is 4711.")
     told = await tools("remember", content="Ana's gate code is 4712.", kind="correction")
-    assert told["superseded"] == [old["id"]]
+    assert told["replaced"] == [{"id": old["id"], "content": "Ana's gate code is 4711."}]
     again = await tools("remember", content="Ana's gate code is 4713.", kind="correction")
     assert "itself corrected since" in await tools.refused("undo", undo_id=told["undo"])
     assert (await tools("undo", undo_id=again["undo"]))["entries"] == 1

@@ -138,3 +138,37 @@ async def test_a_form_is_filled_in_at_once_and_sent_again_with_the_mode_said(con
         assert await content(tools, **PROFILE) == filled
         await update(tools, "- Works as a nurse", **PROFILE)
         assert (await content(tools, **PROFILE)).endswith("- Likes: tea\n\n- Works as a nurse")
+
+
+@BOTH
+async def test_one_line_is_changed_alone(tools: Tools, which: Json) -> None:
+    await update(tools, "# About\n- lives in Graz\n- likes tea\n- has a cat", mode="replace", **which)
+    told = await update(tools, "lives in Linz", replace_line="lives in", **which)
+    assert (told["dropped"], told["dropped_lines"]) == (["- lives in Graz"], 1)
+    assert await content(tools, **which) == "# About\n- lives in Linz\n- likes tea\n- has a cat"
+    gone = await update(tools, "", replace_line="- likes tea", **which)
+    assert await content(tools, **which) == "# About\n- lives in Linz\n- has a cat"
+    await undo(tools, gone)
+    assert await content(tools, **which) == "# About\n- lives in Linz\n- likes tea\n- has a cat"
+
+
+@BOTH
+async def test_a_line_that_is_not_there_or_not_the_only_one_changes_nothing(tools: Tools, which: Json) -> None:
+    await update(tools, "likes tea\nlikes cake\nlives in Graz", mode="replace", **which)
+    error = await refused(tools, content="x", replace_line="likes", **which)
+    assert "2 lines begin so" in error
+    assert "'likes cake'" in error
+    error = await refused(tools, content="x", replace_line="lives at Graz", **which)
+    assert "the closest are: 'lives in Graz'" in error
+    assert "leave mode out" in await refused(tools, content="x", mode="append", replace_line="likes tea", **which)
+    assert await content(tools, **which) == "likes tea\nlikes cake\nlives in Graz"
+
+
+async def test_a_value_of_a_json_document_is_changed_by_its_path(connect: Connect) -> None:
+    schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    async with connect(working_memory={"resource": {"format": "json", "schema": schema}}) as tools:
+        await update(tools, {"home": {"city": "Lima"}, "likes": ["tea", "cake"], "age": 34}, **PROFILE)
+        await update(tools, "Quito", replace_line="home.city", **PROFILE)
+        await update(tools, "", replace_line="likes.0: tea", **PROFILE)
+        assert await content(tools, **PROFILE) == {"home": {"city": "Quito"}, "likes": ["cake"], "age": 34}
+        assert "age" in await refused(tools, content="old", replace_line="age", **PROFILE)

@@ -408,7 +408,7 @@ function Correct({ entry, onDone, onNo }: CorrectProps) {
   const from = memory.value as Memory;
   const correct = () =>
     act(async () => {
-      const kept = await from.call<{ undo?: string }>("remember", { content: text.trim(), entry_id: entry.id });
+      const kept = await from.call<{ undo?: string }>("remember", { content: text.trim(), replaces: entry.id });
       onDone();
       say("Corrected.", {
         undo: async () => {

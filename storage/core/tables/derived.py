@@ -137,8 +137,9 @@ entries = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
     Column("pinned_at", BigInteger),
+    Column("expires_at", BigInteger),  # after that it is not shown
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
-    Index("entries_by_hash", *SCOPE, "content_hash", unique=True),
+    Index("entries_by_hash", *SCOPE, "content_hash"),
     Index("entries_by_status", *SCOPE, "status", "created_at"),
     partial_index("entries_dropped", "seen_at", where=_dropped),
     partial_index("entries_pinned", *SCOPE, "pinned_at", where=_pinned),
