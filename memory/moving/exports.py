@@ -33,6 +33,7 @@ _ROWS = 500
 _ENTRY_FIELDS = (
     *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at", "seen_at"),
     "pinned_at",
+    "unproven",
 )
 
 

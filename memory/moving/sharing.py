@@ -358,6 +358,7 @@ class _Exchange:
             known.created_at if known else line["created_at"],
             line["seen_at"],
             known.pinned_at if known and known.status in ("active", "superseded") else None,
+            known.unproven if known else None,
         )
 
     # Ids and lines

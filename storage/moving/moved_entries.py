@@ -23,7 +23,7 @@ _KNOWN = select(*(entries.c[name] for name in Entry.__dataclass_fields__)).where
     in_scope(entries), entries.c.content_hash == bindparam("hash")
 )
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
-_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at")
+_CHANGED = ("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at", "unproven")
 _CHANGE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))

@@ -137,6 +137,7 @@ entries = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("seen_at", BigInteger, nullable=False),
     Column("pinned_at", BigInteger),
+    Column("unproven", Text),  # a JSON list: names and numbers that no quotation contains
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
     Index("entries_by_hash", *SCOPE, "content_hash", unique=True),
     Index("entries_by_status", *SCOPE, "status", "created_at"),
