@@ -45,9 +45,7 @@ def _read() -> list[EvidenceCase]:
         for how, (label, entry, evidence, *marks) in rows:
             quotes = (evidence,) if isinstance(evidence, str) else tuple(evidence)
             unproven = tuple(marks[0]) if marks else ()
-            case = EvidenceCase(
-                talk["talk"], talk["language"], messages, _LABELS[label], entry, quotes, how, unproven
-            )
+            case = EvidenceCase(talk["talk"], talk["language"], messages, _LABELS[label], entry, quotes, how, unproven)
             found.append(case)
     return found
 
