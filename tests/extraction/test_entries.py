@@ -134,7 +134,7 @@ async def test_an_entry_is_kept_with_its_place_its_trust_and_who_made_it(turns: 
         ],
     }
     row = await turns.row(by_text[FIXED].id)
-    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/2", "extracted")
+    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/3", "extracted")
     assert await turns.cursor() == 2
 
 

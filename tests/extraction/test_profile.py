@@ -43,7 +43,7 @@ async def test_what_a_user_says_changes_the_profile_and_what_came_of_it_is_writt
     document = await turns.document()
     assert document.content == "Lives in Graz."
     assert document.changed is not None
-    assert (document.changed.actor, document.changed.tool) == ("scripted/one", "profile/2")
+    assert (document.changed.actor, document.changed.tool) == ("scripted/one", "profile/3")
     assert await turns.sources(1) == [(1, 2)]
     assert await turns.waiting() == []
     log = await turns.talk.engine.database.read(
