@@ -1,5 +1,6 @@
 """One attempt at a job: read its material, get an answer, and store the result together with the job's end."""
 
+import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +11,19 @@ import anyio
 from layerlore.extraction.chat.port import Chat, ChatFailed
 from layerlore.extraction.kinds.kind import (
     EXTRACTIVE,
+    AnswerRefused,
     Author,
     Digesting,
     Ended,
     Enriching,
     JobKind,
+    Joining,
     Material,
+    MendableAnswer,
     PartialAnswer,
 )
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.prompts import render
 from layerlore.storage.audit import spending, usage
 from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core import resource_lock
@@ -36,7 +41,8 @@ class NoModel(Exception):
 
 
 async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None) -> None:
-    """Do a claimed job. If this raises, nothing is stored. Without a chat the answer is the kind's own digest.
+    """Do a claimed job. If this raises, nothing is stored. Without a chat the answer is the kind's own digest. A model is
+    asked once more for what is refused of its answer about a turn.
 
     Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
     """
@@ -44,9 +50,42 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
     material = await prepare(engine, kind, claim)
     if material is None:
         return
-    answer, by = await _answer(engine, kind, claim, material, chat)
-    for reason in await conclude(engine, kind, claim, material, answer, by):
+    result = await _find_result(engine, kind, claim, material, chat)
+    for reason in await _store(engine, result):
         log.warning("%s: left out of an answer: %s", kind.name, reason)
+
+
+async def _find_result(engine: Engine, kind: JobKind, claim: Claim, material: Material, chat: Chat | None) -> "Result":
+    """The checked answer. Raises AnswerRefused if nothing of it can be stored, asked again or not."""
+    answer, by = await _answer(engine, kind, claim, material, chat)
+    first: Result | None = None
+    try:
+        first = await judge_answer(engine, kind, claim, material, answer, by)
+        wrong = first.mendable
+    except AnswerRefused as refused:
+        if chat is None or material.turn is None:
+            raise
+        wrong = (refused.for_model,)
+    if first is not None and (not wrong or chat is None or material.turn is None):
+        return first
+    again = ask_again(material, answer, wrong)
+    try:
+        corrected, by = await _answer(engine, kind, claim, again, chat)
+        second = await judge_answer(engine, kind, claim, again, corrected, by)
+    except (AnswerRefused, ChatFailed):
+        if first is None:
+            raise
+        return first
+    if first is None or not isinstance(kind, Joining):
+        return second
+    return replace(second, value=kind.join(first.value, second.value, material))
+
+
+def ask_again(material: Material, answer: Json, wrong: Sequence[str]) -> Material:
+    """The material once more, with the answer that was refused and the reasons."""
+    content = {**json.loads(material.content), "refused_answer": answer, "refused": list(wrong)}
+    instructions = f"{material.instructions}\n\n{render('refused').text}"
+    return replace(material, instructions=instructions, content=json.dumps(content, ensure_ascii=False), again=True)
 
 
 async def prepare(engine: Engine, kind: JobKind, claim: Claim) -> Material | None:
@@ -62,7 +101,8 @@ async def prepare(engine: Engine, kind: JobKind, claim: Claim) -> Material | Non
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A checked answer of one kind, that can be stored. ``refused``: why parts of it are left out."""
+    """A checked answer of one kind, that can be stored. ``refused``: why parts of it are left out; ``mendable``: which of
+    them its author can mend; ``stays_open``: the job is not ended, and waits for these."""
 
     kind: JobKind
     claim: Claim
@@ -70,6 +110,8 @@ class Result:
     value: Any
     by: Author
     refused: tuple[str, ...] = ()
+    mendable: tuple[str, ...] = ()
+    stays_open: bool = False
 
 
 async def judge_answer(
@@ -81,11 +123,12 @@ async def judge_answer(
         value = await kind.enrich(engine, material, value)
     partial = value if isinstance(value, PartialAnswer) else read
     refused = tuple(partial.refused) if isinstance(partial, PartialAnswer) else ()
-    return Result(kind, claim, material, value, by, refused)
+    mendable = tuple(value.mendable) if isinstance(value, MendableAnswer) else ()
+    return Result(kind, claim, material, value, by, refused, mendable)
 
 
 async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
-    """Store an answer together with its job's end. Raises Stale, and Fenced once another worker has the job: then the
+    """Store an answer together with its job's end, unless the job stays open. Raises Stale, and Fenced once another worker has the job: then the
     whole transaction must be undone."""
     claim = result.claim
     # A fenced worker would meet rows that another one wrote. The check and the job's end are in one transaction.
@@ -93,7 +136,10 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
         raise jobs.Fenced("another worker has the job")
     found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
     ended = found if isinstance(found, Ended) else Ended(found)
-    await jobs.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
+    if result.stays_open:
+        await jobs.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
+    else:
+        await jobs.finish(tx, claim if ended.done_seq is None else replace(claim, seq=ended.done_seq), now=now)
     return replace(ended, refused=(*result.refused, *ended.refused))
 
 
@@ -104,15 +150,20 @@ async def conclude(
 
     Returns why parts of the answer were left out. Raises AnswerRefused, Stale, Fenced, StorageUnavailable.
     """
-    result = await judge_answer(engine, kind, claim, material, answer, by)
-    now = engine.now()
+    return await _store(engine, await judge_answer(engine, kind, claim, material, answer, by))
+
+
+async def _store(engine: Engine, result: Result) -> Sequence[str]:
+    now, claim = engine.now(), result.claim
 
     async def store(tx: Tx) -> Json:
         ended = await store_result(tx, engine, result, now=now)
         return {"refused": list(ended.refused)}
 
     # This write also wakes the worker, since it may have made other jobs due.
-    stored = await engine.write(claim.scope, Sent(Origin(kind.name, "", f"job:{kind.name}")), [], now, store)
+    stored = await engine.write(
+        claim.scope, Sent(Origin(result.kind.name, "", f"job:{result.kind.name}")), [], now, store
+    )
     refused: list[str] = stored["refused"]
     return refused
 

@@ -141,8 +141,8 @@ async def submit(
 ) -> Json:
     """Check an answer (an object, or text that holds one) like that of any other model, and store it with the job's end.
 
-    Returns ``kind``; which of its items were ``kept``, which are ``duplicates``, which were ``refused`` and why; and in
-    ``open`` the parts that may be submitted again. Raises NotFound for a job that is not the caller's, Conflict when its
+    Returns ``kind``; which of its items were ``kept``, which are ``duplicates``, which were ``refused`` and why; which
+    are ``unproven`` in a name or number; and in ``open`` the parts that wait for what was refused of them. Raises NotFound for a job that is not the caller's, Conflict when its
     lease is over or its material has changed, InvalidInput for an answer of which every part is refused: the caller then
     keeps the job until the lease ends.
     """
@@ -167,7 +167,7 @@ async def submit(
     for part in parts:
         found = await _judge(engine, part, split[part.name], Author(name_host_model(client), prompt))
         if isinstance(found, Result):
-            results.append(found)
+            results.append(_keep_open(found) if found.mendable else found)
         else:
             wrong.append(found if len(parts) == 1 else _name_part(found))
     if not results:
@@ -175,6 +175,11 @@ async def submit(
     stored = await _store(engine, scope, results, wrong, sent, body)
     told = [refusal.for_model for refusal in wrong]
     return {**stored, "refused": [*stored["refused"][: -len(told)], *told]} if told else stored
+
+
+def _keep_open(result: Result) -> Result:
+    """The result of a part that waits for what its author can mend: once, as when the server asks a model itself."""
+    return replace(result, value=replace(result.value, stays_open=True), stays_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +316,15 @@ def _describe(results: Sequence[Result], ended: Sequence[Ended], wrong: Sequence
         kept += end.kept if result.material.turn is not None else [result.kind.name]
     duplicates = [each for end in ended for each in end.duplicates]
     refused = [*(each for end in ended for each in end.refused), *(refusal.kept for refusal in wrong)]
-    open_parts = [refusal.part.name for refusal in wrong if not refusal.is_last]
+    open_parts = [result.kind.name for result in results if result.stays_open]
+    open_parts += [refusal.part.name for refusal in wrong if not refusal.is_last]
+    unproven = [each for end in ended for each in end.unproven]
     return {
         "kind": "+".join(result.kind.name for result in results),
         "kept": kept,
         **({"duplicates": duplicates} if duplicates else {}),
         **({"refused": refused} if refused else {}),
+        **({"unproven": unproven} if unproven else {}),
         **({"open": open_parts} if open_parts else {}),
     }
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import anyio
 
@@ -13,12 +13,10 @@ from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread
 from layerlore.extraction.kinds.transcript import lines_as_json
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries import entries as keeping
-from layerlore.memory.entries.claim import EvidenceRefused
 from layerlore.memory.entries.entries import EmbeddedText
-from layerlore.memory.entries.evidence import EvidenceSpan, EvidenceText, Label, rests_on_others
-from layerlore.memory.entries.proof import link_replies, list_compared, prove
+from layerlore.memory.entries.evidence import EvidenceText, Label
+from layerlore.memory.entries.proof import EvidenceRefused, Proof, is_retold, link_replies, list_quotations, prove
 from layerlore.memory.entries.sameness import says_same
-from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery
 from layerlore.memory.recall.memory_block import find_entries
@@ -39,6 +37,13 @@ KNOWN = 8
 PROFILE_CHARS = 4_000
 _BESIDE = frozenset({"known", "earlier"})
 
+Subject = Literal["case", "preference", "advice"]
+"""The author's label of what an entry is. Only a case is kept: the profile keeps preferences, and nothing keeps advice."""
+SUBJECTS: tuple[Subject, ...] = get_args(Subject)
+_ELSEWHERE: Mapping[Subject, str] = {
+    "preference": "a preference is kept in the profile, not as an entry",
+    "advice": "general advice is not kept",
+}
 LABELS: tuple[Label, ...] = tuple(label for label in get_args(Label) if label != "caller")
 SCHEMA: Json = {
     "type": "object",
@@ -54,7 +59,8 @@ SCHEMA: Json = {
                 "properties": {
                     "content": {"type": "string"},
                     "source": {"type": "string", "enum": list(LABELS)},
-                    "evidence": {"type": "string"},
+                    "evidence": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+                    "about": {"type": ["string", "null"], "enum": [*SUBJECTS, None]},
                     "corrects": {"type": ["string", "null"]},
                 },
             },
@@ -69,7 +75,7 @@ class EntriesInput:
 
     ``began``: the cursor; ``read_from``: the seq after which reading began (messages in between say nothing);
     ``ended``: where the cursor moves to. ``said``: the texts of the messages as they were given. ``known``: ids of the
-    entries that were given as known. ``more``: further messages follow. ``again``: an earlier answer was refused.
+    entries that were given as known. ``more``: further messages follow.
     """
 
     began: int
@@ -80,7 +86,6 @@ class EntriesInput:
     known: frozenset[str]
     rules: EntryRules
     more: bool
-    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +94,21 @@ class Candidate:
 
     content: str
     label: Label
-    span: EvidenceSpan
+    proof: Proof
     corrects: str | None
     where: str
 
 
 @dataclass(frozen=True, slots=True)
 class GivenEntry:
-    """An entry of an answer, its text as it may be kept. ``where``: its place in the answer."""
+    """An entry of an answer. ``where``: its place in the answer; ``about``: the author's label of what it is."""
 
     where: str
     content: str
-    evidence: str
+    quotations: tuple[str, ...]
     label: Label
     corrects: str | None
+    about: Subject = "case"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,15 @@ class EnrichedEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntriesResult:
-    """The entries to store, why others are not, which others say the same as one of them, and the time (ms since 1970)."""
+    """The entries to store, why others are not, which others say the same as one of them, and the time (ms since 1970).
+    ``mendable``: which items the author can still mend, and why they are refused; ``stays_open``: the job waits for them."""
 
     entries: tuple[EnrichedEntry, ...]
     refused: tuple[str, ...]
     duplicates: tuple[str, ...]
     now: int
+    mendable: tuple[str, ...] = ()
+    stays_open: bool = False
 
 
 class EntryExtractor:
@@ -156,8 +165,7 @@ class EntryExtractor:
         revisions = {message.seq: message.revision for message in found.messages}
         roles = {message.seq: find_evidence_role(message) for message in found.messages}
         spoken = [EvidenceText(line.seq, 0, line.role, line.text) for line in before] + [
-            EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text, said_at=line.said_at)
-            for line in found.lines
+            EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text) for line in found.lines
         ]
         said = [each for each in link_replies(spoken) if each.seq in revisions]
         known = await _known(tx, engine, claim, said)
@@ -179,7 +187,6 @@ class EntryExtractor:
             frozenset(entry.id for entry in known),
             engine.entries,
             found.more,
-            claim.attempts > 0,
         )
         prompt = render("extract_entries", most=engine.entries.max_entries_per_turn)
         turn = TurnPart(
@@ -191,7 +198,7 @@ class EntryExtractor:
             tuple(before),
         )
         text = json.dumps(content, ensure_ascii=False)
-        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, turn=turn)
+        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, _BESIDE, turn=turn, again=claim.attempts > 0)
 
     def read(self, answer: Json, material: Material) -> Extracted:
         """The entries of an answer. Raises AnswerRefused for another shape."""
@@ -201,14 +208,18 @@ class EntryExtractor:
 
     async def enrich(self, engine: Engine, material: Material, result: Extracted) -> EntriesResult:
         """Mask the entries, prove them, embed them in one batch, and leave out those that repeat another one of the turn.
-        Raises AnswerRefused once, when no entry is proven, so that the answer's author can quote better."""
+        Raises AnswerRefused once, when no entry is proven, so that the answer's author can quote better; if some are
+        proven, the others are named as mendable."""
         inputs: EntriesInput = material.inputs
-        masked = [replace(given, content=engine.derived_text(given.content)) for given in result.given]
-        candidates, refusals, duplicates = _choose_proven(await _prove(engine, inputs, masked), inputs)
-        refused = [f"{given.where}.evidence: {why.reason}" for given, why in refusals]
-        if refused and not candidates and not inputs.again:
-            told = [f"{given.where}.evidence: {why.describe()}" for given, why in refusals]
-            raise AnswerRefused("; ".join(refused), for_model="; ".join(told))
+        cases = [given for given in result.given if given.about == "case"]
+        masked = [replace(given, content=engine.derived_text(given.content)) for given in cases]
+        # In a thread, since the search takes some milliseconds for each.
+        proofs = await anyio.to_thread.run_sync(_prove, inputs, masked)
+        candidates, mendable, duplicates = _choose_proven(proofs, inputs)
+        if mendable and not candidates and not material.again:
+            raise AnswerRefused("; ".join(mendable))
+        elsewhere = [f"{each.where}: {_ELSEWHERE[each.about]}" for each in result.given if each.about != "case"]
+        refused = [*mendable, *elsewhere]
         most = inputs.rules.max_entries_per_turn
         if len(candidates) > most:
             refused.append(f"{len(candidates) - most} more than {most} entries are not kept")
@@ -224,12 +235,20 @@ class EntryExtractor:
                 kept.append(EnrichedEntry(candidate, engine.new_id(), embedded))
             else:
                 duplicates.append(f"{candidate.where}: says the same as {same.candidate.where}")
-        return EntriesResult(tuple(kept), tuple(refused), tuple(duplicates), engine.now())
+        left = () if material.again else tuple(mendable)
+        return EntriesResult(tuple(kept), tuple(refused), tuple(duplicates), engine.now(), left)
+
+    def join(self, first: EntriesResult, second: EntriesResult, material: Material) -> EntriesResult:
+        """The entries of both answers, each text once. The second says what is refused in the end."""
+        inputs: EntriesInput = material.inputs
+        found = {entries.content_hash(each.candidate.content): each for each in (*second.entries, *first.entries)}
+        both = tuple(found.values())[: inputs.rules.max_entries_per_turn]
+        return replace(second, entries=both, duplicates=(*first.duplicates, *second.duplicates))
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: EntriesResult, by: Author
     ) -> Ended:
-        """Store the entries that are not known yet, and move the cursor. Raises Stale when the messages or the cursor
+        """Store the entries that are not known yet, and move the cursor unless the job stays open. Raises Stale when the messages or the cursor
         have changed."""
         inputs: EntriesInput = material.inputs
         thread = await _lock_unchanged(tx, claim, inputs)
@@ -238,12 +257,14 @@ class EntryExtractor:
         places: list[str] = []
         duplicates = list(result.duplicates)
         refused: list[str] = []
+        unproven: list[str] = []
         for each in result.entries:
             kept = await _keep(tx, engine, claim.scope, thread, inputs, each, by, result.now)
             where = each.candidate.where
             if kept.outcome in ("kept", "refreshed"):
                 changed += [kept.entry_id, *kept.superseded]
                 places.append(where)
+                unproven += [where] if each.candidate.proof.unproven else []
             elif kept.outcome == "similar":
                 duplicates.append(f"{where}: the entry {kept.entry_id} says it already")
             else:
@@ -252,9 +273,10 @@ class EntryExtractor:
             happened = NewEvent("entries_changed", {"ids": changed})
             origin = Origin(claim.kind, "")
             await events.record_of_resource(tx, claim.scope, happened, origin=origin, now=result.now)
-        await threads.move_cursor(tx, claim.scope, claim.thread_uid, "entries_seq", inputs.ended)
+        if not result.stays_open:
+            await threads.move_cursor(tx, claim.scope, claim.thread_uid, "entries_seq", inputs.ended)
         done_seq = inputs.ended if inputs.more else None
-        return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused))
+        return Ended(done_seq, tuple(places), tuple(duplicates), tuple(refused), tuple(unproven))
 
 
 def _read_member(given: Any) -> Json:
@@ -277,62 +299,51 @@ def _read_entries(answer: Json) -> list[Mapping[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
         raise AnswerRefused('the answer must be {"entries": [...]}, a list of objects, which may be empty')
     for number, each in enumerate(given):
-        for name in ("content", "source", "evidence"):
+        for name in ("content", "source"):
             if not isinstance(each.get(name), str):
                 raise AnswerRefused(f"entries[{number}].{name}: must be a string")
+        evidence = each.get("evidence")
+        quotations = evidence if isinstance(evidence, list) else [evidence]
+        if not all(isinstance(quotation, str) for quotation in quotations):
+            raise AnswerRefused(f"entries[{number}].evidence: must be a string or a list of strings")
         if each["source"] not in LABELS:
             raise AnswerRefused(f"entries[{number}].source: must be one of {', '.join(LABELS)}")
     return given
 
 
 def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> GivenEntry:
-    content = keeping.normalize(clean_text(each["content"]))[: inputs.rules.max_entry_length].strip()
+    content = keeping.normalize(clean_text(each["content"]))
     corrects = each.get("corrects")
-    return GivenEntry(where, content, each["evidence"], each["source"], corrects if corrects in inputs.known else None)
+    quotations = tuple(list_quotations(each["evidence"]))
+    about: Subject = each["about"] if each.get("about") in SUBJECTS else "case"
+    return GivenEntry(where, content, quotations, each["source"], corrects if corrects in inputs.known else None, about)
 
 
-async def _prove(
-    engine: Engine, inputs: EntriesInput, given: Sequence[GivenEntry]
-) -> list[tuple[GivenEntry, EvidenceSpan | EvidenceRefused]]:
-    """What proves each entry, by its words, or else by their meanings; or why nothing does."""
-
-    def prove_all(meanings: WordMeanings | None = None) -> list[EvidenceSpan | EvidenceRefused]:
-        return [prove(each.content, each.evidence, each.label, inputs.said, meanings) for each in given]
-
-    # In a thread, since it takes some milliseconds for each.
-    found = await anyio.to_thread.run_sync(prove_all)
-    unlike = [each for each, how in zip(given, found, strict=True) if isinstance(how, EvidenceRefused) and how.mendable]
-    words = [word for each in unlike for word in list_compared(each.content, each.evidence, each.label, inputs.said)]
-    meanings = await compare_meanings(engine, words) if words else None
-    if meanings is not None:
-        found = await anyio.to_thread.run_sync(prove_all, meanings)
-    return list(zip(given, found, strict=True))
+def _prove(inputs: EntriesInput, given: Sequence[GivenEntry]) -> list[tuple[GivenEntry, Proof | EvidenceRefused]]:
+    """Where the quotations of each entry stand, or why one of them is refused."""
+    return [(each, prove(each.content, each.quotations, each.label, inputs.said)) for each in given]
 
 
 def _choose_proven(
-    found: Sequence[tuple[GivenEntry, EvidenceSpan | EvidenceRefused]], inputs: EntriesInput
-) -> tuple[list[Candidate], list[tuple[GivenEntry, EvidenceRefused]], list[str]]:
-    """The proven entries, each text once; those that are not; and what repeats the text of another."""
+    found: Sequence[tuple[GivenEntry, Proof | EvidenceRefused]], inputs: EntriesInput
+) -> tuple[list[Candidate], list[str], list[str]]:
+    """The proven entries, each text once; why the others are refused; and what repeats the text of another."""
     candidates: dict[str, Candidate] = {}
-    refused: list[tuple[GivenEntry, EvidenceRefused]] = []
+    refused: list[str] = []
     duplicates: list[str] = []
     for given, how in found:
         if isinstance(how, EvidenceRefused):
-            refused.append((given, how))
+            of_several = f"[{how.at}]" if len(given.quotations) > 1 else ""
+            refused.append(f"{given.where}.evidence{of_several}: {how.reason}")
             continue
-        retold = given.label == "user_assertion" and _is_retold(given.content, inputs.said)
+        retold = is_retold(given.content, given.label, inputs.said)
         label: Label = "verified_assistant_finding" if retold else given.label
-        made = Candidate(given.content, label, how, given.corrects, given.where)
-        first = candidates.setdefault(entries.content_key(given.content), made)
+        content = keeping.cut_at_word(given.content, inputs.rules.max_entry_length)
+        made = Candidate(content, label, how, given.corrects, given.where)
+        first = candidates.setdefault(entries.content_key(content), made)
         if first is not made:
             duplicates.append(f"{made.where}: says the same as {first.where}")
     return list(candidates.values()), refused, duplicates
-
-
-def _is_retold(content: str, said: Sequence[EvidenceText]) -> bool:
-    """Whether an entry that is attributed to the user says what others said."""
-    own = [each.text for each in said if each.role == "user"]
-    return rests_on_others(content, own, [each.text for each in said if each.role != "user"])
 
 
 async def _lock_unchanged(tx: Tx, claim: Claim, inputs: EntriesInput) -> Thread:
@@ -358,11 +369,11 @@ async def _keep(
     by: Author,
     now: int,
 ) -> keeping.KeptEntry:
-    candidate, span = each.candidate, each.candidate.span
-    message = next(message for message in inputs.messages if message.seq == span.seq)
-    trust: Trust = find_trust(message)
-    if candidate.label == "verified_assistant_finding":
-        trust = find_lowest_trust([trust, "assistant"])
+    candidate = each.candidate
+    quoted = {span.seq for span in candidate.proof.spans}
+    messages = [message for message in inputs.messages if message.seq in quoted]
+    of_label: Trust = "assistant" if candidate.label == "verified_assistant_finding" else "user"
+    trust = find_lowest_trust([of_label, *map(find_trust, messages)])
     new = NewEntry(
         each.entry_id,
         candidate.content,
@@ -371,8 +382,12 @@ async def _keep(
         trust,
         by.model,
         by.prompt,
-        message.said_at,
-        (EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label),),
+        max(message.said_at for message in messages),
+        tuple(
+            EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label)
+            for span in candidate.proof.spans
+        ),
+        candidate.proof.unproven,
     )
     return await keeping.keep_entry(
         tx,
@@ -380,7 +395,7 @@ async def _keep(
         new,
         each.embedded,
         similarity=engine.entries.dedupe_similarity,
-        said_at=message.created_at,
+        said_at=max(message.created_at for message in messages),
         corrects=[candidate.corrects] if candidate.corrects else (),
         now=now,
         search_text=engine.search_text_of,

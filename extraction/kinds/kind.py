@@ -22,8 +22,10 @@ __all__ = [
     "Enriching",
     "Fenced",
     "JobKind",
+    "Joining",
     "Kind",
     "Material",
+    "MendableAnswer",
     "PartialAnswer",
     "Stale",
     "TurnPart",
@@ -74,13 +76,14 @@ class TurnPart:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
-    it, which were kept, which said what is known already, and which were not kept for another reason. No item is
-    repeated, since this is answered and kept."""
+    it, which were kept, which said what is known already, and which were not kept for another reason; ``unproven``:
+    which were kept with names or numbers that nobody said. No item is repeated, since this is answered and kept."""
 
     done_seq: int | None = None
     kept: tuple[str, ...] = ()
     duplicates: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,7 @@ class Material:
     ``beside`` names the parts of the content that only give background: an answer stays valid when they change.
     ``silent``: the material says nothing that a model could write about, so that none is asked.
     ``turn``: how a job that several kinds share gives and asks the same.
+    ``again``: an earlier answer was refused; what is refused of this one is left out.
     """
 
     instructions: str
@@ -103,6 +107,7 @@ class Material:
     beside: frozenset[str] = frozenset()
     silent: bool = False
     turn: TurnPart | None = None
+    again: bool = False
 
     def __post_init__(self) -> None:
         # A model server may interpret the marks of its chat template in the content.
@@ -159,3 +164,20 @@ class PartialAnswer(Protocol):
 
     @property
     def refused(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class MendableAnswer(Protocol):
+    """An answer of which its author can mend what was refused. ``mendable`` says which items those are, and why."""
+
+    @property
+    def mendable(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A kind whose second answer, to what was refused of the first, is added to that."""
+
+    def join(self, first: Any, second: Any, material: Material) -> Any:
+        """The items of two answers together, as one that can be stored."""
+        ...

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-
 from layerlore.extraction.kinds import documents
 from layerlore.extraction.kinds.kind import AnswerRefused, Author, Claim, Ended, Kind, Material, Stale, TurnPart
 from layerlore.extraction.kinds.new_messages import check_unchanged, lock_thread, read_earlier, read_new
@@ -14,11 +12,9 @@ from layerlore.extraction.kinds.transcript import TranscriptLine, lines_as_json
 from layerlore.memory.documents.document_lines import list_lines
 from layerlore.memory.documents.working_memory import WorkingMemoryDocument, parse_value
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.claim import EvidenceRefused
 from layerlore.memory.entries.evidence import EvidenceText
-from layerlore.memory.entries.proof import check_quotation, link_replies, prove_line
-from layerlore.memory.entries.telling_words import list_telling
-from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
+from layerlore.memory.entries.proof import EvidenceRefused, list_quotations, prove
+from layerlore.memory.entries.unproven import list_unproven
 from layerlore.memory.text.trust import find_trust
 from layerlore.prompts import render
 from layerlore.storage.core.records import Json, Message, Thread
@@ -30,13 +26,14 @@ from layerlore.storage.threads import threads
 
 MOST_MESSAGES = 100
 
+_QUOTATIONS: Json = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 SCHEMA: Json = {
     "type": "object",
     "additionalProperties": False,
     "required": ["changed", "evidence", "document"],
     "properties": {
         "changed": {"type": "boolean"},
-        "evidence": {"type": "string"},
+        "evidence": _QUOTATIONS,
         "document": {"type": "string"},
     },
 }
@@ -44,7 +41,7 @@ _MEMBER: Json = {
     "type": ["object", "null"],
     "additionalProperties": False,
     "required": ["document", "evidence"],
-    "properties": {"document": {"type": ["string", "object"]}, "evidence": {"type": "string"}},
+    "properties": {"document": {"type": ["string", "object"]}, "evidence": _QUOTATIONS},
 }
 
 
@@ -53,8 +50,7 @@ class ProfileInput:
     """The messages that the profile is updated from, and the present profile.
 
     ``began``: the cursor; ``read_from``: the seq after which reading began (no user speaks in between); ``ended``: where
-    the cursor moves to. ``said``: what users say in the messages. ``more``: further messages follow. ``again``: an
-    earlier answer was refused.
+    the cursor moves to. ``said``: what users say in the messages. ``more``: further messages follow.
     """
 
     began: int
@@ -64,7 +60,6 @@ class ProfileInput:
     said: tuple[EvidenceText, ...]
     document: WorkingMemoryDocument
     more: bool
-    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +67,20 @@ class ProfileAnswer:
     """A profile that a model wrote, and the words of a user for which it changes."""
 
     content: str
-    evidence: str
+    quotations: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
     """The new profile, or None if it stays as it is; and the time (ms since 1970). ``repeated``: the answer is what the
-    profile says already; ``refused``: why what was answered is not kept."""
+    profile says already; ``refused``: why what was answered is not kept; ``unproven``: the numbers of new lines with a name or
+    number that no user says."""
 
     content: str | None
     now: int
     repeated: bool = False
     refused: tuple[str, ...] = ()
+    unproven: tuple[int, ...] = ()
 
 
 class ProfileWriter:
@@ -117,17 +114,16 @@ class ProfileWriter:
             found.read_from,
             found.messages[-1].seq if found.more else claim.seq,
             found.messages,
-            tuple(_said_by_users(found.messages, found.lines, before)),
+            tuple(_said_by_users(found.messages, found.lines)),
             document,
             found.more,
-            claim.attempts > 0,
         )
         form = documents.describe_form(engine, document)
         prompt = render("profile", form=form)
         given = {"profile": content["profile"]}
         turn = TurnPart({"profile": form}, _MEMBER, _read_member, given, found.lines, tuple(before))
         text = json.dumps(content, ensure_ascii=False)
-        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, turn=turn)
+        return Material(prompt.text, text, SCHEMA, prompt.version, inputs, turn=turn, again=claim.attempts > 0)
 
     def read(self, answer: Json, material: Material) -> ProfileAnswer | None:
         """The new profile and what is quoted for it, or None if it stays as it is. Raises AnswerRefused for another
@@ -142,24 +138,24 @@ class ProfileWriter:
         if not content:
             return None
         evidence = answer.get("evidence")
-        return ProfileAnswer(content, evidence if isinstance(evidence, str) else "")
+        quotations = list_quotations(evidence) if isinstance(evidence, str | list) else []
+        return ProfileAnswer(content, tuple(quotations))
 
     async def enrich(self, engine: Engine, material: Material, result: ProfileAnswer | None) -> ProfileResult:
-        """Mask the profile, and prove each new line of it. Raises AnswerRefused if the document's format, schema or limit
-        does not take it; and once, if what is quoted tells nothing, or nothing that a user says proves a line: the second
-        time nothing changes."""
+        """Mask the profile, and find what is quoted for it. Raises AnswerRefused if the document's format, schema or limit
+        does not take it; and once, if a quotation is refused: the second time nothing changes."""
         inputs: ProfileInput = material.inputs
         if result is None:
             return ProfileResult(None, engine.now())
         content = documents.fit_to_store(engine, inputs.document, result.content)
         if content is None:
             return ProfileResult(None, engine.now(), repeated=True)
-        refused = await _find_refusal(engine, inputs, content, result.evidence)
-        if refused is None:
-            return ProfileResult(content, engine.now())
-        if not inputs.again:
-            raise refused
-        return ProfileResult(None, engine.now(), refused=(f"profile.{refused}; it stays as it is",))
+        found = prove("", result.quotations, "user_assertion", inputs.said)
+        if not isinstance(found, EvidenceRefused):
+            return ProfileResult(content, engine.now(), unproven=_list_unproven_lines(inputs, content))
+        if not material.again:
+            raise AnswerRefused(f"evidence: {found.reason}, or say that nothing changes")
+        return ProfileResult(None, engine.now(), refused=(f"profile.evidence: {found.reason}; it stays as it is",))
 
     async def commit(
         self, tx: Tx, claim: Claim, engine: Engine, material: Material, result: ProfileResult, by: Author
@@ -178,6 +174,7 @@ class ProfileWriter:
             inputs.ended if inputs.more else None,
             kept=("profile",) if result.content is not None else (),
             duplicates=("profile: it says that already",) if result.repeated else (),
+            unproven=tuple(f"profile: line {number}" for number in result.unproven),
         )
 
 
@@ -191,55 +188,25 @@ def _a_user_speaks(lines: Sequence[TranscriptLine]) -> bool:
     return any(line.role == "user" for line in lines)
 
 
-def _said_by_users(
-    messages: Sequence[Message], lines: Sequence[TranscriptLine], before: Sequence[TranscriptLine]
-) -> list[EvidenceText]:
-    """What users say themselves, each with what the assistant said before it. Text that tools bring under a user's name
-    does not count."""
+def _said_by_users(messages: Sequence[Message], lines: Sequence[TranscriptLine]) -> list[EvidenceText]:
+    """What users say themselves. Text that tools bring under a user's name does not count."""
     revisions = {message.seq: message.revision for message in messages}
     trusted = {message.seq for message in messages if find_trust(message) == "user"}
-    spoken = [
-        EvidenceText(line.seq, revisions.get(line.seq, 0), line.role, line.text, said_at=line.said_at)
-        for line in (*before, *lines)
-    ]
-    return [each for each in link_replies(spoken) if each.seq in trusted]
+    return [EvidenceText(line.seq, revisions[line.seq], line.role, line.text) for line in lines if line.seq in trusted]
 
 
-async def _find_refusal(engine: Engine, inputs: ProfileInput, content: str, evidence: str) -> AnswerRefused | None:
-    """Why nothing proves the new profile; None where it is proven."""
-    refused = check_quotation(evidence, inputs.said)
-    if refused is not None:
-        return AnswerRefused(f"evidence: {refused.reason}, or say that nothing changes")
-    unproven = await _find_unproven(engine, inputs, content)
-    if not unproven:
-        return None
-    reasons = [f"document: line {number} is new, and nothing proves it: {why.reason}" for number, _, why in unproven]
-    told = [f"document: {line!r} is new, and nothing proves it: {why.describe()}" for _, line, why in unproven]
-    return AnswerRefused("; ".join(reasons), for_model="; ".join(told))
-
-
-async def _find_unproven(engine: Engine, inputs: ProfileInput, content: str) -> list[tuple[int, str, EvidenceRefused]]:
-    """The new lines of a profile that nothing proves, with their numbers in it, and why."""
+def _list_unproven_lines(inputs: ProfileInput, content: str) -> tuple[int, ...]:
+    """The numbers of the new lines with a name or number that neither a user nor the profile before says."""
     is_json = inputs.document.rules.format == "json"
     known = list_lines(inputs.document.content, is_json=is_json)
     there = {_fold(line) for line in (*known, *list_lines(inputs.document.rules.template, is_json=False))}
-    new = [
+    texts = [*known, *(each.text for each in inputs.said)]
+    new = (
         (number, line)
         for number, line in enumerate(list_lines(content, is_json=is_json), 1)
-        if _fold(line) not in there and not line.startswith("#") and list_telling(line)
-    ]
-    before = "\n".join(known)
-
-    def find(meanings: WordMeanings | None = None) -> list[tuple[int, str, EvidenceRefused]]:
-        found = ((number, line, prove_line(line, inputs.said, meanings, known=before)) for number, line in new)
-        return [(number, line, why) for number, line, why in found if why is not None]
-
-    unproven = await anyio.to_thread.run_sync(find)
-    if not any(why.mendable for *_, why in unproven):
-        return unproven
-    texts = [*(line for _, line, _ in unproven), *(each.text for each in inputs.said), before]
-    meanings = await compare_meanings(engine, [word for text in texts for word in list_telling(text)])
-    return unproven if meanings is None else await anyio.to_thread.run_sync(find, meanings)
+        if _fold(line) not in there and not line.startswith("#")
+    )
+    return tuple(number for number, line in new if list_unproven(line, texts))
 
 
 def _fold(line: str) -> str:

@@ -77,6 +77,14 @@ def normalize(content: str) -> str:
     return " ".join(content.split())
 
 
+def cut_at_word(content: str, most: int) -> str:
+    """A content of at most ``most`` characters, cut at the end of a word."""
+    if len(content) <= most:
+        return content
+    end = content.rfind(" ", 0, most + 1)
+    return content[: end if end > 0 else most].rstrip()
+
+
 async def embed_contents(engine: Engine, contents: Sequence[str]) -> list[EmbeddedText | None]:
     """The vectors of entries, in one batch; None for each where none can be made now: they are then compared by their
     words alone, and get their vectors later."""

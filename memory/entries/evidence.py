@@ -41,15 +41,13 @@ _FOLDED = {**dict.fromkeys(_QUOTES, "'"), **dict.fromkeys(_DASHES, "-"), "<": "(
 @dataclass(frozen=True, slots=True)
 class EvidenceText:
     """A message's text as a model was given it. ``role``: whose word it is (``trust.find_evidence_role``). ``before``: the
-    agent's text that a user answers; ``beside``: what a user said directly before it; ``said_at``: ms since 1970."""
+    assistant's text that a user answers."""
 
     seq: int
     revision: int
     role: Role
     text: str
     before: str = ""
-    beside: str = ""
-    said_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

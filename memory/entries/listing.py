@@ -144,6 +144,7 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
             "created_at": iso(entry.created_at),
             **({"pinned": True} if entry.pinned_at is not None else {}),
             **({"expires_at": iso(entry.expires_at)} if entry.expires_at is not None else {}),
+            **({"unproven": entry.unproven_words} if entry.unproven else {}),
             "sources": message.metadata["sources"],
             **_show_brought(engine, brought.get(entry.entry_id, [])),
             **_show_pairs(entry.entry_id, newer, older),

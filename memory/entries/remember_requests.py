@@ -1,6 +1,6 @@
 """Requests to remember: entries that a caller keeps on its own account, with evidence or on its word."""
 
-import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -8,14 +8,12 @@ from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.speech import said
 from layerlore.memory.entries import entries as keeping
-from layerlore.memory.entries.claim import EvidenceRefused
-from layerlore.memory.entries.entries import EmbeddedText, KeptEntry
+from layerlore.memory.entries.entries import KeptEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
 from layerlore.memory.entries.persons import tells_of_user
-from layerlore.memory.entries.proof import link_replies, list_compared, prove
+from layerlore.memory.entries.proof import EvidenceRefused, is_retold, link_replies, list_quotations, prove
 from layerlore.memory.entries.quotes import add_quotes
-from layerlore.memory.entries.telling_words import TellingWord
-from layerlore.memory.entries.word_meanings import WordMeanings, compare_meanings
+from layerlore.memory.entries.saying_sentences import find_saying
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.rules.expiry import read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
@@ -24,6 +22,7 @@ from layerlore.memory.text.quotation import make_visible
 from layerlore.memory.text.trust import Trust, find_evidence_role, find_lowest_trust, find_trust
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
@@ -47,17 +46,19 @@ _NAMED = ("replaced", "candidates", "similar")
 """The keys of an answer that name entries."""
 SEARCHED = 200
 """Among so many of the newest messages of a thread evidence is looked for."""
+SEARCHED_UNQUOTED = 50
+"""Among at most 50 of the newest messages the sentence is looked for that says an entry without evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class RememberRequest:
-    """An entry that a caller asks to keep. ``evidence`` is a quotation that proves it, ``source`` a label of evidence
-    or ``caller``; ``about``: in a project, whose it is; an empty string means that it was not given. ``replaces``: the id
-    of the entry whose place it takes, however that is trusted. ``expires_at``: ISO 8601. ``by_person``: the person whose
-    memory it is wrote it, not a model."""
+    """An entry that a caller asks to keep. ``evidence``: the words, or several quotations, that say it;
+    ``source``: a label of evidence or ``caller``; ``about``: in a project, whose it is; an empty string means that it was
+    not given. ``replaces``: the id of the entry whose place it takes, however that is trusted. ``expires_at``: ISO 8601.
+    ``by_person``: the person whose memory it is wrote it, not a model."""
 
     content: str
-    evidence: str = ""
+    evidence: str | Sequence[str] = ""
     source: str = "caller"
     kind: str = ""
     about: Literal["", "user", "project"] = ""
@@ -68,23 +69,41 @@ class RememberRequest:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """An entry's content, and what is quoted for it as what kind of evidence."""
+    """An entry's content, and what is quoted for it as what kind of evidence. Without quotations the newest messages are
+    searched for a sentence that says it, if ``searches``."""
 
     content: str
-    evidence: str
+    quotations: tuple[str, ...]
     label: Label
+    searches: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEvidence:
+    """What an entry rests on. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
+    ``unproven``: names and numbers that no quotation contains; ``linked``: the sentence that the server found itself."""
+
+    sources: tuple[EntrySource, ...] = ()
+    label: Label = "caller"
+    trust: Trust = "assistant"
+    said_at: int = 0
+    stored_at: int = 0
+    unproven: tuple[str, ...] = ()
+    linked: str = ""
 
 
 async def remember(engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent) -> Json:
-    """Keep an entry. Evidence must stand word for word in a message of the thread whose role the source allows, and prove
-    what the entry says (``memory.entries.proof``). What only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
+    """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
+    say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
+    it. What only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
-    something, in ``unproven`` a kind that it was kept without, and in ``degraded`` why its meaning could not be compared with
-    others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and stays
-    beside it; ``candidates``: what a correction may mean, and ``similar``: what says something like it, each with its text;
-    ``note`` says what to do about them. In a project, ``whose``: what is about the person is kept with the person's own
+    something, in ``unproven`` the names and numbers that no quotation contains, in ``evidence`` the sentence that was found,
+    in ``kept_without_kind`` the kind that was asked for, and in ``degraded`` why its meaning could not be compared with
+    others'. ``stands``: what a correction cannot correct, as it is trusted more; ``contradicts``: what says otherwise and
+    stays beside it; ``candidates``: what a correction may mean, and ``similar``: what says something like it, each with its
+    text; ``note`` says what to do about them. In a project, ``whose``: what is about the person is kept with the person's own
     memory, on the strength of the quotation but without its place, which is the project's.
 
     Raises InvalidInput, LimitExceeded, NotFound.
@@ -97,35 +116,36 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     masked += again
     label: Label = asked.source  # type: ignore[assignment]  # checked above
     now, entry_id, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
-    quoted = Quotation(content, engine.masked(asked.evidence)[0], label)
+    quotations = tuple(engine.masked(each)[0] for each in list_quotations(asked.evidence))
+    quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
     expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
     owner = await _find_owner(engine, scope, content, asked)
-    vectors, missing, meanings = await _embed(engine, scope, thread_id, quoted)
-    proven = None
-    if owner.resource_id != scope.resource_id and asked.evidence.strip():
-        proven = await engine.database.write(_find_source, scope, engine, thread_id, quoted, meanings)
+    vectors, missing = await keeping.embed_soon(engine, content)
+    elsewhere: FoundEvidence | None = None
+    if owner.resource_id != scope.resource_id:
+        elsewhere = await engine.database.write(_find_evidence, scope, engine, thread_id, quoted)
+        # The place is the project's, and stays there.
+        elsewhere = replace(elsewhere, sources=())
 
     async def write(tx: Tx) -> Json:
-        if proven is None:
-            source, trust, said_at, stored_at = await _find_source(tx, owner, engine, thread_id, quoted, meanings)
-        else:
-            source, (_, trust, said_at, stored_at) = None, proven
-        trust = "user" if asked.by_person else trust
+        found = elsewhere or await _find_evidence(tx, owner, engine, thread_id, quoted)
+        trust = "user" if asked.by_person else found.trust
         await resource_lock.hold(tx, owner)
         old = await _find_replaced(tx, owner, asked.replaces)
         kind = asked.kind or _inherit_kind(old)
-        unproven = kind in OF_USERS and trust != "user"
+        loses_kind = kind in OF_USERS and trust != "user"
         new = NewEntry(
             entry_id,
             content,
-            None if unproven else kind or None,
-            "remembered" if source else "caller",
+            None if loses_kind else kind or None,
+            "remembered" if found.sources else "caller",
             trust,
             sent.origin.actor,
             PROMPT,
-            said_at if source or proven else now,
-            (source,) if source else await _keep_sources(tx, owner, engine, old, content, asked),
+            found.said_at or now,
+            found.sources or await _keep_sources(tx, owner, engine, old, content, asked),
             expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
+            found.unproven,
         )
         kept = await keeping.keep_entry(
             tx,
@@ -133,7 +153,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             new,
             vectors,
             similarity=engine.entries.dedupe_similarity,
-            said_at=stored_at,
+            said_at=found.stored_at,
             replaces=asked.replaces,
             now=now,
             search_text=engine.search_text_of,
@@ -147,11 +167,11 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         return {
-            **_describe_kept(asked, kept, unproven=unproven, masked=masked),
+            **_describe_kept(asked, kept, found, loses_kind=loses_kind, masked=masked),
             **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
-    arguments = [asked.content, asked.evidence, asked.source, asked.kind]
+    arguments = [asked.content, _make_argument(asked.evidence), asked.source, asked.kind]
     arguments += [each for each in (asked.about, asked.replaces, asked.expires_at) if each]
     answer = await engine.write(owner, sent, arguments, now, write)
     if scope.person:
@@ -161,6 +181,10 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     if note := _note(answer):
         answer = {**answer, "note": note}
     return await _add_contents(engine, owner, answer)
+
+
+def _make_argument(evidence: str | Sequence[str]) -> str:
+    return evidence if isinstance(evidence, str) else to_json(list(evidence))
 
 
 def _is_of_person(scope: Scope, content: str, asked: RememberRequest) -> bool:
@@ -245,18 +269,22 @@ async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
     return {**answer, **shown}
 
 
-def _describe_kept(asked: RememberRequest, kept: KeptEntry, *, unproven: bool, masked: int) -> Json:
+def _describe_kept(
+    asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, loses_kind: bool, masked: int
+) -> Json:
     """The answer for an entry that was kept, or that another repeats: what says nothing is left out."""
     return {
         "id": kept.entry_id,
         "status": kept.outcome,
-        "source": asked.source,
+        "source": found.label if found.linked else asked.source,
+        **({"evidence": found.linked} if found.linked else {}),
+        **({"unproven": list(found.unproven)} if found.unproven else {}),
         **({"replaced": list(kept.superseded)} if kept.superseded else {}),
         **({"stands": list(kept.standing)} if kept.standing else {}),
         **({"contradicts": list(kept.against)} if kept.against else {}),
         **({"candidates": list(kept.candidates)} if kept.candidates else {}),
         **({"similar": list(similar)} if (similar := _list_similar(kept)) else {}),
-        **({"unproven": asked.kind} if unproven else {}),
+        **({"kept_without_kind": asked.kind} if loses_kind else {}),
         **({"masked": masked} if masked else {}),
     }
 
@@ -294,77 +322,66 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
         raise LimitExceeded(
             f"content: {len(content):,} characters; at most {most:,} are allowed: shorten it, or split it"
         )
-    check_text(asked.evidence, "evidence")
+    for quotation in list_quotations(asked.evidence):
+        check_text(quotation, "evidence")
     if asked.kind and asked.kind not in KINDS:
         raise InvalidInput(f"kind: {describe_choices(asked.kind, KINDS)}")
     if asked.source not in LABELS:
         raise InvalidInput(f"source: {describe_choices(asked.source, LABELS)}")
-    if asked.source != "caller" and not asked.evidence.strip():
+    if asked.source != "caller" and not list_quotations(asked.evidence):
         raise InvalidInput("source: says what kind of evidence it is, so it needs evidence; without, leave both out")
     return content
 
 
-async def _embed(
-    engine: Engine, scope: Scope, thread_id: str, quoted: Quotation
-) -> tuple[EmbeddedText | None, str, WordMeanings | None]:
-    """The vectors of an entry, or why they are missing, and the meanings that decide whether the quotation proves it. For
-    a quotation that is refused whatever they are, none is waited for."""
-    embedding = asyncio.create_task(keeping.embed_soon(engine, quoted.content))
-    try:
-        words: list[TellingWord] | None = []
-        if quoted.evidence.strip():
-            words = await engine.database.read(_find_unlike, scope, thread_id, engine, quoted)
-        if words is None:
-            return None, "its evidence was stored meanwhile", None
-        vectors, missing = await embedding
-    finally:
-        embedding.cancel()
-    return vectors, missing, await compare_meanings(engine, words) if words and not missing else None
-
-
-async def _find_unlike(
-    tx: Tx, scope: Scope, thread_id: str, engine: Engine, quoted: Quotation
-) -> list[TellingWord] | None:
-    """The words that must be compared by meaning before it is known whether the quotation proves the entry; none where
-    words alone prove it, None where they alone refuse it."""
-    try:
-        said_there = await _read_said(tx, engine, scope, thread_id)
-    except NotFound:
-        return None
-    texts = [text for _, text in said_there]
-    found = prove(quoted.content, quoted.evidence, quoted.label, texts)
-    if not isinstance(found, EvidenceRefused):
-        return []
-    return (list_compared(quoted.content, quoted.evidence, quoted.label, texts) if found.mendable else None) or None
-
-
-async def _find_source(
-    tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation, meanings: WordMeanings | None
-) -> tuple[EntrySource | None, Trust, int, int]:
-    """Where the evidence stands; whose word it is, and when it was said and stored. None without evidence."""
-    if not quoted.evidence.strip():
-        return None, "assistant", 0, 0
+async def _find_evidence(tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation) -> FoundEvidence:
+    """What an entry rests on in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
+    if not quoted.quotations and not quoted.searches:
+        return FoundEvidence()
     try:
         thread = await threads.lock(tx, scope, thread_id)
     except NotFound:
+        if not quoted.quotations:
+            return FoundEvidence()
         raise InvalidInput(
             f"evidence: conversation {thread_id!r} has no messages yet to quote: store them with add_messages first, or "
             "leave evidence out"
         ) from None
-    return await _find_span(tx, engine, scope, thread, quoted, meanings)
+    if quoted.quotations:
+        said_there = await _read_said(tx, engine, scope, thread_id, SEARCHED)
+        return _check_quotations(thread, said_there, quoted)
+    said_there = await _read_said(tx, engine, scope, thread_id, SEARCHED_UNQUOTED)
+    saying = find_saying(quoted.content, [text for _, text in said_there])
+    if saying is None:
+        return FoundEvidence()
+    sentence, label = saying
+    linked = Quotation(quoted.content, (sentence,), label)
+    return replace(_check_quotations(thread, said_there, linked), linked=sentence)
 
 
-async def _find_span(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread, quoted: Quotation, meanings: WordMeanings | None
-) -> tuple[EntrySource, Trust, int, int]:
-    said_there = await _read_said(tx, engine, scope, thread.thread_id)
-    found = prove(quoted.content, quoted.evidence, quoted.label, [text for _, text in said_there], meanings)
+def _check_quotations(
+    thread: Thread, said_there: Sequence[tuple[Message, EvidenceText]], quoted: Quotation
+) -> FoundEvidence:
+    texts = [text for _, text in said_there]
+    found = prove(quoted.content, quoted.quotations, quoted.label, texts)
     if isinstance(found, EvidenceRefused):
-        raise InvalidInput(f"evidence: {_describe(found, quoted.label, thread.thread_id)}")
-    message = next(message for message, _ in said_there if message.seq == found.seq)
-    source = EntrySource(thread.thread_uid, found.seq, found.revision, found.starts, found.ends, quoted.label)
-    of_label: Trust = "assistant" if quoted.label == "verified_assistant_finding" else "user"
-    return source, find_lowest_trust([of_label, find_trust(message)]), message.said_at, message.created_at
+        where = f"evidence[{found.at}]" if len(quoted.quotations) > 1 else "evidence"
+        raise InvalidInput(f"{where}: {_describe(found, quoted.label, thread.thread_id)}")
+    retold = is_retold(quoted.content, quoted.label, texts)
+    label: Label = "verified_assistant_finding" if retold else quoted.label
+    messages = {message.seq: message for message, _ in said_there}
+    quoted_messages = [messages[span.seq] for span in found.spans]
+    of_label: Trust = "assistant" if label == "verified_assistant_finding" else "user"
+    return FoundEvidence(
+        tuple(
+            EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, label)
+            for span in found.spans
+        ),
+        label,
+        find_lowest_trust([of_label, *map(find_trust, quoted_messages)]),
+        max(message.said_at for message in quoted_messages),
+        max(message.created_at for message in quoted_messages),
+        found.unproven,
+    )
 
 
 def _describe(refused: EvidenceRefused, label: Label, thread_id: str) -> str:
@@ -373,17 +390,17 @@ def _describe(refused: EvidenceRefused, label: Label, thread_id: str) -> str:
             f"stands word for word in none of the {' or '.join(ROLES_OF[label])} messages of conversation {thread_id!r} "
             f"(the newest {SEARCHED} are looked at): quote one exactly, or leave evidence out, and it is kept as your word"
         )
-    return f"{refused.describe()}; or leave evidence out, and it is kept as your word"
+    return f"{refused.reason}; or leave evidence out, and it is kept as your word"
 
 
-async def _read_said(tx: Tx, engine: Engine, scope: Scope, thread_id: str) -> list[tuple[Message, EvidenceText]]:
+async def _read_said(
+    tx: Tx, engine: Engine, scope: Scope, thread_id: str, most: int
+) -> list[tuple[Message, EvidenceText]]:
     """The newest messages of users and agents, the first first, and what each says."""
-    page = await pages.page(tx, scope, thread_id, roles=["user", "assistant"], limit=SEARCHED)
+    page = await pages.page(tx, scope, thread_id, roles=["user", "assistant"], limit=most)
     ordered = sorted(page.messages, key=lambda message: message.seq)
     texts = [
-        EvidenceText(
-            message.seq, message.revision, find_evidence_role(message), said(engine, message), said_at=message.said_at
-        )
+        EvidenceText(message.seq, message.revision, find_evidence_role(message), said(engine, message))
         for message in ordered
     ]
     return list(zip(ordered, link_replies(texts), strict=True))

@@ -363,6 +363,7 @@ class _Exchange:
             line["seen_at"],
             known.pinned_at if known and known.status in ("active", "superseded") else None,
             line.get("expires_at"),
+            known.unproven if known else None,
         )
 
     # Ids and lines

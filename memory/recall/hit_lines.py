@@ -194,7 +194,14 @@ def describe_entry(entry: Message) -> str:
     newer = "; a newer entry says otherwise" if "newer" in source else ""
     older = "; newer than what says otherwise" if "older" in source else ""
     until = f"; until {name_end(source['expires_at'])}" if "expires_at" in source else ""
-    return f"entry {entry.id}, {day(entry.said_at)}{kind}{until}{newer or older}; {describe_sources(entry.metadata)}"
+    sources = f"{describe_sources(entry.metadata)}{mark_unproven(entry)}"
+    return f"entry {entry.id}, {day(entry.said_at)}{kind}{until}{newer or older}; {sources}"
+
+
+def mark_unproven(entry: Message) -> str:
+    """The names and numbers of an entry that no quotation contains, as they stand beside its text; "" without any."""
+    words = entry.metadata.get("unproven")
+    return f" (not in the quote: {quote_line(', '.join(words))})" if words else ""
 
 
 def describe_sources(source: Json) -> str:

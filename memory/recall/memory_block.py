@@ -9,7 +9,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
-from layerlore.memory.recall.hit_lines import mark_whose
+from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
@@ -124,7 +124,8 @@ def render_entry(entry: Message, now: int) -> str:
         on = f"{day(entry.said_at)}; newer than what says otherwise"
     if "expires_at" in entry.metadata:
         on += f"; until {name_end(entry.metadata['expires_at'])}"
-    return f"- {mark_whose(entry)}{_say_trust(entry)}{quote_line(str(entry.parts[0]['text']))} ({on})"
+    text = quote_line(str(entry.parts[0]["text"]))
+    return f"- {mark_whose(entry)}{_say_trust(entry)}{text}{mark_unproven(entry)} ({on})"
 
 
 def _say_trust(entry: Message) -> str:

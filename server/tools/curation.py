@@ -173,6 +173,7 @@ class SubmittedJob(TypedDict):
     kept: list[str]
     duplicates: NotRequired[list[str]]
     refused: NotRequired[Stored[list[str]]]
+    unproven: NotRequired[list[str]]
     open: NotRequired[list[str]]
     due: int
 

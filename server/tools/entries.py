@@ -41,7 +41,9 @@ class RememberedEntry(TypedDict):
     note: NotRequired[str]
     whose: NotRequired[Literal["project", "you"]]
     masked: NotRequired[int]
-    unproven: NotRequired[str]
+    evidence: NotRequired[Stored[str]]
+    unproven: NotRequired[Stored[list[str]]]
+    kept_without_kind: NotRequired[str]
     degraded: NotRequired[str]
 
 
@@ -68,7 +70,9 @@ def _rights_of_remember(arguments: Mapping[str, Any]) -> frozenset[Right]:
 async def remember(
     call: Call,
     content: Annotated[str, Field(description="1-3 sentences, clear on their own.")],
-    evidence: Annotated[str, Field(description="A message's exact words.")] = "",
+    evidence: Annotated[
+        str | list[str], Field(description="A message's exact words; several quotations as a list.")
+    ] = "",
     source: Literal[
         "caller", "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
     ] = "caller",
@@ -80,8 +84,8 @@ async def remember(
 ) -> Json:
     """Keep a note that later conversations find by searching: a decision, a cause and its fix, what the user asks
     for; what must be read every time belongs in update_working_memory."""
-    # Without evidence an entry belongs to no conversation.
-    thread = call.thread(thread_id) if evidence.strip() or thread_id else ""
+    # Without evidence the current conversation is only searched for it, and the answer does not name it.
+    thread = call.thread(thread_id) if evidence or thread_id else call.caller.default_thread
     asked = remember_requests.RememberRequest(content, evidence, source, kind or "", about or "", replaces, expires_at)
     return await remember_requests.remember(call.engine, call.scope, thread, asked, sent=call.sent(thread_id))
 

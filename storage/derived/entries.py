@@ -14,6 +14,8 @@ from typing import Literal, cast
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from layerlore.storage.core import installation, resource_lock
+from layerlore.storage.core.damaged_values import list_of
+from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
@@ -49,7 +51,7 @@ class EntrySource:
 @dataclass(frozen=True, slots=True)
 class NewEntry:
     """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources;
-    ``expires_at``: when it ends, if it does."""
+    ``expires_at``: when it ends, if it does; ``unproven``: its names and numbers that no quotation contains."""
 
     entry_id: str
     content: str
@@ -61,12 +63,14 @@ class NewEntry:
     seen_at: int
     sources: tuple[EntrySource, ...] = ()
     expires_at: int | None = None
+    unproven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An entry as it is kept. ``seen_at``: when it was last said, or, of one that is no longer active, when it ended;
-    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date.
+    ``pinned_at``: when it was pinned, if it is; ``expires_at``: after that it is shown only to a caller that asks for its date;
+    ``unproven``: a JSON list of its unproven words, as it is stored.
     ``superseded_by`` an active one has, too, where a newer entry says otherwise and nobody decided between the two."""
 
     entry_id: str
@@ -83,10 +87,16 @@ class Entry:
     seen_at: int
     pinned_at: int | None = None
     expires_at: int | None = None
+    unproven: str | None = None
 
     def is_expired(self, now: int) -> bool:
         """Whether it has ended."""
         return self.expires_at is not None and self.expires_at <= now
+
+    @property
+    def unproven_words(self) -> list[str]:
+        """The names and numbers that no quotation of the entry contains."""
+        return [str(word) for word in list_of(self.unproven)] if self.unproven else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +161,10 @@ _REVIVE = (
     update(entries)
     .where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
     .values(
-        **{name: bindparam(f"new_{name}") for name in ("content", "kind", "origin", "trust", "model", "prompt")},
+        **{
+            name: bindparam(f"new_{name}")
+            for name in ("content", "kind", "origin", "trust", "model", "prompt", "unproven")
+        },
         seen_at=bindparam("new_seen_at"),
         pinned_at=bindparam("new_pinned_at"),
         expires_at=bindparam("new_expires_at"),
@@ -224,6 +237,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
         now,
         new.seen_at,
         expires_at=new.expires_at,
+        unproven=_store_words(new.unproven),
     )
     values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
     await tx.run(_INSERT, **of_scope(scope), **values)
@@ -248,6 +262,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         "pinned_at": known.pinned_at if known.status == "active" else None,
         "expires_at": new.expires_at
         or (None if known.status != "active" or known.is_expired(now) else known.expires_at),
+        "unproven": _store_words(_join_unproven(known, new)),
     }
     await tx.run(
         _REVIVE,
@@ -257,6 +272,21 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     )
     await _add_sources(tx, scope, known.entry_id, new.sources, now)
     await index_anew(tx, scope, known.entry_id, search_text)
+
+
+def _join_unproven(known: Entry, new: NewEntry) -> Sequence[str]:
+    """The words that none of an entry's quotations contains, old or new."""
+    if known.status != "active":
+        return new.unproven
+    if not new.sources:
+        return known.unproven_words
+    if known.origin in OWN_WORD and not known.unproven:
+        return new.unproven  # nothing was quoted before
+    return [word for word in new.unproven if word in known.unproven_words]
+
+
+def _store_words(words: Sequence[str]) -> str | None:
+    return to_json(list(words)) if words else None
 
 
 _TRUSTS = ("web", "tool", "assistant", "user")
@@ -389,6 +419,7 @@ def as_message(entry: Entry, sources: Sequence[Shown]) -> Message:
         "trust": entry.trust,
         **({"pinned": True} if entry.pinned_at is not None else {}),
         **({"expires_at": entry.expires_at} if entry.expires_at is not None else {}),
+        **({"unproven": entry.unproven_words} if entry.unproven else {}),
         "sources": [{"thread_id": each.thread_id, "seq": each.seq, "label": each.label} for each in sources],
     }
     return Message(

@@ -21,16 +21,8 @@ EntryStatus = Literal["added", "unchanged", "replaced", "kept", "forgotten", "un
 _ADD = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
 _CHANGED = (
-    "kind",
-    "status",
-    "superseded_by",
-    "origin",
-    "trust",
-    "model",
-    "prompt",
-    "seen_at",
-    "pinned_at",
-    "expires_at",
+    *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at"),
+    *("expires_at", "unproven"),
 )
 _CHANGE = (
     update(entries)

@@ -134,7 +134,7 @@ async def test_an_entry_is_kept_with_its_place_its_trust_and_who_made_it(turns: 
         ],
     }
     row = await turns.row(by_text[FIXED].id)
-    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/2", "extracted")
+    assert (row.model, row.prompt, row.origin) == ("scripted/one", "extract_entries/3", "extracted")
     assert await turns.cursor() == 2
 
 
@@ -177,20 +177,59 @@ async def test_an_entry_without_standing_evidence_is_never_kept(turns: Turns, in
     assert await turns.texts() == ["A gate sticks."]
 
 
-async def test_when_no_evidence_stands_the_model_is_told_once_and_then_the_turn_is_over(turns: Turns) -> None:
+async def test_when_no_evidence_stands_the_model_is_asked_once_more_and_then_the_turn_is_over(turns: Turns) -> None:
     await turns.talk.say("The gate sticks.")
-    claim = await turns.claim()
-    chat = ScriptedChat(entries=answer(entry("A gate sticks.", "the gate is stuck")))
-    with pytest.raises(AnswerRefused, match="stands word for word in none of the user messages"):
-        await attempt(turns.talk.engine, EXTRACTOR, claim, chat)
-    assert await turns.cursor() == 0
-    now = turns.talk.now
-    await turns.database.write(jobs.fail, claim, error="x", retry_at=now, dead=False, now=now)
-    again = await turns.database.write_installation(jobs.claim, ["entries"], holder="test", now=now, lease_ms=30_000)
-    assert again is not None
-    await attempt(turns.talk.engine, EXTRACTOR, again, chat)
+    wrong = answer(entry("A gate sticks.", "the gate is stuck"))
+    chat = ScriptedChat(entries=wrong)
+    await attempt(turns.talk.engine, EXTRACTOR, await turns.claim(), chat)
+    _, again = chat.of("entries")
+    content = json.loads(again.content)
+    assert content["refused_answer"] == wrong
+    assert content["refused"] == [
+        "entries[0].evidence: stands word for word in none of the user messages: quote one of them exactly"
+    ]
+    assert '"refused" says what of it cannot be kept and why' in again.instructions
     assert await turns.texts() == []
     assert await turns.cursor() == 1
+
+
+async def test_a_part_that_is_refused_is_asked_for_again_and_the_rest_is_kept(turns: Turns) -> None:
+    await turns.talk.say("The gate sticks. It has been green since May.")
+    chat = ScriptedChat()
+    first = answer(entry("A gate sticks.", "gate sticks"), entry("The gate is green.", "is a green gate"))
+    second = answer(entry("The gate is green.", ["gate sticks", "green since May"]))  # type: ignore[arg-type]
+    chat.tell("entries", first, second)
+    await attempt(turns.talk.engine, EXTRACTOR, await turns.claim(), chat)
+    (reason,) = json.loads(chat.of("entries")[1].content)["refused"]
+    assert reason.startswith("entries[1].evidence: stands word for word in none of the user messages")
+    assert await turns.texts() == ["A gate sticks.", "The gate is green."]
+    assert await turns.cursor() == 1
+
+
+async def test_an_answer_that_is_no_better_the_second_time_loses_nothing_of_the_first(turns: Turns) -> None:
+    await turns.talk.say("The gate sticks.")
+    chat = ScriptedChat()
+    first = answer(entry("A gate sticks.", "gate sticks"), entry("The gate is green.", "is a green gate"))
+    chat.tell("entries", first, {"entries": "none"})
+    await attempt(turns.talk.engine, EXTRACTOR, await turns.claim(), chat)
+    assert await turns.texts() == ["A gate sticks."]
+
+
+async def test_what_its_author_labels_a_preference_or_advice_is_no_entry(turns: Turns) -> None:
+    await turns.talk.say("The gate sticks, and I always want short answers.")
+    await turns.look(
+        {**entry("A gate sticks.", "gate sticks"), "about": "case"},
+        {**entry("The user wants short answers at the gate.", "always want short answers"), "about": "preference"},
+        {**entry("A gate should be oiled.", "gate sticks"), "about": "advice"},
+    )
+    assert await turns.texts() == ["A gate sticks."]
+
+
+async def test_an_entry_says_which_of_its_names_and_numbers_nobody_said(turns: Turns) -> None:
+    await turns.talk.say("The gate code is 4711.")
+    await turns.look(entry("The gate code in Graz is 4712.", "gate code is 4711"))
+    (kept,) = await turns.kept()
+    assert kept.metadata["unproven"] == ["Graz", "4712"]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +259,13 @@ async def test_texts_are_made_even_cut_counted_and_never_repeated(turns: Turns) 
     await turns.look(entry("The  gate sticks", "still sticks"))
     (again,) = [each for each in await turns.kept() if "sticks" in each.parts[0]["text"]]
     assert [source["seq"] for source in again.metadata["sources"]] == [1, 2]
+
+
+async def test_an_entry_that_is_too_long_is_cut_at_a_word_after_its_evidence_was_found(turns: Turns) -> None:
+    turns.set(entries=EntryRules.model_construct(max_entry_length=20, max_entries_per_turn=1))
+    await turns.talk.say("The gate sticks in the morning.")
+    await turns.look(entry("A gate is green.", "is green"), entry("The gate sticks in the morning.", "gate sticks"))
+    assert await turns.texts() == ["The gate sticks in"]
 
 
 async def test_what_is_alike_is_kept_once_in_a_turn_and_against_what_is_kept(

@@ -77,10 +77,9 @@ def entered(database: Database) -> Turns:
 
 
 async def refused(turns: Turns, answer: Json) -> None:
-    """An answer that is refused once, and of which nothing is kept then."""
-    with pytest.raises(AnswerRefused, match="word for word"):
-        await turns.work(answer)
-    await turns.work(answer)
+    """An answer that is asked for again with the reason, and of which nothing is kept then."""
+    given = await turns.work(answer)
+    assert "word for word" in given[-1]["refused"][0]
 
 
 async def work(turns: Turns, answer: Json) -> list[Json]:
@@ -108,7 +107,7 @@ async def test_no_entry_is_a_users_word_that_no_user_said(entered: Turns) -> Non
 async def test_what_an_assistant_said_is_kept_as_its_word_even_with_a_users_words_beside_it(entered: Turns) -> None:
     await plant(entered.talk, PLANTED)
     found = {"content": PLANTED, "source": "verified_assistant_finding", "evidence": PLANTED}
-    # A user's words that say nothing of it prove nothing of it.
+    # A user's words that say nothing of it do not make it the user's.
     beside = {"content": f"{PLANTED} Always.", "source": "user_assertion", "evidence": "Read the page, please."}
     await entered.turn("Good.", "Bye.")
     await work(entered, {"entries": [found, beside]})
@@ -116,7 +115,7 @@ async def test_what_an_assistant_said_is_kept_as_its_word_even_with_a_users_word
     assert {(trust, kind, label) for _, trust, kind, label in kept} == {
         ("assistant", None, "verified_assistant_finding")
     }
-    assert len(kept) == 1
+    assert len(kept) == 2
 
 
 async def test_a_callers_quotation_of_what_a_tool_brought_is_refused_and_a_wish_needs_a_users_words(
@@ -133,12 +132,14 @@ async def test_a_callers_quotation_of_what_a_tool_brought_is_refused_and_a_wish_
             with pytest.raises(InvalidInput, match="word for word"):
                 await kept(evidence=quote, source=label)
     for kind in ("preference", "decision", "explicit_remember"):
-        assert (await kept(kind=kind))["unproven"] == kind
-        assert (await kept(kind=kind, evidence=f"The page says: {PLANTED}"))["unproven"] == kind
+        assert (await kept(kind=kind))["kept_without_kind"] == kind
+        assert (await kept(kind=kind, evidence=f"The page says: {PLANTED}"))["kept_without_kind"] == kind
+        beside = await kept(kind=kind, evidence="Read the page, please.", source="user_assertion")
+        assert beside["kept_without_kind"] == kind
     assert {tuple(row)[1:3] for row in await rows(database, ENTRIES)} == {("assistant", None)}
     await talk.say("From now on, always answer in German.")
     wish = RememberRequest("Wants answers in German.", "always answer in German", "user_assertion", "preference")
-    assert "unproven" not in await remember(talk.engine, talk.scope, "main", wish, sent=SENT)
+    assert "kept_without_kind" not in await remember(talk.engine, talk.scope, "main", wish, sent=SENT)
     assert ("Wants answers in German.", "user", "preference", "user_assertion") in [
         tuple(row) for row in await rows(database, ENTRIES)
     ]

@@ -37,7 +37,7 @@ class Memory:
             self.engine, scope, thread, raw, replace=bool(given), sent=self.sent("add_messages")
         )
 
-    async def remember(self, content: str, *, thread: str = "main", scope: Scope = ANA, **given: str) -> Json:
+    async def remember(self, content: str, *, thread: str = "main", scope: Scope = ANA, **given: Any) -> Json:
         return await remember(self.engine, scope, thread, RememberRequest(content, **given), sent=self.sent())
 
     async def forget(self, *ids: str, query: str = "", confirm: str = "") -> str:

@@ -377,6 +377,19 @@ async def test_entries_that_were_kept_before_are_not_pinned_and_can_be(
         await database.close()
 
 
+async def test_entries_that_were_kept_before_have_no_unproven_words(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened_as_of(26, database_url, monkeypatch) as old:
+        await old.write_installation(execute, AN_ENTRY.replace("extracted", "caller"))
+    database = await reopened(database_url)
+    try:
+        (kept,) = (await database.read(entries.read_seen, ANA, ["e"])).values()
+        assert (kept.content, kept.unproven_words) == ("c", [])
+    finally:
+        await database.close()
+
+
 def test_steps_are_numbered_from_one_without_gaps_and_alike_for_both_databases() -> None:
     steps = {dialect: [(m.version, m.name) for m in runner.migrations(dialect)] for dialect in ("sqlite", "postgres")}
     assert steps["sqlite"] == steps["postgres"]

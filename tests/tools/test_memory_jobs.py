@@ -34,7 +34,7 @@ TALK = [
 GOOD = {
     "content": "The export failed with E-4711 because its token had expired; renewing it helped.",
     "source": "user_assertion",
-    "evidence": "Renewed it, and the export runs again",
+    "evidence": ["The export fails with E-4711", "Renewed it, and the export runs again"],
     "corrects": None,
 }
 INVENTED = {**GOOD, "content": "The export costs 12 euros.", "evidence": "it costs 12 euros"}
@@ -127,7 +127,36 @@ async def test_what_has_no_evidence_is_left_out_and_named_and_the_rest_stored(to
     stored = await submit(tools, await take(tools), INVENTED, GOOD)
     (refused,) = stored["refused"]
     assert refused.startswith("entries[0].evidence: stands word for word in none of the user messages")
+    assert (stored["kept"], stored["open"]) == (["entries[1]"], ["entries"])
     assert await entries_of(tools) == [GOOD["content"]]
+
+
+@pytest.mark.databases
+async def test_a_job_stays_open_for_what_was_refused_of_it_and_ends_with_the_next_answer(
+    tools: Tools, queue: Queue
+) -> None:
+    await tools.add("main", *TALK)
+    await queue.ask()
+    job = await take(tools)
+    await submit(tools, job, INVENTED, GOOD)
+    assert (await take(tools))["job_id"] == job["job_id"]
+    mended = {**INVENTED, "evidence": "The token of the export job expired on Monday"}
+    stored = await submit(tools, job, mended)
+    assert stored == {"kind": "entries", "kept": ["entries[0]"], "unproven": ["entries[0]"], "due": 0}
+    assert sorted(await entries_of(tools)) == sorted([GOOD["content"], INVENTED["content"]])
+    assert (await tools("next_memory_job"))["status"] == "nothing_due"
+
+
+async def test_a_job_that_is_refused_in_part_again_ends_with_what_was_kept(tools: Tools, queue: Queue) -> None:
+    await tools.add("main", *TALK)
+    await queue.ask()
+    job = await take(tools)
+    await submit(tools, job, INVENTED, GOOD)
+    stored = await submit(tools, job, INVENTED)
+    assert "open" not in stored
+    assert len(stored["refused"]) == 1
+    assert await entries_of(tools) == [GOOD["content"]]
+    assert (await tools("next_memory_job"))["status"] == "nothing_due"
 
 
 async def test_a_refused_answer_says_why_and_can_be_mended_while_the_lease_lasts(tools: Tools, queue: Queue) -> None:

@@ -28,7 +28,7 @@ TURN = [{"role": "user", "content": ASKED}, {"role": "assistant", "content": FOU
 ENTRY = {
     "content": "The export failed with E-4711 because its token had expired.",
     "source": "verified_assistant_finding",
-    "evidence": "the token of the export job expired on Monday",
+    "evidence": ["The export to Graz fails with E-4711", "the token of the export job expired on Monday"],
 }
 PROFILE = {"document": "Runs version 3.2 on the harbour server.", "evidence": "I run version 3.2 on the harbour server"}
 ANSWER = {

@@ -138,6 +138,7 @@ entries = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("pinned_at", BigInteger),
     Column("expires_at", BigInteger),  # after that it is not shown
+    Column("unproven", Text),  # a JSON list: names and numbers that no quotation contains
     PrimaryKeyConstraint(*SCOPE, "entry_id"),
     Index("entries_by_hash", *SCOPE, "content_hash"),
     Index("entries_by_status", *SCOPE, "status", "created_at"),
