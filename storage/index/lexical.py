@@ -22,7 +22,7 @@ from layerlore.storage.core.tables import search_rows
 from layerlore.storage.core.transaction import Tx
 
 # Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
-TEXT_VERSION = 3
+TEXT_VERSION = 4
 
 QUIET = "q" * 65
 """A word of the rows that hardly tell anything, longer than any word of a text: a list of them costs what a word's
