@@ -17,6 +17,7 @@ from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists, entry_marks
 
@@ -27,13 +28,14 @@ WITH_LINES = "Source-backed case entries and lines retrieved from previous threa
 
 # More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
 _MOST_HITS = 200
+_KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 # An entry that is so much less likely than the best to be meant is not told in every turn.
 _ENTRY_TAIL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """What a context may tell: entries, newest first, and the hits among messages, best first. ``sought``: the words
+    """What a context may tell: entries, newest first, and the hits among messages and notes, best first. ``sought``: the words
     looked for and their weights, none where nothing was asked; ``confidence``: how far the hits are about it;
     ``degraded``: what was missing, and why."""
 
@@ -56,7 +58,7 @@ async def prepare_memory(
     if not rules.memory or not asked:
         return None
     floors = engine.recall.model_copy(update={"floor": rules.memory_floor, "lexical_floor": rules.memory_lexical_floor})
-    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=("message",), asking=asking)
+    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True)
     return await prepare_recall(engine, scope, wanted, floors, at_hand=True)
 
 

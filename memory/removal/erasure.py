@@ -163,14 +163,18 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
     counts: Counts = Counter()
     for scope in scopes:
         await tx.enter(scope)
-        hidden = await _hide_threads(tx, scope, thread_id, origin, now) if thread_id else await erasure.hide(tx, scope)
+        hidden = (
+            await _hide_threads(tx, engine, scope, thread_id, origin, now)
+            if thread_id
+            else await erasure.hide(tx, scope)
+        )
         await journal.append(tx, scope, make_line(engine.hmac_key, scope, origin, "done", now, counts=hidden))
         counts += hidden
     return counts
 
 
-async def _hide_threads(tx: Tx, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:
-    hidden = await erasure.hide_threads(tx, scope, thread_id, now=now)
+async def _hide_threads(tx: Tx, engine: Engine, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:
+    hidden = await erasure.hide_threads(tx, scope, thread_id, now=now, search_text=engine.search_text_of)
     if hidden.counts:
         counts = {name: hidden.counts[name] for name in ("threads", "messages")}
         happened = [NewEvent("memory_erased", counts)]

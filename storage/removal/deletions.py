@@ -14,7 +14,7 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, entries, observation_sources, version_sources
+from layerlore.storage.derived import derivations, entries, notes, observation_sources, version_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
@@ -113,6 +113,8 @@ async def delete_messages(
         again.append((thread.thread_uid, "entries", min(told)))
     await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
+    await notes.refresh(tx, scope, thread.thread_uid, search_text, notes.OF_MESSAGES)
+    await notes.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
@@ -148,7 +150,9 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
     return await read(tx, _FROM, thread_id, **of, from_seq=begin)
 
 
-async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:
+async def delete_thread(
+    tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int, search_text: SearchText
+) -> Deleted:
     """Hide (or, with ``erase``, remove for good) a thread and everything that hangs on it. Raises NotFound.
 
     Its name is free at once: a thread made under it is another one.
@@ -170,6 +174,7 @@ async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: s
         )
     await entries.drop_sources(tx, scope, sourced, erased=erase)
     again = await derivations.fallen(tx, scope, thread, stood)
+    await notes.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     fell_back = frozenset(kind for _, kind, _ in again)
