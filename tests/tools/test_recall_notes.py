@@ -15,6 +15,12 @@ PLAN = {
 }
 
 
+@pytest.fixture
+def tools(all_tools: Tools) -> Tools:
+    """Attempts are not in the default list."""
+    return all_tools
+
+
 async def _note(tools: Tools) -> None:
     """A note of each kind that a caller writes."""
     await tools("update_working_memory", scope="resource", content="# Health\n- Allergic to penicillin\n- Type A+")
@@ -112,10 +118,10 @@ async def test_a_deleted_thread_takes_its_notes_along_until_it_is_restored(tools
 
 
 async def test_others_find_nothing(connect: Connect) -> None:
-    async with connect() as tools:
+    async with connect(toolsets="all") as tools:
         await _note(tools)
     for stranger in ({"resource": "other"}, {"agent": "other"}):
-        async with connect(**stranger) as tools:
+        async with connect(toolsets="all", **stranger) as tools:
             assert await _found(tools, "penicillin tomatoes Huber linker") == []
 
 
