@@ -101,14 +101,9 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
 
     async def write(tx: Tx) -> Json:
         deleted = await deletions.delete_thread(
-            tx,
-            scope,
-            thread_id,
-            deletion_uid=deletion_uid,
-            erase=engine.deleted_days == 0,
-            now=now,
-            search_text=engine.search_text_of,
+            tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
+        await notes.refresh_document(tx, scope, None, engine.search_text_of)
         erased = deleted.deletion_uid is None  # its name, too, so no event may name it
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
         uid = None if erased else deleted.thread.thread_uid

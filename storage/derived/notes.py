@@ -47,7 +47,7 @@ OF_MESSAGES: tuple[NoteKind, ...] = ("session_memory", "observation")
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class IndexedNote:
     """A note as it stands at its place. ``key`` tells it from others with the same text; ``about`` says of a step its
     status, of an attempt its task and whether it failed, of an observation whose word it is."""
 
@@ -63,7 +63,7 @@ class NotePlace:
 
     kind: NoteKind
     thread_id: str
-    notes: dict[int, Note]
+    notes: dict[int, IndexedNote]
 
 
 _PLAN = select(plans.c.plan, plans.c.created_at).where(in_thread(plans)).order_by(plans.c.revision.desc()).limit(1)
@@ -85,29 +85,31 @@ _OBSERVATIONS = (
 )
 
 
-async def _read_document(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
+async def _read_document(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedNote]:
     version = await working_memory.read_newest_of(tx, scope, thread_uid)
     if version is None:
         return []
-    return [Note(text, version.created_at) for text in split_notes(version.content)[:MOST_NOTES]]
+    return [IndexedNote(text, version.created_at) for text in split_notes(version.content)[:MOST_NOTES]]
 
 
-async def _read_plan(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
+async def _read_plan(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedNote]:
     row = await tx.one(_PLAN, **of_thread(scope, thread_uid))
     plan = value_of(row[0]) if row is not None else None
     if row is None or not isinstance(plan, dict) or not isinstance(plan.get("steps"), list):
         return []
-    goal = [Note(str(plan["goal"]), row[1], about={"status": "goal"})] if plan.get("goal") else []
+    goal = [IndexedNote(str(plan["goal"]), row[1], about={"status": "goal"})] if plan.get("goal") else []
     return [*goal, *(_make_step(step, row[1]) for step in plan["steps"][:MOST_NOTES])]
 
 
-def _make_step(step: Json, written_at: int) -> Note:
+def _make_step(step: Json, written_at: int) -> IndexedNote:
     result = step.get("result")
     text = f"{step['description']} → {result}" if result else step["description"]
-    return Note(text, written_at, f"{step['id']} {step['status']}", {"step": step["id"], "status": step["status"]})
+    return IndexedNote(
+        text, written_at, f"{step['id']} {step['status']}", {"step": step["id"], "status": step["status"]}
+    )
 
 
-async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
+async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedNote]:
     found = []
     for task_key, number, action, result, error, diagnosis, fix, logged_at in await tx.all(
         _ATTEMPTS, **of_thread(scope, thread_uid)
@@ -116,13 +118,13 @@ async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
         more = [f"{name}: {text}" for name, text in (("Diagnosis", diagnosis), ("Fix applied", fix)) if text]
         text = f"{task_key}: {' | '.join([ended, *more])}"
         about = {"task_key": task_key, "attempt": number, "status": "failed" if error else "done"}
-        found.append(Note(text, logged_at, str(number), about))
+        found.append(IndexedNote(text, logged_at, str(number), about))
     return found
 
 
-async def _read_observations(tx: Tx, scope: Scope, thread_uid: str) -> list[Note]:
+async def _read_observations(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedNote]:
     rows = await tx.all(_OBSERVATIONS, **of_thread(scope, thread_uid), statuses=["active", "buffered"])
-    return [Note(text, said_at, str(id_), {"trust": trust}) for id_, text, trust, said_at in rows]
+    return [IndexedNote(text, said_at, str(id_), {"trust": trust}) for id_, text, trust, said_at in rows]
 
 
 _READERS = {
@@ -144,8 +146,8 @@ async def read_place(tx: Tx, scope: Scope, kind: NoteKind, thread_uid: str) -> N
     return NotePlace(kind, thread.thread_id if thread else "", _number(kind, found))
 
 
-def _number(kind: NoteKind, found: Iterable[Note]) -> dict[int, Note]:
-    numbered: dict[int, Note] = {}
+def _number(kind: NoteKind, found: Iterable[IndexedNote]) -> dict[int, IndexedNote]:
+    numbered: dict[int, IndexedNote] = {}
     for note in found:
         digest = hashlib.sha256("\0".join((kind, note.key, note.text)).encode()).digest()
         seq = _FIRST_SEQ + int.from_bytes(digest[:4], "big") % _FIRST_SEQ
@@ -216,7 +218,7 @@ def _make_row(kind: NoteKind, message: Message, search_text: SearchText) -> Inde
     return IndexEntry(message.thread_id, message.seq, kind, message.said_at, indexed)
 
 
-def _make_message(standing: NotePlace, place: str, seq: int, note: Note, written_at: int) -> Message:
+def _make_message(standing: NotePlace, place: str, seq: int, note: IndexedNote, written_at: int) -> Message:
     """A note in the shape of a message, as what works with rows of the index takes it. Its metadata say what it is."""
     thread = {"thread_id": standing.thread_id} if standing.thread_id else {}
     return Message(

@@ -150,12 +150,10 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
     return await read(tx, _FROM, thread_id, **of, from_seq=begin)
 
 
-async def delete_thread(
-    tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int, search_text: SearchText
-) -> Deleted:
+async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:
     """Hide (or, with ``erase``, remove for good) a thread and everything that hangs on it. Raises NotFound.
 
-    Its name is free at once: a thread made under it is another one.
+    Its name is free at once: a thread made under it is another one. A caller refreshes the profile's notes.
     """
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)
@@ -174,7 +172,6 @@ async def delete_thread(
         )
     await entries.drop_sources(tx, scope, sourced, erased=erase)
     again = await derivations.fallen(tx, scope, thread, stood)
-    await notes.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     fell_back = frozenset(kind for _, kind, _ in again)

@@ -14,7 +14,7 @@ from layerlore.storage.audit import stored_bytes
 from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Scope, SearchText, Thread
+from layerlore.storage.core.records import Scope, Thread
 from layerlore.storage.core.scopes import PROFILE_PLACE, in_scope, note_places, of_scope, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import SCOPE, THREAD, deletions, idempotency, search_rows, search_vectors
@@ -22,7 +22,7 @@ from layerlore.storage.core.tables import entries as entries_table
 from layerlore.storage.core.tables import jobs as jobs_table
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, entries, notes, version_sources
+from layerlore.storage.derived import derivations, entries, version_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
@@ -98,9 +98,9 @@ class HiddenThreads:
     fell_back: frozenset[Kind] = frozenset()
 
 
-async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int, search_text: SearchText) -> HiddenThreads:
+async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> HiddenThreads:
     """Hide and mark the threads of that name, live or deleted. What was made from them falls back or goes with them, as
-    when a thread is deleted."""
+    when a thread is deleted. A caller refreshes the profile's notes."""
     live = await _lock_live(tx, scope, thread_id)
     uids = await find_named(tx, scope, thread_id)
     if not uids:
@@ -120,7 +120,6 @@ async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int, search
         await version_sources.erase_of_thread(tx, scope, uid)
     await entries.drop_sources(tx, scope, sourced, erased=False)
     again = await derivations.fallen(tx, scope, live, stood) if live and stood else []
-    await notes.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     await installation.owe_rewrite(tx)
