@@ -11,7 +11,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Origin, Role, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
-from layerlore.storage.derived import working_memory
+from layerlore.storage.derived import notes, working_memory
 from layerlore.storage.removal import deletions, expiry, restoration
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.deletions import Deleted, Which

@@ -67,6 +67,7 @@ _PREFIXES: dict[NoteKind, str] = {
     "attempt": "attempt:",
     "observation": "observation:",
 }
+_KINDS_BY_PREFIX = {prefix: kind for kind, prefix in _PREFIXES.items()}
 PROFILE_PLACE = _PREFIXES["profile"]
 """Where the lines of the profile stand in the index: the thread that they are messages of."""
 
@@ -84,10 +85,9 @@ def note_places(thread_uid: str) -> list[str]:
 def read_note_place(place: str) -> tuple[NoteKind, str] | None:
     """The kind of the notes at a place of the index, and the uid of their thread; None for a thread's own uid, which has
     no colon, and for an entry's place."""
-    for kind, prefix in _PREFIXES.items():
-        if place.startswith(prefix):
-            return kind, place.removeprefix(prefix)
-    return None
+    prefix, colon, uid = place.partition(":")
+    kind = _KINDS_BY_PREFIX.get(prefix + colon)
+    return None if kind is None else (kind, uid)
 
 
 def index_kinds(kinds: Collection[RecallKind]) -> tuple[Kind, ...]:

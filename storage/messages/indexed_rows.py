@@ -152,24 +152,7 @@ _recent_entries = (
     .limit(RECENT_ENTRIES)
     .subquery("recent_entries")
 )
-_recent_notes = [
-    select(
-        *(_recent_threads.c[name] for name in SCOPE),
-        (literal(prefix) + _recent_threads.c.thread_uid).label("thread_uid"),
-        literal_column("0", BigInteger).label("from_seq"),
-    )
-    for prefix in note_places("")
-]
-_profile = select(
-    *(cast(bindparam(name), Text).label(name) for name in SCOPE),
-    literal(PROFILE_PLACE).label("thread_uid"),
-    literal_column("0", BigInteger).label("from_seq"),
-)
-_recent = (
-    union_all(select(_recent_threads), select(_recent_entries), *_recent_notes, _profile)
-    .cte("recent")
-    .prefix_with("MATERIALIZED")
-)
+_recent = union_all(select(_recent_threads), select(_recent_entries)).cte("recent").prefix_with("MATERIALIZED")
 _UNEMBEDDED = (
     select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq, search_rows.c.chunk)
     .join_from(
@@ -190,7 +173,7 @@ _UNEMBEDDED = (
 
 
 async def find_unembedded(tx: Tx, scope: Scope, model: str, *, most: int) -> list[PendingRow]:
-    """Rows without a vector of the model among what was stored last in a scope, and its notes, at most ``most``, newest first. Vectors
+    """Rows without a vector of the model among what was stored last in a scope, at most ``most``, newest first. Vectors
     are made oldest first or newest first, so that none here means that hardly any is missing."""
     rows = await tx.all(_UNEMBEDDED, **of_scope(scope), model=model, most=most)
     return [PendingRow(row_id, scope, *place) for row_id, *place in rows]

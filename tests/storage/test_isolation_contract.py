@@ -54,7 +54,7 @@ from .erasing_calls import acted, erasing_calls
 from .moving_calls import SILENT as SILENT_OF_MOVING
 from .moving_calls import moving_calls
 from .note_calls import SILENT as SILENT_OF_NOTES
-from .note_calls import noted
+from .note_calls import note_calls, noted
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
 from .observation_calls import observation_calls, observed
 from .reading_calls import reading_calls
@@ -338,7 +338,7 @@ async def _ran(tx: Tx, scope: Scope, thread: Thread) -> None:
     await runs.create(tx, ANA, thread, "below", _CHECKPOINT, now=NOW, parent_run_id="r")
     gone = await threads.lock_or_make(tx, ANA, "gone", uid(), NOW)
     await runs.create(tx, ANA, gone, "hidden", _CHECKPOINT, now=NOW)
-    await deletions.delete_thread(tx, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW, search_text=search_text)
+    await deletions.delete_thread(tx, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW)
 
 
 async def _worked(tx: Tx, scope: Scope, thread: Thread) -> None:
