@@ -150,3 +150,20 @@ async def test_signs_and_digits_of_any_script_are_found(tools: Tools, said: str,
     await tools.say("other", "We use a bus", "The code of the car is 17", "The parser is written in C", "Type A")
     await tools.say("main", said, "Good night")
     assert (await tools.found(asked))[0] == said
+
+
+async def test_what_is_forgotten_of_the_profile_is_not_found(tools: Tools) -> None:
+    await _note(tools)
+    preview = str(await tools("forget", query="penicillin"))
+    await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
+    assert await _found(tools, "penicillin") == []
+    assert len(await _found(tools, "tomatoes")) == 1
+
+
+async def test_an_erased_thread_leaves_no_note(tools: Tools) -> None:
+    await _note(tools)
+    told = await tools("erase_memory", thread_id="garden")
+    assert told["counts"]["search_rows"] == 1
+    await tools("erase_memory", thread_id="garden", dry_run=False, confirm=told["confirm"])
+    assert await _found(tools, "tomatoes") == []
+    assert len(await _found(tools, "penicillin")) == 1
