@@ -167,3 +167,13 @@ async def test_an_erased_thread_leaves_no_note(tools: Tools) -> None:
     await tools("erase_memory", thread_id="garden", dry_run=False, confirm=told["confirm"])
     assert await _found(tools, "tomatoes") == []
     assert len(await _found(tools, "penicillin")) == 1
+
+
+async def test_a_recalled_note_that_a_host_stores_is_an_echo(tools: Tools) -> None:
+    await _note(tools)
+    answer = await tools("recall_memory", query="penicillin tomatoes Huber battery linker")
+    lines = [line for line in answer.splitlines() if line.startswith("[") and "signals" not in line]
+    assert len(lines) >= 5
+    for number, said in enumerate([answer, *lines]):
+        await tools.add(f"host {number}", {"role": "assistant", "content": said})
+        assert await tools.hits("penicillin tomatoes Huber battery linker", thread_id=f"host {number}") == []
