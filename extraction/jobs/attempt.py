@@ -29,9 +29,11 @@ from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Origin, Tenant
+from layerlore.storage.core.scopes import NoteKind
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import notes
 from layerlore.storage.jobs import jobs
-from layerlore.storage.jobs.jobs import Claim
+from layerlore.storage.jobs.jobs import Claim, Kind
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +129,16 @@ async def judge_answer(
     return Result(kind, claim, material, value, by, refused, mendable)
 
 
+# The notes that a kind of job writes, which are to be found at once.
+_NOTES: dict[Kind, NoteKind] = {
+    "profile": "profile",
+    "session_memory": "session_memory",
+    "observe": "observation",
+    "reflect": "observation",
+    "digest": "observation",
+}
+
+
 async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> Ended:
     """Store an answer together with its job's end, unless the job stays open. Raises Stale, and Fenced once another worker has the job: then the
     whole transaction must be undone."""
@@ -136,6 +148,9 @@ async def store_result(tx: Tx, engine: Engine, result: Result, *, now: int) -> E
         raise jobs.Fenced("another worker has the job")
     found = await result.kind.commit(tx, claim, engine, result.material, result.value, result.by)
     ended = found if isinstance(found, Ended) else Ended(found)
+    if (note := _NOTES.get(claim.kind)) is not None:
+        uid = "" if note == "profile" else claim.thread_uid
+        await notes.refresh(tx, claim.scope, uid, engine.search_text_of, (note,))
     if result.stays_open:
         await jobs.note_failure(tx, claim, error="; ".join(result.mendable), now=now)
     else:

@@ -34,7 +34,7 @@ from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import working_memory
+from layerlore.storage.derived import notes, working_memory
 from layerlore.storage.derived.working_memory import Change, DocumentChange, DocumentHistory, Version
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
@@ -294,6 +294,7 @@ async def _write(
         )
         if changed.after is not changed.before:
             await record_change(tx, scope, changed, how, sent.origin, now=now)
+            await notes.refresh_document(tx, scope, changed.thread, engine.search_text_of)
         return {
             "scope": of,
             **({"thread_id": thread_id} if of == "thread" else {}),

@@ -21,6 +21,7 @@ from layerlore.memory.rules.validation import check_id, describe
 from layerlore.storage.core.errors import Conflict, InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import notes as indexed_notes
 from layerlore.storage.derived.entries import Entry, content_hash
 from layerlore.storage.messages import erased_ids, messages
 from layerlore.storage.moving import moved_entries, moved_messages, moved_rows, moved_threads
@@ -379,11 +380,8 @@ class Import:
 
         await self._write(unit)
         for of, put in found.items():
-            why = (
-                _OTHER
-                if of not in NOTES
-                else "this thread has messages or notes of its own here, so notes are made anew"
-            )
+            made_anew = "this thread has messages or notes of its own here, so notes are made anew"
+            why = made_anew if of in NOTES else _OTHER
             self._note_rows(of.line, f"{of.line} lines of thread {thread.name!r}", put, why)
 
     async def _put_ending(
@@ -405,6 +403,7 @@ class Import:
             if versions := thread.rows.get(of.line):
                 found[of] = await moved_rows.put_versions(tx, scope, of, uid, versions, thread.runs, self._mode)
         await moved_threads.put_state(tx, scope, uid, state, cursors=whole, now=now)
+        await indexed_notes.refresh(tx, scope, uid, self._engine.search_text_of)
         return found
 
     async def _take_entries(self, lines: Sequence[NumberedLine]) -> None:
@@ -470,6 +469,7 @@ class Import:
         async def unit(tx: Tx) -> Json:
             if rows:
                 found[:] = [await moved_rows.put_versions(tx, self._where, PROFILE, "", rows, runs, self._mode)]
+                await indexed_notes.refresh_document(tx, self._where, None, self._engine.search_text_of)
             if ids:
                 await moved_entries.rename(tx, self._where, ids)
             return {}

@@ -29,7 +29,7 @@ from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_marks, working_memory
+from layerlore.storage.derived import entries, entry_marks, notes, working_memory
 from layerlore.storage.derived.entries import Entry, Status, content_hash, content_key
 from layerlore.storage.derived.working_memory import Version
 from layerlore.storage.messages import indexed_rows
@@ -465,6 +465,7 @@ class _Exchange:
                 now=self._now,
             )
             self._document = changed.after
+            await notes.refresh_document(self._tx, self._scope, None, self._engine.search_text_of)
             version = changed.after.version if changed.after else 0
             happened = NewEvent("profile_updated", {"scope": "resource", "version": version, "mode": "replace"})
             await events.record_of_resource(self._tx, self._scope, happened, origin=origin, now=self._now)

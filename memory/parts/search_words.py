@@ -1,7 +1,8 @@
 """Search words and chunks: the one way that text is cut for the index, for queries and for vectors, on both databases.
 
-Words come out folded (case, width, and the accents of Latin, Greek and Cyrillic); stems are the database's work.
+Words come out folded (case, width, digits, and the accents of Latin, Greek and Cyrillic); stems are the database's work.
 Scripts that put no space between words (Chinese, Japanese, Thai, ...) are cut into overlapping pairs of characters.
+An emoji or a sign is a word, too. Databases keep letters and digits only, so that it is spelled with its number.
 """
 
 import re
@@ -31,7 +32,23 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 # A longer run of letters is no word that anybody looks for.
 LONGEST_WORD = 64
 
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+# A word, with the signs that belong to it (C++, C#, A+, the blood group A-); or an emoji, two letters of a flag, a sign.
+_WORD = regex.compile(
+    r"(?P<word>[\p{L}\p{N}\p{M}]+)(?P<signs>\+\+(?!\p{L})|#(?!\p{L})|\+(?![\p{L}\p{N}+])"
+    r"|(?<=(?<![\p{L}\p{N}\p{M}])\p{L}{1,2})[-\u2212](?![\p{L}\p{N}-]))?"
+    r"|(?P<sign>[\U0001F1E6-\U0001F1FF]{2}|[\p{So}\p{Sc}%§‰\u203c\u2049]|[\p{Sm}--[\p{ASCII}\u2044]])",
+    regex.V1,
+)
+# Texts of ASCII without these have no signs.
+_ASCII_SIGN = re.compile(r"[#$%+]|\b[A-Za-z]{1,2}-(?![A-Za-z0-9-])")
+# How an emoji is drawn: its colour, its skin, its place in a sequence. It stays the same word.
+_DRAWING = regex.compile(r"[\ufe00-\ufe0f\u200d\u20e3\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]")
+_FOREIGN_DIGIT = regex.compile(r"[\p{Nd}--\p{ASCII}]", regex.V1)
+_DOTLESS_I = "\u0131"
+_SIGN = "sgn"
+_SPELLED_SIGN = re.compile(_SIGN + r"(\d{2,7})")
+# A sign changes what a word as short as this means: C++ is not found by C. A longer one is found with and without it.
+_NEEDS_SIGN = 2
 # By its code, what each character of ASCII is in a text of folded words and spaces.
 _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 _UNSPACED = regex.compile(
@@ -61,18 +78,55 @@ _SPACE = re.compile(r"\s")
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text, folded, in order, repeats included."""
+    """The words of a text, folded, in order, repeats included; those with a sign of their own and signs are spelled as
+    ``spell_signs`` does."""
     if text.isascii():
-        return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
-    folded = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
+        if not _ASCII_SIGN.search(text):
+            return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
+        folded = text.lower()
+    else:
+        folded = _fold(text)
     found: list[str] = []
-    for run in _WORD.findall(unicodedata.normalize("NFC", folded)):
-        for piece in _UNSPACED.findall(run):
-            if _IS_UNSPACED.match(piece):
-                found.extend(split_pairs(piece))
-            else:
-                found.append(piece[:LONGEST_WORD])
+    for match in _WORD.finditer(folded):
+        if match["sign"]:
+            found.append(spell_signs(match["sign"]))
+        else:
+            found.extend(_cut_word(match["word"], match["signs"] or ""))
     return found
+
+
+def _fold(text: str) -> str:
+    cased = text.casefold().replace(_DOTLESS_I, "i")
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", _DRAWING.sub("", cased)))
+    composed = unicodedata.normalize("NFC", plain)
+    return _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), composed)
+
+
+def _cut_word(run: str, signs: str) -> list[str]:
+    pieces = _UNSPACED.findall(run)
+    found: list[str] = []
+    for piece in pieces:
+        if _IS_UNSPACED.match(piece):
+            found.extend(split_pairs(piece))
+        else:
+            found.append(piece[:LONGEST_WORD])
+    if not signs:
+        return found
+    last = pieces[-1]
+    signed = last[: LONGEST_WORD - len(spell_signs(signs))] + spell_signs(signs)
+    needs_sign = len(last) <= _NEEDS_SIGN and last.isalpha() and signs[0] in "+#"
+    return [*found[:-1], signed] if needs_sign else [*found, signed]
+
+
+def spell_signs(signs: str) -> str:
+    """Signs as letters and digits, each by its number, since databases keep no signs. It ends in a digit: no stem is
+    shorter."""
+    return "".join(f"{_SIGN}{ord(sign)}" for sign in signs)
+
+
+def show_word(word: str) -> str:
+    """A word as people write it, with its signs."""
+    return _SPELLED_SIGN.sub(lambda spelled: chr(int(spelled[1])), word) if _SIGN in word else word
 
 
 def split_pairs(text: str) -> list[str]:

@@ -42,6 +42,15 @@ async def read_asking_rows(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
     return await indexed_rows.row_ids_from(tx, scope, thread.thread_uid, asked.seq)
 
 
+async def read_shown_notes(tx: Tx, scope: Scope, thread_id: str) -> RowIdArray:
+    """The rows of the index, ascending, of the notes that a context of the thread shows whole."""
+    try:
+        uid = (await threads.find(tx, scope, thread_id)).thread_uid if thread_id else ""
+    except NotFound:
+        uid = ""
+    return await indexed_rows.shown_beside(tx, scope, uid)
+
+
 def split_question(parts: Sequence[Json], most_bytes: int) -> list[str]:
     """What a message asks: what its author wrote, without our echoes; of a long one its beginning and its end."""
     text = strip_echoes("\n".join(part["text"] for part in parts if part["type"] == "text")).strip()

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from layerlore.memory.embedding.relevance import Calibration, RelevanceEvidence, measure_standing, measure_unknown
 from layerlore.memory.parts.past_days import PastDays
 from layerlore.memory.recall import ranking
-from layerlore.memory.recall.asking import read_asking_rows
+from layerlore.memory.recall.asking import read_asking_rows, read_shown_notes
 from layerlore.memory.recall.pool import Flags, Floats, Ints, Pool
 from layerlore.memory.recall.signals import Question
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.index_rows import SEQ, THREAD, IndexedRow, IndexedRows
 from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.row_ids import sort_distinct
-from layerlore.storage.core.scopes import KINDS, Kind
+from layerlore.storage.core.scopes import RECALL_KINDS, Kind, RecallKind, index_kinds, read_note_place
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, notes
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
@@ -64,7 +64,7 @@ class VectorSpace:
 @dataclass(frozen=True, slots=True)
 class RecallFilters:
     """The filters of a recall; None filters nothing. Times are milliseconds since 1970. The role ``entry`` means
-    entries."""
+    entries, and the kind of a note such notes."""
 
     thread_id: str | None
     since: int | None
@@ -109,23 +109,26 @@ async def match_words(
     words: Sequence[str],
     filters: RecallFilters | None,
     rules: RecallRules,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[RecallKind] = RECALL_KINDS,
     asking: str = "",
     days: Sequence[PastDays] = (),
+    in_context: bool = False,
 ) -> WordMatches:
     """Read which rows have the words, how much each word weighs, and which rows pass the filters. What the thread
-    ``asking`` asks is left out. A row has the words that name ``days``, too, if it was said then."""
+    ``asking`` asks is left out, and ``in_context`` what a context of it shows whole. A row has the words that name ``days``, too, if it was said then."""
     left_out = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
+    if in_context:
+        left_out = sort_distinct(np.concatenate([left_out, await read_shown_notes(tx, scope, asking)]))
     sought = [*words, index_lexical.QUIET]
-    found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=kinds)
+    found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=index_kinds(kinds))
     quiet = found.pop(index_lexical.QUIET)
-    roles = [*(ROLES if "message" in kinds else ()), *(["entry"] if "entry" in kinds else [])]
+    roles = [*(ROLES if "message" in kinds else ()), *(kind for kind in kinds if kind != "message")]
     for each in days:
         said = await _read_passing(tx, scope, RecallFilters(None, each.since, each.until, roles))
         said = said[-rules.rows_per_word :]
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
-    size = await _count_rows(tx, scope) if "message" in kinds else await entries.count(tx, scope)
+    size = await entries.count(tx, scope) if set(kinds) == {"entry"} else await _count_rows(tx, scope)
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
     passing = None if filters is None else await _read_passing(tx, scope, filters)
@@ -140,9 +143,9 @@ async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
     if matches.size:
         asking = await indexed_rows.places(tx, scope, matches.asking)
         _, messages, _ = await threads.count_live(tx, scope)
-        if messages > len(set(asking.values())):
+        if messages > len({place for place in asking.values() if read_note_place(place[0]) is None}):
             return False
-    return not await entries.count(tx, scope)
+    return not (await entries.count(tx, scope) or await notes.has_any(tx, scope))
 
 
 async def gather_candidates(
@@ -152,10 +155,10 @@ async def gather_candidates(
     matches: WordMatches,
     space: VectorSpace | None,
     rules: RecallRules,
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[RecallKind] = RECALL_KINDS,
 ) -> GatheredCandidates:
     """Read the candidates and everything that ranking needs. Without a ``space`` no vectors are read."""
-    compared = _VectorReader(tx, scope, space, kinds, [query.vector for query in queries])
+    compared = _VectorReader(tx, scope, space, index_kinds(kinds), [query.vector for query in queries])
     most = rules.candidates
     # What passes the filters is compared with the best of all: a filter makes nothing more or less relevant.
     reaches = [None] if matches.passing is None else [None, matches.passing]

@@ -21,6 +21,7 @@ from layerlore.memory.parts.echoes import strip_parts
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.search_words import make_embedding_texts
 from layerlore.memory.recall.excerpts import cut_end, pick_sentences
+from layerlore.memory.recall.note_lines import describe_note, is_note
 from layerlore.memory.rules.ages import day
 from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.text.quotation import join_lines, quote_line, quote_text
@@ -98,6 +99,8 @@ class MemoryLine:
         note = f"\n   {self.note}" if self.note else ""
         start = BEST if self.best else "  " if self.beside else ""
         whose = mark_whose(self.message)
+        if is_note(self.message):
+            return f"{start}{whose}[{describe_note(self.message)}] {self.text}{note}"
         if self.is_entry:
             return f"{start}{whose}[{describe_entry(self.message)}] {self.text}{note}"
         return f"{start}{whose}{who} {self.text}{note}"
@@ -155,9 +158,9 @@ def _cut_text(
 
 
 def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
-    """The head that the line needs behind another one; "" if it shares that one's, and for an entry, whose line says it
-    all."""
-    if line.is_entry or (before is not None and before.group == line.group):
+    """The head that the line needs behind another one; "" if it shares that one's, and for an entry or a note, whose line
+    says it all."""
+    if line.is_entry or is_note(line.message) or (before is not None and before.group == line.group):
         return ""
     thread, on = line.group[1:]
     same = before is not None and before.group[:2] == line.group[:2]

@@ -1,10 +1,12 @@
-"""The rebuild of search text: of messages that older rules indexed, or of all messages and entries."""
+"""The rebuild of search text: of messages that older rules indexed, or of all messages, entries and notes."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope
+from layerlore.storage.derived import notes
 from layerlore.storage.derived.entries import SEQ
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows, places
@@ -18,8 +20,8 @@ ReportMessages = Callable[[int], None]
 
 
 async def rebuild_old(engine: Engine, report: ReportMessages = lambda messages: None) -> int:
-    """Index messages anew whose words were made by older rules; ``report`` is called after each batch. Returns how
-    many.
+    """Index messages anew whose words were made by older rules, and notes that were stored before notes were indexed;
+    ``report`` is called after each batch. Returns how many.
 
     Raises StorageUnavailable.
     """
@@ -28,11 +30,14 @@ async def rebuild_old(engine: Engine, report: ReportMessages = lambda messages: 
         for (scope, uid), some in groupby(rows, key=lambda row: (row.scope, row.thread_uid)):
             done += await _rebuild(engine, scope, uid, [row.seq for row in some], report)
         after = rows[-1].row_id
+    if not await engine.database.read_installation(installation.has_indexed_notes):
+        done += await _index_notes(engine, report, anew=False)
+        await engine.database.write_installation(installation.note_indexed_notes)
     return done
 
 
 async def rebuild_all(engine: Engine, report: ReportMessages = lambda messages: None) -> int:
-    """Index every message and entry anew; ``report`` is called after each batch. Returns how many. Raises
+    """Index every message, entry and note anew; ``report`` is called after each batch. Returns how many. Raises
     StorageUnavailable."""
     done, thread = 0, places.FIRST
     while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
@@ -45,6 +50,26 @@ async def rebuild_all(engine: Engine, report: ReportMessages = lambda messages: 
     while some := await engine.database.read_installation(places.entries_after, entry, _THREADS):
         for entry in some:
             done += await _rebuild(engine, entry.scope, entry.thread_uid, [SEQ], report)
+    return done + await _index_notes(engine, report, anew=True)
+
+
+async def _index_notes(engine: Engine, report: ReportMessages, *, anew: bool) -> int:
+    """Index the notes of all threads and all profiles, those that are indexed only with ``anew``; counts them."""
+    done, thread = 0, places.FIRST
+    while some := await engine.database.read_installation(places.threads_after, thread, _THREADS):
+        for thread in some:
+            if await engine.database.read(notes.stand_in, thread.scope, thread.thread_uid):
+                done += await engine.database.write(
+                    indexed_rows.index_notes, thread.scope, thread.thread_uid, engine.search_text_of, anew=anew
+                )
+    scope = places.FIRST.scope
+    while scopes := await engine.database.read_installation(places.scopes_after, scope, _THREADS):
+        for scope in scopes:
+            if await engine.database.read(notes.stand_in, scope, ""):
+                done += await engine.database.write(
+                    indexed_rows.index_notes, scope, "", engine.search_text_of, anew=anew
+                )
+    report(done)
     return done
 
 

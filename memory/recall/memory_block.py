@@ -18,6 +18,7 @@ from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
+from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists, entry_marks
 
@@ -28,11 +29,12 @@ WITH_LINES = "Source-backed case entries and lines retrieved from previous threa
 
 # More lines than a context of 8,000 tokens has room for are of no use. A smaller one has the first of the same lines.
 _MOST_HITS = 200
+_KINDS = tuple(kind for kind in RECALL_KINDS if kind != "entry")
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """What a context may tell: entries, newest first, and the hits among messages, best first. ``sought``: the words
+    """What a context may tell: entries, newest first, and the hits among messages and notes, best first. ``sought``: the words
     looked for and their weights, none where nothing was asked; ``confidence``: how far the hits are about it;
     ``degraded``: what was missing, and why."""
 
@@ -53,7 +55,7 @@ async def prepare_memory(
     asked = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not asked:
         return None
-    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=("message",), asking=asking)
+    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True)
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 

@@ -28,6 +28,8 @@ Flags = NDArray[np.bool_]
 # The context of a message: seed 000's neighbours of a hit, which measured best here too. In places of its thread.
 CONTEXT = (-2, -1, 1)
 
+# Somebody chose to keep these. An observation only says again what messages say.
+_KEPT_NOTES = ("profile", "session_memory", "plan", "attempt")
 # Threads are numbered; this leaves room for the seqs of each.
 _THREAD = 2**44
 
@@ -38,7 +40,7 @@ class Pool:
 
     Rows of one message share a number in ``messages``, those of one session a number in ``sessions``. ``in_dialogue``:
     an assistant speaks in the row's thread, as far as the rows show it. ``entries``: which rows are of entries, each
-    the only message of a thread of its own. ``speakers``: the speaker's number in ``names``, -1 for nobody with a
+    the only message of a thread of its own; ``notes``: of notes that somebody keeps. ``speakers``: the speaker's number in ``names``, -1 for nobody with a
     name. ``beside``: for each place of CONTEXT the row of the first chunk of the message there, or -1. Of the whole
     message: ``asks``, how far it only asks, ``empty``, how far it says nothing, both from 0 to 1, and
     ``content_words``, how many different ones it has."""
@@ -51,6 +53,7 @@ class Pool:
     said_at: Ints
     by_user: Flags
     entries: Flags
+    notes: Flags
     in_dialogue: Flags
     speakers: Ints
     names: tuple[str, ...]
@@ -84,6 +87,7 @@ class Pool:
             said_at=table.said_at,
             by_user=by_role.get("user", nobody),
             entries=by_role.get("entry", nobody),
+            notes=np.isin(role, [number for number in np.unique(role).tolist() if texts[number] in _KEPT_NOTES]),
             in_dialogue=assistants[numbers] > 0,
             speakers=named[speakers],
             names=tuple(names.values()),

@@ -18,7 +18,7 @@ from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL,
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
 from layerlore.memory.parts.past_days import PastDays, find_past_days
-from layerlore.memory.parts.search_words import find_query_words
+from layerlore.memory.parts.search_words import find_query_words, show_word
 from layerlore.memory.recall.candidates import (
     GatheredCandidates,
     RecallFilters,
@@ -47,7 +47,7 @@ from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope
-from layerlore.storage.core.scopes import KINDS, Kind
+from layerlore.storage.core.scopes import RECALL_KINDS, RecallKind, read_note_place
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
@@ -190,7 +190,8 @@ class RecallRequest:
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
     ``asking``: a thread whose newest user message, and everything after it, the caller's model sees anyway; they are no
-    hits. Contexts set it, recall_memory does not.
+    hits. ``in_context``: the profile and the thread's own notes are no hits either, since they are shown whole beside the
+    answer. Contexts set both, recall_memory does not.
 
     ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
     ``semanticThreshold``). None: the floor of the rules holds."""
@@ -201,19 +202,25 @@ class RecallRequest:
     since: int | None = None
     until: int | None = None
     roles: Sequence[Role] = ROLES
-    kinds: Sequence[Kind] = KINDS
+    kinds: Sequence[RecallKind] = RECALL_KINDS
     neighbours: bool = False
     explained: bool = False
     asking: str = ""
+    in_context: bool = False
     min_score: float | None = None
 
     @property
     def filters(self) -> RecallFilters | None:
         """The filters of the request; None where everything that matches may be found."""
-        if self.thread_id is None and self.since is None and self.until is None and len(self.roles) == len(ROLES):
+        beside_messages = set(RECALL_KINDS) - {"entry"}
+        # The index has a part for entries alone, and one for all the rest.
+        parts = set(self.kinds) == {"entry"} or beside_messages <= set(self.kinds)
+        everywhere = self.thread_id is None and self.since is None and self.until is None
+        if everywhere and parts and len(self.roles) == len(ROLES):
             return None
-        of_entries = ["entry"] if "entry" in self.kinds else []
-        return RecallFilters(self.thread_id, self.since, self.until, [*self.roles, *of_entries])
+        of_messages = self.roles if "message" in self.kinds else ()
+        others = [kind for kind in self.kinds if kind != "message"]
+        return RecallFilters(self.thread_id, self.since, self.until, [*of_messages, *others])
 
     @property
     def names_place(self) -> bool:
@@ -245,7 +252,7 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
     if not engine.entries.enabled:
         asked = replace(asked, kinds=[kind for kind in asked.kinds if kind != "entry"])
         if not asked.kinds:
-            raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); message is allowed")
+            raise InvalidInput("kinds: this agent keeps no entries (entries.enabled = false); other kinds are allowed")
     prepared = await prepare_recall(engine, scope, asked, engine.recall)
     found = await engine.database.read(_find_shown, scope, engine, prepared)
     # A thread is the project's; the query's vector is at hand by now.
@@ -339,7 +346,9 @@ async def _read_before(
     days: Sequence[PastDays],
     rules: RecallRules,
 ) -> _ReadBefore:
-    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days)
+    matches = await match_words(
+        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context
+    )
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
     return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
 
@@ -403,7 +412,7 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
         hits = await _read_newest(tx, scope, prepared)
     return RecallResult(
         hits,
-        words=prepared.words,
+        words=tuple(map(show_word, prepared.words)),
         signals=("lexical", "semantic") if any(verdict.embedded for verdict in verdicts) else ("lexical",),
         degraded=tuple(dict.fromkeys((*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ())))),
         held_back=held_back,
@@ -472,7 +481,7 @@ async def _read_hits(
 
 def _choose_reach(row: IndexedRow, rank: int, asked: RecallRequest) -> tuple[int, int]:
     """How many messages before and after a hit are shown with it."""
-    if row.thread_uid.startswith(PLACE):
+    if row.thread_uid.startswith(PLACE) or read_note_place(row.thread_uid) is not None:
         return 0, 0
     if asked.neighbours:
         return MESSAGES_BEFORE, MESSAGES_AFTER
@@ -509,6 +518,6 @@ def _make_parts(gathered: GatheredCandidates, verdicts: Sequence[Verdict], winne
         added={name: float(values[row]) for name, values in ranked.added.items()},
         cosine=None if math.isnan(cosine) else cosine,
         recency=float(ranked.recency[row]),
-        words=tuple(compress(question.words, question.has[:, row])),
-        context_words=tuple(compress(question.words, ranked.context_has[:, row])),
+        words=tuple(map(show_word, compress(question.words, question.has[:, row]))),
+        context_words=tuple(map(show_word, compress(question.words, ranked.context_has[:, row]))),
     )

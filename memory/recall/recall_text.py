@@ -14,6 +14,7 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
     show_text,
 )
+from layerlore.memory.recall.note_lines import make_note_json
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
 from layerlore.memory.recall.repetition import ShownTexts
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
@@ -218,15 +219,19 @@ def _fit_most(hits: Sequence[Hit], shown: Callable[[Sequence[Hit]], Json], fits:
 
 def _hit_json(hit: Hit, sought: Mapping[str, float], now: int, detail: Detail, explain: bool) -> Json:
     return {
-        **(_entry_hit_json if hit.is_entry else _message_hit_json)(
-            hit.message, show_text(hit.message, sought, hit.chunk, detail=detail)
-        ),
+        **_choose_json(hit)(hit.message, show_text(hit.message, sought, hit.chunk, detail=detail)),
         "age": age(hit.message.said_at, now),
         "score": round(hit.score, 4),
         **({"parts": _parts_json(hit.explain())} if explain else {}),
         **_neighbours_json("before", hit.before, detail),
         **_neighbours_json("after", hit.after, detail),
     }
+
+
+def _choose_json(hit: Hit) -> Callable[[Message, str], Json]:
+    if hit.is_note:
+        return make_note_json
+    return _entry_hit_json if hit.is_entry else _message_hit_json
 
 
 def _message_hit_json(message: Message, text: str) -> Json:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from layerlore.memory.recall.message_texts import MessageTexts
+from layerlore.memory.recall.note_lines import is_note
 from layerlore.storage.core.records import Message, Whose
 from layerlore.storage.derived.entries import PLACE
 
@@ -34,8 +35,8 @@ class ScoreParts:
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One ranked result, its score from 0 to 1, its neighbours, and the number of the chunk that was found. ``explain``
-    gives what made the score: most answers do not say. An entry has the shape of a message here
-    (``entries.as_message``) and no neighbours."""
+    gives what made the score: most answers do not say. An entry or a note has the shape of a
+    message here (``entries.as_message``, ``notes.as_messages``) and no neighbours."""
 
     message: Message
     score: float
@@ -53,6 +54,10 @@ class Hit:
     @property
     def is_entry(self) -> bool:
         return self.message.thread_id.startswith(PLACE)
+
+    @property
+    def is_note(self) -> bool:
+        return is_note(self.message)
 
 
 @dataclass(frozen=True, slots=True)

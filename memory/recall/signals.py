@@ -57,7 +57,7 @@ class Signals:
     - ``context``: the same of words that only messages around a short one have;
     - ``semantic``: its cosine as a share of the largest;
     - ``speaker``: said by the one speaker whom the question names;
-    - ``role``: said by the user to an assistant, or an entry;
+    - ``role``: said by the user to an assistant, or an entry or a note;
     - ``asks``, ``empty``: how far it only asks, or says nothing;
     - ``same``: how far it asks the same as the question;
     - ``answers``: how far the message before it asks;
@@ -81,7 +81,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
     """Measure what each row of the pool has to do with the question."""
     long = (pool.content_words - _SHORT_QUESTION) / (_LONG_QUESTION - _SHORT_QUESTION)
     asks = pool.asks * np.clip(1.0 - long, 0.0, 1.0)
-    tells = ((asks < _QUIET_ASKS) & (pool.empty < _QUIET_EMPTY)) | pool.entries
+    tells = ((asks < _QUIET_ASKS) & (pool.empty < _QUIET_EMPTY)) | pool.entries | pool.notes
     measures = candidates & tells if (candidates & tells).any() else candidates
     context_has = _find_context(pool, question, rules)
     own, around = _weigh(question, question.has), _CONTEXT_WORD * _weigh(question, context_has)
@@ -94,7 +94,7 @@ def measure_signals(pool: Pool, candidates: Flags, question: Question, rules: Re
         "context": np.minimum(around / reference, 1.0),
         "semantic": semantic,
         "speaker": _find_named_speaker(pool, question.words).astype(np.float64),
-        "role": np.where(pool.entries, 1.0, (pool.by_user & pool.in_dialogue) * (1.0 - asks)),
+        "role": np.where(pool.entries | pool.notes, 1.0, (pool.by_user & pool.in_dialogue) * (1.0 - asks)),
         "asks": asks,
         "empty": pool.empty,
         "same": same,

@@ -11,7 +11,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Origin, Role, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
-from layerlore.storage.derived import working_memory
+from layerlore.storage.derived import notes, working_memory
 from layerlore.storage.removal import deletions, expiry, restoration
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.deletions import Deleted, Which
@@ -103,6 +103,7 @@ async def delete_thread(engine: Engine, scope: Scope, thread_id: str, *, sent: S
         deleted = await deletions.delete_thread(
             tx, scope, thread_id, deletion_uid=deletion_uid, erase=engine.deleted_days == 0, now=now
         )
+        await notes.refresh_document(tx, scope, None, engine.search_text_of)
         erased = deleted.deletion_uid is None  # its name, too, so no event may name it
         gone = NewEvent("thread_deleted", {} if erased else {"thread_id": thread_id})
         uid = None if erased else deleted.thread.thread_uid

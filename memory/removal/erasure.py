@@ -24,6 +24,7 @@ from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import notes
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.removal import erasable_rows, erasure
 from layerlore.storage.removal.erasable_rows import Counts
@@ -163,15 +164,20 @@ async def _hide(engine: Engine, tx: Tx, scopes: Sequence[Scope], thread_id: str,
     counts: Counts = Counter()
     for scope in scopes:
         await tx.enter(scope)
-        hidden = await _hide_threads(tx, scope, thread_id, origin, now) if thread_id else await erasure.hide(tx, scope)
+        hidden = (
+            await _hide_threads(tx, engine, scope, thread_id, origin, now)
+            if thread_id
+            else await erasure.hide(tx, scope)
+        )
         await journal.append(tx, scope, make_line(engine.hmac_key, scope, origin, "done", now, counts=hidden))
         counts += hidden
     return counts
 
 
-async def _hide_threads(tx: Tx, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:
+async def _hide_threads(tx: Tx, engine: Engine, scope: Scope, thread_id: str, origin: Origin, now: int) -> Counts:
     hidden = await erasure.hide_threads(tx, scope, thread_id, now=now)
     if hidden.counts:
+        await notes.refresh_document(tx, scope, None, engine.search_text_of)
         counts = {name: hidden.counts[name] for name in ("threads", "messages")}
         happened = [NewEvent("memory_erased", counts)]
         if "profile" in hidden.fell_back:

@@ -23,7 +23,7 @@ from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import ROLES, Json, Message, Scope, Thread, Whose
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, observation_sources, observations, working_memory
+from layerlore.storage.derived import entries, notes, observation_sources, observations, working_memory
 from layerlore.storage.messages import messages
 from layerlore.storage.removal import deletions, forget_candidates
 from layerlore.storage.removal.acts import ActPart
@@ -311,6 +311,7 @@ class _ForgetTransaction:
                 there = await observations.read(self.tx, self.scope, uid, "active", "buffered")
                 wanted = {each.observation_id for each in there} & set(ids)
                 await observation_sources.erase(self.tx, self.scope, uid, wanted)
+                await notes.refresh(self.tx, self.scope, uid, self.engine.search_text_of, ("observation",))
                 gone += len(wanted)
         return gone
 
@@ -353,6 +354,9 @@ class _ForgetTransaction:
                     now=self.now,
                 )
                 version = changed.after.version if changed.after else version
+        await notes.refresh(
+            self.tx, self.scope, uid, self.engine.search_text_of, ("session_memory",) if uid else ("profile",)
+        )
         self.parts.append(ActPart("document", "", uid or None, kept.version, version))
         return matched
 

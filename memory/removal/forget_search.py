@@ -52,7 +52,8 @@ async def search(engine: Engine, scope: Scope, query: str) -> ForgetPreview:
     noted = await engine.database.read(forget_candidates.list_notes, scope)
     written = await engine.database.read(forget_candidates.list_documents, scope)
     places = await engine.database.read(forget_candidates.list_kept_places, scope, most=_PLACES_LOOKED_AT)
-    about = [hit for hit in recalled.hits if topic.covers(show_text(hit.message))]
+    # Notes are looked through below, all of them.
+    about = [hit for hit in recalled.hits if not hit.is_note and topic.covers(show_text(hit.message))]
     found = [hit.message for hit in about if hit.is_entry] or _find_by_meaning(topic, recalled)
     spoken = [hit.message for hit in about if not hit.is_entry]
     return ForgetPreview(

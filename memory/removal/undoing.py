@@ -19,7 +19,7 @@ from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_marks, entry_restoration, working_memory
+from layerlore.storage.derived import entries, entry_marks, entry_restoration, notes, working_memory
 from layerlore.storage.removal import acts as stored_acts
 from layerlore.storage.removal import restoration
 from layerlore.storage.removal.acts import Act, ActPart, PartKind
@@ -257,6 +257,7 @@ class _UndoTransaction:
                 self.tx, self.scope, thread, after=part.before_version, upto=part.after_version
             )
         await record_change(self.tx, self.scope, changed, "restore", self.sent.origin, now=self.now)
+        await notes.refresh_document(self.tx, self.scope, thread, self.engine.search_text_of)
         self._count("documents")
 
     async def _undo_plan(self, part: ActPart) -> None:
@@ -288,6 +289,7 @@ class _UndoTransaction:
             now=self.now,
             is_open=plan_rules.is_open,
         )
+        await notes.refresh(self.tx, self.scope, done.thread.thread_uid, self.engine.search_text_of, ("plan",))
         happened = NewEvent("plan_updated", {"revision": done.after.revision})
         await events.record(self.tx, self.scope, done.thread, [happened], origin=self.sent.origin, now=self.now)
         self._count("plans")

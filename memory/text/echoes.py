@@ -42,6 +42,7 @@ _NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|
 # The lines of a recall, each of which says where its words come from.
 _LINE = (
     rf"(?:{_SPEAKER}[^:\n]{{0,120}}: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
+    rf"|\[(?:profile|(?:(?:session memory|plan|observation) of|attempt in) thread [^\n]+?), {_DAY}[],]"
     rf"|\[entry [^\n,]+, {_DAY}; |\[(?:thread [^\n]+|same thread), {_DAY}\]"
     r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\])"
     r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
@@ -76,6 +77,9 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (": relevance ", rf"{_BULLETS}hit \d+(?: \(#\d+\))?: relevance [^\n]*"),
         (", relevance ", rf"{_BULLETS}hit \d+: score [\d.]+, relevance [^\n]*"),
         ("[thread ", rf"{_BULLETS}\[thread [^\n]+, {_DAY}\]{_LINES}"),
+        ("[profile, ", rf"{_BULLETS}{_LINE}"),
+        (" of thread ", rf"{_BULLETS}{_LINE}"),
+        ("[attempt in thread ", rf"{_BULLETS}{_LINE}"),
         ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
         ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),

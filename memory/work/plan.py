@@ -12,6 +12,7 @@ from layerlore.memory.work import open_work, plan_rules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import notes
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events
 from layerlore.storage.threads.events import NewEvent
@@ -115,6 +116,7 @@ async def _write(
         if before is not after:
             happened = NewEvent("plan_created" if action == "create" else "plan_updated", revisions)
             await events.record(tx, scope, done.thread, [happened], origin=sent.origin, now=now)
+            await notes.refresh(tx, scope, done.thread.thread_uid, engine.search_text_of, ("plan",))
         dropped = 0 if before is None or replaced else len(_ids(before) - _ids(after))
         parts = []
         if before is not None and (replaced or dropped):

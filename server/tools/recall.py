@@ -41,7 +41,11 @@ MinScore = Annotated[
         "0.1 half a guess. Left out: the server's floor for the answer as a whole, and no bound for single hits.",
     ),
 ]
-Kinds = Annotated[list[Literal["entry", "message"]], UNLISTED, Field(description="Left out: both.")]
+Kinds = Annotated[
+    list[Literal["entry", "message", "profile", "session_memory", "plan", "attempt", "observation"]],
+    UNLISTED,
+    Field(description="Left out: all."),
+]
 
 
 @tool("Recall memory", "core", "read", largest_answer=200_000)
@@ -72,7 +76,7 @@ async def recall_memory(
         until=parse_until(until) if until else None,
         roles=reader.check_roles(roles, ROLES),
         # A role is a message's: who asks for some, and not for entries by name, wants messages.
-        kinds=kinds or (("message",) if roles else scopes.KINDS),
+        kinds=kinds or (("message",) if roles else scopes.RECALL_KINDS),
         neighbours=neighbours,
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
         min_score=min_score or None,

@@ -1,8 +1,9 @@
 """Conditions and values that bind a statement to a scope, so that no store writes them again."""
 
 import hashlib
+from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, FromClause, Table, and_, bindparam
 
@@ -51,7 +52,49 @@ def of_thread(scope: Scope, thread_uid: str) -> dict[str, Any]:
 
 Kind = Literal["entry", "message"]
 KINDS: tuple[Kind, ...] = ("entry", "message")
-"""What is searched."""
+"""The parts of the index that can be searched alone. Notes lie beside the messages."""
+
+NoteKind = Literal["profile", "session_memory", "plan", "attempt", "observation"]
+NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+RecallKind = Literal["entry", "message", "profile", "session_memory", "plan", "attempt", "observation"]
+RECALL_KINDS: tuple[RecallKind, ...] = get_args(RecallKind)
+"""What a recall can find. Entries and notes have their kind as their role in the index."""
+
+_PREFIXES: dict[NoteKind, str] = {
+    "profile": "profile:",
+    "session_memory": "session:",
+    "plan": "plan:",
+    "attempt": "attempt:",
+    "observation": "observation:",
+}
+_KINDS_BY_PREFIX = {prefix: kind for kind, prefix in _PREFIXES.items()}
+PROFILE_PLACE = _PREFIXES["profile"]
+"""Where the lines of the profile stand in the index: the thread that they are messages of."""
+
+
+def note_place(kind: NoteKind, thread_uid: str) -> str:
+    """Where a thread's notes of a kind stand in the index: the thread that they are messages of."""
+    return _PREFIXES[kind] + thread_uid
+
+
+def note_places(thread_uid: str) -> list[str]:
+    """Where all notes of a thread stand in the index."""
+    return [prefix + thread_uid for kind, prefix in _PREFIXES.items() if kind != "profile"]
+
+
+def read_note_place(place: str) -> tuple[NoteKind, str] | None:
+    """The kind of the notes at a place of the index, and the uid of their thread; None for a thread's own uid, which has
+    no colon, and for an entry's place."""
+    prefix, colon, uid = place.partition(":")
+    kind = _KINDS_BY_PREFIX.get(prefix + colon)
+    return None if kind is None else (kind, uid)
+
+
+def index_kinds(kinds: Collection[RecallKind]) -> tuple[Kind, ...]:
+    """The parts of the index in which things of these kinds stand."""
+    entry: tuple[Kind, ...] = ("entry",) if "entry" in kinds else ()
+    others: tuple[Kind, ...] = ("message",) if any(kind != "entry" for kind in kinds) else ()
+    return entry + others
 
 
 @lru_cache(maxsize=4096)

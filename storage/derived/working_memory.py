@@ -246,6 +246,14 @@ async def read_newest(tx: Tx, scope: Scope, thread: Thread | None) -> Version | 
     return _version(await tx.one(statements.newest, **of))
 
 
+async def read_newest_of(tx: Tx, scope: Scope, thread_uid: str) -> Version | None:
+    """The current version of the document of the thread with this uid, or (empty) of the resource; None when nothing was
+    written yet."""
+    statements = _of(session_memories if thread_uid else user_profiles)
+    of = of_thread(scope, thread_uid) if thread_uid else of_scope(scope)
+    return _version(await tx.one(statements.newest, **of))
+
+
 async def erase_cleared(tx: Tx, scope: Scope, *, cleared_before: int, most: int = 100) -> int:
     """Erase what was in at most ``most`` documents of each kind before they were cleared, where that was before the
     time (milliseconds since 1970). Returns how many documents that were."""

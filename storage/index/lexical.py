@@ -5,7 +5,8 @@ them that every query is ANDed with: cost follows the scope, not the store. Neit
 word, the rows that have it, so that scores are computed once, in Python, with frequencies counted inside the scope.
 
 An entry is indexed as the only message of a thread of its own. Entries have a token of their own beside the scope's,
-so that what looks for entries alone costs what there is of them.
+so that what looks for entries alone costs what there is of them. Notes (``derived.notes``) are indexed as the messages
+of a thread that is named after their place.
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,23 @@ from sqlalchemy import delete
 
 from layerlore.storage.core.records import Indexed, Role, Scope
 from layerlore.storage.core.row_ids import RowIdArray
-from layerlore.storage.core.scopes import KINDS, Kind, in_thread, of_thread, scope_token
+from layerlore.storage.core.scopes import (
+    KINDS,
+    Kind,
+    NoteKind,
+    in_scope,
+    in_thread,
+    note_places,
+    of_scope,
+    of_thread,
+    scope_token,
+)
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import search_rows
 from layerlore.storage.core.transaction import Tx
 
 # Which rules made the indexed text; rows of another version are rebuilt. The index on those rows names it, too.
-TEXT_VERSION = 3
+TEXT_VERSION = 4
 
 QUIET = "q" * 65
 """A word of the rows that hardly tell anything, longer than any word of a text: a list of them costs what a word's
@@ -34,22 +45,22 @@ _SHORT_QUESTION = 15
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A message's (or an entry's) place, who said it and when (milliseconds), and what of it is indexed."""
+    """The place of a message, an entry or a note, who said it and when (milliseconds), and what of it is indexed."""
 
     thread_uid: str
     seq: int
-    role: Role | Literal["entry"]
+    role: Role | Literal["entry"] | NoteKind
     said_at: int
     indexed: Indexed
 
 
 def kind_of(role: str) -> Kind:
-    """Of a row of the index."""
+    """The part of the index that a row with this role stands in."""
     return "entry" if role == "entry" else "message"
 
 
 _REMOVE = delete(search_rows).where(in_thread(search_rows), any_of(search_rows.c.seq, "seqs"))
-_REMOVE_THREAD = delete(search_rows).where(in_thread(search_rows))
+_REMOVE_THREADS = delete(search_rows).where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
 
 
 async def put(tx: Tx, scope: Scope, entries: Sequence[IndexEntry]) -> None:
@@ -94,8 +105,8 @@ async def remove(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int]) -> 
 
 
 async def remove_thread(tx: Tx, scope: Scope, thread_uid: str) -> None:
-    """Take a whole thread out of the index."""
-    await tx.run(_REMOVE_THREAD, **of_thread(scope, thread_uid))
+    """Take a whole thread out of the index, with its notes."""
+    await tx.run(_REMOVE_THREADS, **of_scope(scope), uids=[thread_uid, *note_places(thread_uid)])
 
 
 async def postings(

@@ -27,12 +27,23 @@ from layerlore.storage.core.index_rows import IndexedRow, IndexedRows
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText
 from layerlore.storage.core.row_ids import Packed, RowIdArray, to_list, unpacked
-from layerlore.storage.core.scopes import in_scope, in_thread, named_in_scope, of_scope, of_thread, same_thread
+from layerlore.storage.core.scopes import (
+    PROFILE_PLACE,
+    NoteKind,
+    in_scope,
+    in_thread,
+    named_in_scope,
+    note_places,
+    of_scope,
+    of_thread,
+    read_note_place,
+    same_thread,
+)
 from layerlore.storage.core.statements import JsonText, any_of, json_items
 from layerlore.storage.core.tables import SCOPE, THREAD, entry_sources, messages, search_rows, search_vectors, threads
 from layerlore.storage.core.tables import entries as entries_table
 from layerlore.storage.core.transaction import Row, Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, notes
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import answered_calls, orphans
 from layerlore.storage.messages.messages import COLUMNS, MakeMessage, message_of, read
@@ -89,6 +100,13 @@ async def around(tx: Tx, scope: Scope, row_ids: Sequence[int] | RowIdArray) -> I
     rows = await tx.all(_AROUND, **of_scope(scope), row_ids=to_list(row_ids))
     # Here, since databases do not agree on the order of texts.
     return IndexedRows.of(sorted(rows, key=_in_order))
+
+
+async def shown_beside(tx: Tx, scope: Scope, thread_uid: str) -> RowIdArray:
+    """The row ids, ascending, of the notes that a context of a thread shows whole: those of the thread (empty: of none)
+    and the lines of the profile."""
+    places = [PROFILE_PLACE, *(note_places(thread_uid) if thread_uid else ())]
+    return np.array(await notes.rows_at(tx, scope, places), np.int64)
 
 
 _PLACES = select(search_rows.c.row_id, search_rows.c.thread_uid, search_rows.c.seq).where(
@@ -180,7 +198,8 @@ def _passing(of_one_thread: bool, since: bool, until: bool) -> Select[Any]:
         named = select(threads.c.thread_uid).where(
             in_scope(threads), threads.c.thread_id == bindparam("thread_id"), threads.c.deletion_uid.is_(None)
         )
-        query = query.where(search_rows.c.thread_uid == named.scalar_subquery())
+        uid = named.scalar_subquery()
+        query = query.where(search_rows.c.thread_uid.in_([uid, *(literal(prefix) + uid for prefix in note_places(""))]))
     if since:
         query = query.where(search_rows.c.said_at >= bindparam("since"))
     return query.where(search_rows.c.said_at <= bindparam("until")) if until else query
@@ -205,7 +224,7 @@ async def passing(
 ) -> RowIdArray:
     """The row ids, ascending, of the messages of these roles that were said (``said_at``, milliseconds) from ``since``
     to ``until``, both included, in the thread of that name, if one is given. The role ``entry`` means entries: in a
-    thread those that have a source there."""
+    thread those that have a source there; the kind of a note as a role means such notes, and when they were written."""
     given: dict[str, Any] = {"thread_id": thread_id, "since": since, "until": until}
     filters = {name: value for name, value in given.items() if value is not None}
     statement = _passing(*(value is not None for value in given.values()))
@@ -238,12 +257,17 @@ _MESSAGES = (
 async def messages_of(
     tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]], make: MakeMessage = message_of
 ) -> dict[tuple[str, int], Message]:
-    """The visible messages at these places (thread uid, seq), as ``make`` gives them, by place; entries in the shape of
-    messages."""
+    """The visible messages at these places (thread uid, seq), as ``make`` gives them, by place; entries and notes in the
+    shape of messages."""
+    of_notes = {key for key in keys if read_note_place(key[0]) is not None}
     of_entries = {uid.removeprefix(entries.PLACE) for uid, _ in keys if uid.startswith(entries.PLACE)}
     kept = await entries.as_messages(tx, scope, of_entries) if of_entries else {}
-    distinct = [[uid, int(seq)] for uid, seq in dict.fromkeys(keys) if not uid.startswith(entries.PLACE)]
-    found: dict[tuple[str, int], Message] = {}
+    distinct = [
+        [uid, int(seq)]
+        for uid, seq in dict.fromkeys(keys)
+        if not uid.startswith(entries.PLACE) and (uid, seq) not in of_notes
+    ]
+    found: dict[tuple[str, int], Message] = await notes.as_messages(tx, scope, of_notes) if of_notes else {}
 
     def take(row: Row) -> bool:
         message = make(row[1], row[2:])
@@ -261,8 +285,11 @@ async def messages_to_index(tx: Tx, scope: Scope, keys: Sequence[tuple[str, int]
 
 
 async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int], search_text: SearchText) -> int:
-    """Index the visible messages at these places of a thread, or an entry, anew; counts them. 0 for a thread that is
-    deleted."""
+    """Index the visible messages at these places of a thread, or an entry, or all notes of a place, anew; counts them. 0
+    for a thread that is deleted."""
+    if (of_notes := read_note_place(thread_uid)) is not None:
+        kind, uid = of_notes
+        return await index_notes(tx, scope, uid, search_text, [kind], anew=True)
     if thread_uid.startswith(entries.PLACE):
         await resource_lock.hold(tx, scope)
         return await entries.index_anew(tx, scope, thread_uid.removeprefix(entries.PLACE), search_text)
@@ -273,3 +300,21 @@ async def rebuild_rows(tx: Tx, scope: Scope, thread_uid: str, seqs: Sequence[int
     found = await read(tx, _LIVE_BY_SEQS, thread.thread_id, **of, seqs=[int(seq) for seq in seqs])
     await orphans.index_again(tx, scope, thread, found, search_text)
     return len(found)
+
+
+async def index_notes(
+    tx: Tx,
+    scope: Scope,
+    thread_uid: str,
+    search_text: SearchText,
+    kinds: Sequence[NoteKind] = notes.OF_THREAD,
+    *,
+    anew: bool,
+) -> int:
+    """Index the notes of these kinds of a thread, or (empty ``thread_uid``) the lines of the profile; with ``anew`` also
+    those that are indexed. Counts them."""
+    if not thread_uid:
+        await resource_lock.hold(tx, scope)
+        return await notes.refresh(tx, scope, "", search_text, ("profile",), anew=anew)
+    await lock_uid(tx, scope, thread_uid)
+    return await notes.refresh(tx, scope, thread_uid, search_text, kinds, anew=anew)

@@ -14,7 +14,7 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, entries, observation_sources, version_sources
+from layerlore.storage.derived import derivations, entries, notes, observation_sources, version_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
@@ -113,6 +113,8 @@ async def delete_messages(
         again.append((thread.thread_uid, "entries", min(told)))
     await observation_sources.changed(tx, scope, thread.thread_uid, seqs, now=now)
     again += await derivations.fallen(tx, scope, thread, stood)
+    await notes.refresh(tx, scope, thread.thread_uid, search_text, notes.OF_MESSAGES)
+    await notes.refresh_document(tx, scope, None, search_text)
     await derivations.do_again(tx, scope, again, now=now)
     await jobs.fence_off(tx, scope, now=now)
     tokens, raw = sum(message.tokens for message in gone), raw_tokens(gone, thread)
@@ -151,7 +153,7 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
 async def delete_thread(tx: Tx, scope: Scope, thread_id: str, *, deletion_uid: str, erase: bool, now: int) -> Deleted:
     """Hide (or, with ``erase``, remove for good) a thread and everything that hangs on it. Raises NotFound.
 
-    Its name is free at once: a thread made under it is another one.
+    Its name is free at once: a thread made under it is another one. A caller refreshes the profile's notes.
     """
     thread = await threads.lock(tx, scope, thread_id)
     of = of_thread(scope, thread.thread_uid)

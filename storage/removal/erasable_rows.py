@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, fu
 
 from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.records import Scope, Tenant
-from layerlore.storage.core.scopes import KINDS, in_scope, of_scope, scope_token
+from layerlore.storage.core.scopes import KINDS, in_scope, note_places, of_scope, scope_token
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import (
     SCOPE,
@@ -159,7 +159,8 @@ async def count_threads(tx: Tx, scope: Scope, thread_id: str, uids: Sequence[str
     for table, statement in _OF_THREADS.items():
         counts[table.name] = await _number(tx, statement, **of)
     doomed = await tx.scalars(_ONLY_FROM, **of)
-    indexed = {**of, "uids": [*uids, *map(kept.place_of, doomed)]}
+    of_notes = [place for uid in uids for place in note_places(uid)]
+    indexed = {**of, "uids": [*uids, *of_notes, *map(kept.place_of, doomed)]}
     counts["entries"] = len(doomed)
     counts["search_rows"] = await _number(tx, _ROWS, **indexed)
     counts["search_vectors"] = await _number(tx, _VECTORS, **indexed)

@@ -15,7 +15,7 @@ from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope, Thread
-from layerlore.storage.core.scopes import in_scope, of_scope, of_thread
+from layerlore.storage.core.scopes import PROFILE_PLACE, in_scope, note_places, of_scope, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import SCOPE, THREAD, deletions, idempotency, search_rows, search_vectors
 from layerlore.storage.core.tables import entries as entries_table
@@ -23,6 +23,7 @@ from layerlore.storage.core.tables import jobs as jobs_table
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import derivations, entries, version_sources
+from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Kind
 from layerlore.storage.removal.deletions import ERASE_THREAD
@@ -84,6 +85,7 @@ async def hide(tx: Tx, scope: Scope) -> Counts:
         await tx.run(_CLEAR[table], **of_scope(scope))
     await tx.run(_MARK_ALL, **of_scope(scope))
     await tx.run(_MARK_ENTRIES, **of_scope(scope))
+    await lexical.remove_thread(tx, scope, PROFILE_PLACE)
     await installation.owe_rewrite(tx)
     return counts
 
@@ -98,7 +100,7 @@ class HiddenThreads:
 
 async def hide_threads(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> HiddenThreads:
     """Hide and mark the threads of that name, live or deleted. What was made from them falls back or goes with them, as
-    when a thread is deleted."""
+    when a thread is deleted. A caller refreshes the profile's notes."""
     live = await _lock_live(tx, scope, thread_id)
     uids = await find_named(tx, scope, thread_id)
     if not uids:
@@ -186,7 +188,8 @@ async def purge(tx: Tx, scope: Scope, *, most: int = PORTION) -> int:
 
 async def _purge_thread(tx: Tx, scope: Scope, thread_uid: str, most: int) -> int:
     of = {**of_scope(scope), "uids": [thread_uid]}
-    row_ids = await tx.scalars(_INDEX_ROWS, **of, most=most)
+    indexed = [thread_uid, *note_places(thread_uid)]
+    row_ids = await tx.scalars(_INDEX_ROWS, **of_scope(scope), uids=indexed, most=most)
     if row_ids:
         for statement in _ERASE_INDEX:
             await tx.run(statement, row_ids=row_ids)

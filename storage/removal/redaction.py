@@ -16,13 +16,25 @@ from layerlore.storage.core import installation, pages, resource_lock
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.pages import behind
 from layerlore.storage.core.records import Scope, SearchText, Thread
-from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
+from layerlore.storage.core.scopes import NoteKind, in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import SCOPE, attempts, entries, entry_sources, messages, metadata
+from layerlore.storage.core.tables import (
+    SCOPE,
+    attempts,
+    entries,
+    entry_sources,
+    messages,
+    metadata,
+    observations,
+    plans,
+    session_memories,
+    user_profiles,
+)
 from layerlore.storage.core.tables import jobs as jobs_table
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as kept
+from layerlore.storage.derived import notes
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import indexed_rows
@@ -154,7 +166,18 @@ async def put(
         made = [each for each in changes if await _make(tx, scope, table, each)]
     if made:
         await installation.owe_rewrite(tx)
+    if made and (kind := _NOTES.get(table)) is not None:
+        await notes.refresh(tx, scope, thread_uid, search_text, (kind,))
     return Put(made, thread)
+
+
+_NOTES: dict[Table, NoteKind] = {
+    user_profiles: "profile",
+    session_memories: "session_memory",
+    plans: "plan",
+    attempts: "attempt",
+    observations: "observation",
+}
 
 
 _COUNT = threads.totals_change(

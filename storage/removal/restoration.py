@@ -14,7 +14,7 @@ from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import deletions, idempotency, messages
 from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import derivations, entries, observation_sources, version_sources
+from layerlore.storage.derived import derivations, entries, notes, observation_sources, version_sources
 from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import orphans
@@ -106,9 +106,11 @@ async def restore(tx: Tx, scope: Scope, deletion_uid: str, *, now: int, search_t
         more = sum(message.role != CUSTOM for message in shown) - len(hidden)
         await tx.run(CHANGE_COUNTS, **of, more_messages=more, more_tokens=tokens, more_raw=raw, now=now)
     await orphans.index_again(tx, scope, thread, shown, search_text)
+    await notes.refresh(tx, scope, thread.thread_uid, search_text)
     sourced = await entries.sourced_from(tx, scope, thread.thread_uid)
+    await resource_lock.hold(tx, scope)
+    await notes.refresh_document(tx, scope, None, search_text)
     if sourced:
-        await resource_lock.hold(tx, scope)
         await entries.hide_unseen(tx, scope, sourced)
         await entries.show_seen(tx, scope, sourced, search_text)
     await tx.run(_FORGET, **of_scope(scope), deletion_uid=deletion_uid)

@@ -6,10 +6,12 @@ from scripted_chat import ScriptedChat
 from layerlore.extraction.jobs.attempt import attempt
 from layerlore.memory.messages.addition import add_messages
 from layerlore.memory.observations.observation_text import list_observations
-from layerlore.memory.removal.deletion import delete_thread
+from layerlore.memory.recall.hit_lines import MemoryLine
+from layerlore.memory.recall.recall import RecallRequest, recall
+from layerlore.memory.removal.deletion import delete_messages, delete_thread
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.text.blocks import wrap_block
-from layerlore.storage.core.records import Json
+from layerlore.storage.core.records import ROLES, Json
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.threads import events
 
@@ -233,6 +235,20 @@ async def test_a_job_of_a_deleted_thread_asks_no_model(database: Database) -> No
     await delete_thread(talk.engine, talk.scope, "main", sent=SENT)
     assert await talk.work() == ["observe"]
     assert talk.chat.asked == []
+
+
+async def test_notes_are_found_by_recall_until_a_message_of_theirs_is_deleted(database: Database) -> None:
+    talk = Talk.on(database, chat=ScriptedChat(observe=noting(note("she asks for forecasts", 1, 4))))
+    await talk.say(*(words(f"m{n}") for n in range(4)))
+    assert await talk.work() == ["observe"]
+
+    async def found() -> list[str]:
+        recalled = await recall(talk.engine, talk.scope, RecallRequest(["forecasts"]))
+        return [str(MemoryLine(hit.message, hit.message.parts[0]["text"])) for hit in recalled.hits]
+
+    assert await found() == ["[observation of thread main, 2025-06-15] she asks for forecasts"]
+    await delete_messages(talk.engine, talk.scope, "main", "all", ids=[], roles=ROLES, sent=SENT)
+    assert await found() == []
 
 
 async def test_what_is_noted_and_shown_stands_in_the_log_and_in_the_answer_for_people(database: Database) -> None:

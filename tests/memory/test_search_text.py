@@ -15,6 +15,7 @@ from layerlore.memory.parts.search_words import (
     format_date,
     make_embedding_texts,
     make_index_texts,
+    show_word,
     split_chunks,
     split_pairs,
     split_words,
@@ -31,11 +32,15 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
     ("text", "found"),
     [
         ("Hello, World!", ["hello", "world"]),
-        ("user_id=42; C++", ["user", "id", "42", "c"]),
+        ("user_id=42; C", ["user", "id", "42", "c"]),
+        ("C++, C# C++17", ["csgn43sgn43", "csgn35", "csgn43sgn43", "17"]),
+        ("A+ AB- 5+ a-b Vor- und", ["asgn43", "ab", "absgn45", "5", "5sgn43", "a", "b", "vor", "und"]),
+        ("$5 50 %", ["sgn36", "5", "50", "sgn37"]),
         ("don't", ["don", "t"]),
         ("Café CAFE\u0301", ["cafe", "cafe"]),
         ("Straße", ["strasse"]),
-        ("İstanbul", ["istanbul"]),
+        ("İstanbul IĞDIR ığdır", ["istanbul", "igdir", "igdir"]),
+        ("٤٢١ １２ ४२ ۴۲", ["421", "12", "42", "42"]),
         ("Ёлка йод", ["елка", "иод"]),
         ("Ἑλλάς", ["ελλασ"]),
         ("ＦＵＬＬ ﬁne ½", ["full", "fine", "1", "2"]),
@@ -47,7 +52,10 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
         ("ｺｰﾋｰ", ["コー", "ーヒ", "ヒー"]),
         ("ชา", ["ชา"]),
         ("iPhone15绿茶2杯", ["iphone15", "绿茶", "2", "杯"]),
-        ("👩‍👩‍👧 🎉 -- ?!", []),
+        ("👩‍👧 🎉 -- ?!", ["sgn128105", "sgn128103", "sgn127881"]),
+        ("❤️ ❤ 👍🏽👍", ["sgn10084", "sgn10084", "sgn128077", "sgn128077"]),
+        ("🇩🇪🇦🇹 1️⃣", ["sgn127465sgn127466", "sgn127462sgn127481", "1"]),
+        ("5 € → ✓", ["5", "sgn8364", "sgn8594", "sgn10003"]),
         ("", []),
     ],
 )
@@ -80,6 +88,17 @@ def test_what_is_indexed_is_found_by_the_same_words(text: str) -> None:
     assume(not re.search(r"\d{4}-\d\d-\d\d", text))
     found = make_index_texts(None, [{"type": "text", "text": text}], {}, NOON)
     assert set(find_query_words(text)) <= set(" ".join(found.chunks).split(" "))
+
+
+@pytest.mark.parametrize("word", ["c++", "c#", "a+", "🚀", "🇩🇪", "plain"])
+def test_a_word_is_shown_with_its_signs(word: str) -> None:
+    (spelled,) = split_words(word)
+    assert show_word(spelled) == word
+
+
+def test_an_emoji_alone_is_a_query_with_a_word() -> None:
+    assert find_query_words("🚀") == split_words("🚀")
+    assert find_query_words("What is 🚀 for?") == split_words("🚀")
 
 
 def test_a_run_longer_than_any_word_is_cut_the_same_for_index_and_query() -> None:

@@ -16,7 +16,7 @@ from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import ApiKey, Draft, Json, Origin, Scope, Tenant
-from layerlore.storage.core.scopes import of_scope, of_thread
+from layerlore.storage.core.scopes import PROFILE_PLACE, of_scope, of_thread
 from layerlore.storage.core.tables import (
     document_sources,
     entries,
@@ -30,6 +30,7 @@ from layerlore.storage.core.tables import threads as threads_table
 from layerlore.storage.core.transaction import Database, Row, Tx
 from layerlore.storage.derived import working_memory
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
+from layerlore.storage.index import lexical
 from layerlore.storage.jobs import jobs
 from layerlore.storage.removal import acts, deletions, expiry, restoration
 from layerlore.storage.removal.acts import ActPart
@@ -256,6 +257,10 @@ async def test_after_the_retention_no_table_of_the_catalogue_holds_a_row(
     await database.write_installation(
         installation.rewritten, await database.read_installation(installation.rewrite_owed) or ""
     )
+    # The profile stays, and its lines with it.
+    indexed = await contents(database)
+    assert {row[4] for row in indexed["search_rows"]} <= {PROFILE_PLACE}
+    await database.write(lexical.remove_thread, ANA, PROFILE_PLACE)
     # Only how many rows went is left of them.
     await database.write_installation(execute, "UPDATE installation SET value = '0' WHERE name LIKE '%_removed'")
     erased = await contents(database)

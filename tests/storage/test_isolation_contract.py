@@ -53,6 +53,8 @@ from .erasing_calls import SILENT as SILENT_OF_ERASING
 from .erasing_calls import acted, erasing_calls
 from .moving_calls import SILENT as SILENT_OF_MOVING
 from .moving_calls import moving_calls
+from .note_calls import SILENT as SILENT_OF_NOTES
+from .note_calls import note_calls, noted
 from .observation_calls import SILENT as SILENT_OF_OBSERVATIONS
 from .observation_calls import observation_calls, observed
 from .reading_calls import reading_calls
@@ -193,6 +195,7 @@ def calls(known: Known) -> dict[str, Call]:
         **erasing_calls(known.thread_uid),
         **reading_calls(known.thread_uid),
         **moving_calls(known.thread_uid),
+        **note_calls(made),
         **redacting_calls(known.thread_uid),
         "messages.ids_there": lambda tx, who: messages.ids_there(tx, who, known.thread_uid, ["a", "b"]),
         "windows.whole": lambda tx, who: _whole(tx, who, known.thread_uid),
@@ -476,6 +479,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     await database.write(observed, ANA, made.thread)
     await database.write(distilled, ANA, made.thread)
     await database.write(acted, ANA, made.thread)
+    await database.write(noted, ANA, made.thread)
     await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"
@@ -499,6 +503,7 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
         | SILENT_OF_DOCUMENTS
         | SILENT_OF_ERASING
         | SILENT_OF_MOVING
+        | SILENT_OF_NOTES
         | SILENT_OF_OBSERVATIONS
         | {
             "lexical.remove",

@@ -48,9 +48,10 @@ def test_what_stands_around_rows_is_looked_up_by_their_thread_and_seq(tmp_path: 
 
 def test_rows_that_pass_are_found_through_the_key_of_their_thread_or_scope(tmp_path: Path) -> None:
     for times in (False, True):
-        in_thread, named = plan(tmp_path / "memory.db", indexed_rows._passing(True, times, times))
+        in_thread, *named = plan(tmp_path / "memory.db", indexed_rows._passing(True, times, times))
         assert in_thread == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY} AND thread_uid=?)"
-        assert "threads_live_name" in named
+        # The thread's own rows, and those of each kind of its notes.
+        assert all("threads_live_name" in step for step in named)
         (in_scope,) = plan(tmp_path / "memory.db", indexed_rows._passing(False, times, times))
         assert in_scope == f"SEARCH search_rows USING INDEX sqlite_autoindex_search_rows_1 ({KEY})"
 
