@@ -180,7 +180,7 @@ KINDS: Mapping[Kind, ResourceKind] = {
         _BOTH,
         0.5,
         get_messages,
-        lambda address: {**address.thread, **address.query},
+        lambda address: {"format": "json", **address.thread, **address.query},
         query=("limit", "before", "part"),
         of_a_thread=True,
     ),

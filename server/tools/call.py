@@ -29,9 +29,9 @@ DEFAULT_LINE_TOKENS = 40
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithMedia:
-    """A structure, with one image or file of a thread."""
+    """A structure or a text, with one image or file of a thread."""
 
-    structure: Json
+    structure: Json | str
     media: "Media"
     thread_id: str
 
@@ -39,10 +39,11 @@ class AnswerWithMedia:
 @dataclass(slots=True)
 class DefaultUse:
     """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
-    nothing there."""
+    nothing there. ``brief``: a structure names the thread and says no more of it."""
 
     thread_id: str = ""
     reads: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
