@@ -41,7 +41,7 @@ SCRIPT = (
     Call("recall_memory", {"query": "What does Ana never eat?"}),
     Call("get_context", {}),
     Call("plan", {"action": "create", "plan": {"goal": GOAL, "steps": [{"description": "Find a place"}]}}),
-    Call("get_messages", {}),
+    Call("get_messages", {"format": "json"}),
 )
 
 
@@ -79,7 +79,7 @@ class Memory:
             threads = await _called(client, "list_threads", {})
             messages = {}
             for thread in threads["threads"]:
-                page = await _called(client, "get_messages", {"thread_id": thread["thread_id"]})
+                page = await _called(client, "get_messages", {"format": "json", "thread_id": thread["thread_id"]})
                 messages[thread["thread_id"]] = [_said(message) for message in page["messages"]]
             return Kept(listed, messages)
 

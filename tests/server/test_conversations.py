@@ -43,7 +43,7 @@ async def text_of(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def said(client: Client, **arguments: Any) -> list[str]:
-    page = await answer(client, "get_messages", **arguments)
+    page = await answer(client, "get_messages", format="json", **arguments)
     return [each["parts"][0]["text"] for each in page["messages"]]
 
 
@@ -184,11 +184,11 @@ async def test_a_session_goes_on_with_the_conversation_of_the_one_before_it(tmp_
         async with connected(url, "ben", "legacy", endpoint, **before) as client:
             assert await said(client) == []
         async with connected(url, "ana", "legacy", endpoint, **{"Layerlore-Session": "o" * 255}) as client:
-            result = await client.call_tool("get_messages", {})
+            result = await client.call_tool("get_messages", {"format": "json"})
             assert "header Layerlore-Session: 263 characters" in result.content[0].text  # type: ignore[union-attr]
         # There are no sessions any more.
         async with connected(url, "ana", "auto", "mcp", **before) as client:
-            assert (await answer(client, "get_messages"))["thread_id"] == "main"
+            assert (await answer(client, "get_messages", format="json"))["thread_id"] == "main"
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
@@ -199,7 +199,7 @@ async def test_no_default_is_shared_between_resources_agents_or_tenants(
     async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
         for name in PEOPLE:
             async with connected(url, name, mode, endpoint) as client:
-                empty = await answer(client, "get_messages")
+                empty = await answer(client, "get_messages", format="json")
                 assert (empty["messages"], empty["total"]) == ([], 0)
                 assert "go on with" not in empty["note"]
                 await answer(client, "add_messages", **says(f"I am {name}"))
@@ -219,7 +219,7 @@ async def test_one_credential_for_many_resources_has_a_default_for_each(tmp_path
     ):
         for_ben: Any = {"layerlore/resource": "ben"}
         await answer(client, "add_messages", **says("for ana"))
-        assert (await answer(client, "get_messages", meta=for_ben))["messages"] == []
+        assert (await answer(client, "get_messages", format="json", meta=for_ben))["messages"] == []
         await answer(client, "add_messages", **says("for ben"), meta=for_ben)
         assert await said(client) == ["for ana"]
 

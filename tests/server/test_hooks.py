@@ -88,7 +88,9 @@ class HookedMachine(Machine):
     async def said(self, thread: str = "s") -> list[Any]:
         """The messages of a conversation, each with its role and the text, the call or the result that it is."""
         async with self.settled(), self.host(mode="auto") as client:
-            page = (await client.call_tool("get_messages", {"thread_id": thread, "limit": 200})).structured_content
+            page = (
+                await client.call_tool("get_messages", {"format": "json", "thread_id": thread, "limit": 200})
+            ).structured_content
             assert page is not None
             return [(each["role"], _content(part)) for each in page["messages"] for part in each["parts"]]
 
@@ -163,7 +165,7 @@ async def test_what_a_session_says_is_of_the_project_that_its_host_was_opened_in
     shared.write("of-project", claude(1, "user", "The kettle is red."))
     shared.hook("claude-code", "Stop", "of-project", "--project", "auto")
     async with shared.settled(), shared.host("--project", name, mode="auto") as client:
-        page = await client.call_tool("get_messages", {"thread_id": "of-project"})
+        page = await client.call_tool("get_messages", {"format": "json", "thread_id": "of-project"})
         assert "The kettle is red." in str(page.structured_content)
     # It goes on there, also where the session moved.
     process = shared.start_hook(
@@ -187,7 +189,7 @@ async def test_a_hook_is_of_the_launch_that_its_flags_name_before_its_command_or
         process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
         assert process.returncode == 0
         async with shared.settled(), shared.host("--resource", "ben", mode="auto") as client:
-            page = await client.call_tool("get_messages", {"thread_id": place})
+            page = await client.call_tool("get_messages", {"format": "json", "thread_id": place})
             assert f"The gauge {place} is green." in str(page.structured_content)
         assert await shared.said(place) == []
 

@@ -47,7 +47,7 @@ async def add(client: Client, *texts: str, **arguments: Any) -> Any:
 
 
 async def said(client: Client, **arguments: Any) -> list[str]:
-    page = await call(client, "get_messages", **arguments)
+    page = await call(client, "get_messages", format="json", **arguments)
     return [each["parts"][0]["text"] for each in page["messages"]]
 
 

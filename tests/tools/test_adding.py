@@ -169,7 +169,7 @@ async def test_calls_without_a_thread_share_one_session_thread_that_every_answer
         first = await one("add_messages", messages=[{"role": "user", "content": "hello"}])
         second = await one("add_messages", messages=[{"role": "assistant", "content": "hi"}])
         thread = first["thread_id"]
-        assert thread == second["thread_id"] == (await one("get_messages"))["thread_id"]
+        assert thread == second["thread_id"] == (await one("get_messages", format="json"))["thread_id"]
         assert (await one("update_thread", title="Greeting"))["thread_id"] == thread
         assert (await one("delete_messages", which="last_turn"))["thread_id"] == thread
         assert (await two("add_messages", messages=[{"role": "user", "content": "x"}]))["thread_id"] != thread

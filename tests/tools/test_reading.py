@@ -185,7 +185,7 @@ def at(hour: str, text: str) -> dict[str, str]:
 
 
 async def of_all(tools: Tools, **arguments: Any) -> list[tuple[str, str]]:
-    page = await tools("get_messages", **arguments)
+    page = await tools("get_messages", format="json", **arguments)
     return [(message["thread_id"], message["parts"][0]["text"]) for message in page["messages"]]
 
 
@@ -199,7 +199,7 @@ async def test_what_was_said_in_a_time_is_one_call_whatever_the_conversation(too
     assert await of_all(tools, **yesterday) == [("work", "build"), ("home", "lunch"), ("work", "test")]
     assert await of_all(tools, since="2025-03-03") == [("work", "ship"), ("home", "dinner")]
     assert await of_all(tools, until="2025-03-02T09:00:00+01:00") == [("work", "plan")]
-    page = await tools("get_messages", **yesterday)
+    page = await tools("get_messages", format="json", **yesterday)
     assert page.keys() == {"messages", "total"}
     assert page["total"] == 3
     assert await of_all(tools, roles=["assistant"], **yesterday) == []
@@ -228,7 +228,7 @@ async def test_following_next_walks_a_time_exactly_once(tools: Tools) -> None:
         found: list[tuple[str, str]] = []
         step: dict[str, int] | None = {}
         while step is not None:
-            page = await tools("get_messages", until="2025-03-31", limit=4, **step, **budget)
+            page = await tools("get_messages", format="json", until="2025-03-31", limit=4, **step, **budget)
             found += [(each["said_at"], each["parts"][0]["text"]) for each in page["messages"]]
             step = page.get("next")
         assert len(found) == len(set(found)) == 15
