@@ -39,6 +39,7 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
+from layerlore.server.tools.openings import Openings
 from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys
@@ -87,6 +88,7 @@ class Runtime:
         self._worker: JobWorker | None = None
         self._room: QueueRoom | None = None
         self._defaults = DefaultThreads()
+        self._openings = Openings()
         self._tools: dict[tuple[frozenset[Right] | str | bool, ...], frozenset[str]] = {}
         self._under_way = 0
         self._answered: anyio.Event | None = None
@@ -111,7 +113,9 @@ class Runtime:
             agent = caller.scope.agent_id
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
             tools = self._tools_for(settings, caller.principal.rights)
-            call = Call(name, engine, settings, caller, given, self._worker, tools, self.describe)
+            call = Call(
+                name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
+            )
             answer = await function(call, **values)
             measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:

@@ -12,6 +12,7 @@ from layerlore.server.process.late_modules import LateModule
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.declaration import Action, Declaration
+from layerlore.server.tools.openings import Openings
 from layerlore.storage.core.records import Json, Origin, Scope
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class DefaultUse:
 class Call:
     """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
     background work of this process, once it has begun, and ``tools`` are the names of those that the caller's model can
-    call; ``describe_server`` tells of the process."""
+    call; ``describe_server`` tells of the process, ``openings`` which connections had theirs (None: no answer gets one)."""
 
     tool: str
     engine: "engines.Engine"
@@ -61,6 +62,7 @@ class Call:
     tools: frozenset[str] = frozenset()
     describe_server: Callable[[], Json] = dict
     default_use: DefaultUse = field(default_factory=DefaultUse)
+    openings: Openings | None = None
 
     @property
     def scope(self) -> Scope:
@@ -75,6 +77,10 @@ class Call:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
         return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+
+    def claim_opening(self) -> bool:
+        """Whether this answer is the first of its connection that tells what is remembered. It is asked once a call."""
+        return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     @property
     def quota(self) -> "stored_bytes.Quota | None":
