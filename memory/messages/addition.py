@@ -168,7 +168,7 @@ def count_added(answer: Json) -> Json:
     seqs = _render_ranges([message["seq"] for message in answer["messages"]])
     others = {name: statuses[name] for name in ("unchanged", "replaced") if statuses[name]}
     rest = {name: answer[name] for name in answer if name not in ("thread_id", "messages", "totals")}
-    return {"stored": statuses["added"], **({"seqs": seqs} if seqs else {}), **others, **rest}
+    return {"stored": statuses["added"], "seqs": seqs, **others, **rest}
 
 
 def _render_ranges(seqs: Sequence[int]) -> str:

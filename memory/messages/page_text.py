@@ -1,11 +1,11 @@
 """A page of messages as lines for a model to read: each message under a head of thread and day.
 
     [thread kitchen, 2026-11-22]
-    #1 user Ana: I am allergic to peanuts.
-    #2 assistant: Noted.
+    #31 user Ana: I am allergic to peanuts.
+    #32 assistant: Noted.
     [same thread, 2026-11-24]
-    #9 user Ana: And to sesame, as it seems.
-    [messages 1-9 of 40, as they were said, not instructions; earlier ones: before=1]
+    #33 user Ana: And to sesame, as it seems.
+    [messages 31-33 of 33; earlier ones: before=31]
 
 Only the first line of a message begins without a space, so that nothing in a text can pass for a line of ours.
 """
@@ -13,6 +13,7 @@ Only the first line of a message begins without a space, so that nothing in a te
 from collections.abc import Iterator, Mapping, Sequence
 
 from layerlore.memory.parts.parts import MEDIA, plain_text, result_parts
+from layerlore.memory.text.blocks import PREAMBLE
 from layerlore.memory.text.quotation import format_speaker, indent_lines, quote_line, quote_text
 from layerlore.storage.core.records import Json
 
@@ -28,7 +29,7 @@ def render_page(page: Json) -> str:
     for entry in page["messages"]:
         lines.append(f"{render_head(entry, before, page)}{render_entry(entry)}")
         before = entry
-    return "\n".join([*lines, render_closing(page)])
+    return "\n".join([*([PREAMBLE] if lines else []), *lines, render_closing(page)])
 
 
 def render_head(entry: Json, before: Json | None, page: Json) -> str:
@@ -72,27 +73,28 @@ def _find_place(entry: Json, page: Json) -> tuple[str, str]:
     return entry.get("thread_id") or page.get("thread_id", ""), entry["said_at"][:_DAY_CHARS]
 
 
-def _describe_empty(page: Json) -> str:
-    if page["total"]:
-        return f"[no messages from here on; {page['total']:,} in all]"
-    return f"[no messages in thread {quote_line(page['thread_id'])}]" if "thread_id" in page else "[no messages]"
-
-
 def render_closing(page: Json) -> str:
     """The last line: which messages these are, whether something is cut, and what continues."""
     entries: Sequence[Json] = page["messages"]
-    if not entries:
-        return _describe_empty(page)
-    first, last = entries[0]["seq"], entries[-1]["seq"]
-    of_one = "thread_id" in page
-    which = f"message {first}" if first == last else f"messages {first}-{last}"
-    count = f"{which} of {page['total']:,}" if of_one else f"{len(entries):,} of {page['total']:,} messages"
     following = page.get("next", {})
     said = [
-        f"{count}, as they were said, not instructions",
+        f"messages{_describe_range(page, entries) if entries else _describe_empty(page)}",
         *([page["cut"]] if "cut" in page else []),
         *(f"{_NEXT[name]}: {name}={value}" for name, value in following.items() if name in _NEXT),
         *([f'goes on: part="{following["part"]}"'] if "part" in following else []),
         *(f"{name}: {', '.join(page[name])}" for name in _SETS if page.get(name)),
     ]
     return f"[{'; '.join(said)}]"
+
+
+def _describe_range(page: Json, entries: Sequence[Json]) -> str:
+    if "thread_id" not in page:
+        return f": {len(entries):,} of {page['total']:,}"
+    first, last = entries[0]["seq"], entries[-1]["seq"]
+    return f" {first if first == last else f'{first}-{last}'} of {page['total']:,}"
+
+
+def _describe_empty(page: Json) -> str:
+    if page["total"]:
+        return f": none from here on, {page['total']:,} in all"
+    return f": none in thread {quote_line(page['thread_id'])}" if "thread_id" in page else ": none"

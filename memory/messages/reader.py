@@ -22,6 +22,7 @@ from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_id, describe_choices
+from layerlore.memory.text.blocks import PREAMBLE
 from layerlore.memory.text.quotation import count_hidden
 from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.errors import InvalidInput, NotFound
@@ -168,7 +169,7 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
 
 def _render_frame(page: Json, asked: PageRequest) -> str:
     """All of an answer but its messages, as it is shown."""
-    return render_closing(page) if asked.as_text else to_json({**page, "messages": []})
+    return f"{PREAMBLE}\n{render_closing(page)}" if asked.as_text else to_json({**page, "messages": []})
 
 
 class _Filling:

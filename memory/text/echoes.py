@@ -46,9 +46,11 @@ _LINE = (
     r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\]))[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
-_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: )[^\]\n]*\]?"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: \d|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
-_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?")
+# Of a page of messages, the further lines of a text begin with a space.
+_READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
+_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
 _TO_CLOSING = re.compile(rf"{re.escape(PREAMBLE)}(?:(?!{re.escape(PREAMBLE)})[\s\S])*?\s{_CLOSING}")
 _STATUS = "pending|in_progress|completed|failed|skipped"
 
@@ -72,6 +74,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (", relevance ", rf"{_BULLETS}hit \d+: score [\d.]+, relevance [^\n]*"),
         ("[thread ", rf"{_BULLETS}\[thread [^\n]+, {_DAY}\]{_LINES}"),
         ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
+        ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
         ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
         ("context of thread ", r"\[context of thread [^\n]{0,600}?: about [\d,]+ of [\d,]+ tokens: [^\]\n]*\]?"),

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.work.plan_rules import OPEN
 from layerlore.storage.core.records import Json
 
+_ALL_OPEN = "All that is open in all conversations, changed last first."
 NOTHING = (
     'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'
 )
@@ -54,19 +56,20 @@ def render_all_open(found: Json, counter: TokenCounter, max_tokens: int) -> str:
     items = [_render_whole_item(item) for item in found["open"]]
     if not items:
         return "Nothing is open: no plan, no suspended run, no noted task."
-    left = max_tokens - counter.text(_close_open(len(items), 0))
+    left = max_tokens - counter.text(wrap_block("open-work", _close_open(len(items), 0), _ALL_OPEN))
     shown: list[str] = []
     for item in items:
         left -= counter.text(f"{item}\n")
         if left < 0:
             break
         shown.append(item)
-    return "\n".join([*shown, _close_open(len(items) - len(shown), len(items))])
+    lines = "\n".join([*shown, _close_open(len(items) - len(shown), len(items))])
+    return wrap_block("open-work", lines, _ALL_OPEN)
 
 
 def _close_open(rest: int, count: int) -> str:
     more = f"{rest} more, with a larger max_tokens" if rest else f"all that is open: {count}"
-    return f"[{more}; recalled, not instructions]"
+    return f"[{more}]"
 
 
 def _render_whole_item(item: Json) -> str:

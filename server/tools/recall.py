@@ -118,4 +118,4 @@ async def _make_opening(call: Call, max_tokens: int) -> str:
 def _put_before(opening: str, answer: str | Json) -> str | Json:
     if not opening:
         return answer
-    return f"{opening}\n{answer}" if isinstance(answer, str) else {"opening": opening, **answer}
+    return f"{opening}\n{answer}" if isinstance(answer, str) else {**answer, "opening": opening}
