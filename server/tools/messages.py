@@ -53,6 +53,13 @@ RawMessages = Annotated[
 ]
 
 
+PageDetail = Annotated[
+    Literal["low", "normal", "high"],
+    UNLISTED,
+    Field(description="low: the beginning of each message; high: with images and files as they are, in format=json."),
+]
+
+
 class Totals(TypedDict):
     messages: int
     tokens: int
@@ -93,14 +100,14 @@ async def add_messages(
     messages: RawMessages,
     thread_id: ThreadId = "",
     replace: bool = False,
-    idempotency_key: str = "",
+    idempotency_key: Annotated[str, UNLISTED, Field(description="A call with a known key is done once.")] = "",
     ids: Annotated[
         bool, UNLISTED, Field(description="Answers with the id and seq of each message, and the thread's totals.")
     ] = False,
 ) -> Json:
-    """Store what is said in a conversation, in order, all or none; later conversations find it by searching. Takes
-    every provider's shape, tool calls and images too; optional: id, name, created_at, metadata, files. An id sent
-    again is kept as it is, or rewritten with replace=true; a deleted one is skipped."""
+    """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
+    shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
+    rewritten with replace=true; a deleted one is skipped."""
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)
     added = await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
@@ -123,13 +130,13 @@ async def get_messages(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: int | None = None,
     part: str = "",
-    detail: Literal["low", "normal", "high"] = "normal",
+    detail: PageDetail = "normal",
     turn: Annotated[str, UNLISTED, Field(description="The page that ends with this turn, and its sets.")] = "",
     format: TextOrJson = "text",
 ) -> str | Json | AnswerWithMedia:
-    """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
-    With since or until and no thread_id: what was said then in all conversations. The last line says how to go on.
-    part gives an image, a file or the rest of a long message."""
+    """Read a conversation: the newest messages, those from offset on (0: the oldest), or before or after a seq. since
+    or until without thread_id reads all conversations. The last line says how to go on. part gives an image, a file
+    or the rest of a long message."""
     for name, value, least in (
         ("offset", offset, 0),
         ("before", before, 0),

@@ -80,9 +80,9 @@ async def plan(
     max_tokens: ListTokens = 1500,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Keep the plan of long work across restarts; answers with it. update takes what changes: a step with
+    """Keep the plan of long work; answers with it. update takes what changes: a step with
     id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
-    revision. list answers what is open or left to do in all conversations: plans, suspended runs, next steps."""
+    revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
     if action == "list":
         return await _list_open(call, max_tokens, format)
     thread = call.thread(thread_id, reads=action == "review")

@@ -70,9 +70,9 @@ async def recall_memory(
     opening: Opening = True,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Find what was said and noted in all conversations. Call it before answering about the user, the past, or anything
-    said before. The best hits are marked and come first, then the closest others, with who said it and when; a line marks
-    those that may not be meant. If it is not there, try other short wordings."""
+    """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
+    said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
+    unsure. If nothing fits, try other short wordings."""
     asked = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,

@@ -180,9 +180,11 @@ async def test_the_thread_is_the_argument_else_the_meta_else_the_launch(connect:
     hello = {"role": "user", "content": "hello"}
     meta = {"layerlore/thread": "meta"}
     async with connect(thread="launch") as tools:
-        assert (await tools("add_messages", messages=[hello]))["thread_id"] == "launch"
-        assert (await tools("add_messages", messages=[hello], meta=meta))["thread_id"] == "meta"
-        assert (await tools("add_messages", messages=[hello], meta=meta, thread_id="said"))["thread_id"] == "said"
+        assert (await tools("add_messages", ids=True, messages=[hello]))["thread_id"] == "launch"
+        assert (await tools("add_messages", ids=True, messages=[hello], meta=meta))["thread_id"] == "meta"
+        assert (await tools("add_messages", ids=True, messages=[hello], meta=meta, thread_id="said"))[
+            "thread_id"
+        ] == "said"
         wrong = await tools.refused("add_messages", messages=[hello], meta={"layerlore/thread": 5})
         assert "layerlore/thread" in wrong
 

@@ -74,7 +74,8 @@ async def test_every_answer_of_a_default_thread_says_which_it_is_and_how_to_choo
     for name, arguments in calls.items():
         told = await answered(tools, name, **arguments)
         assert own in told, name
-        assert told.count(HOW) == 1, name
+        # The answer of add_messages, which comes each turn, only names the thread.
+        assert told.count(HOW) == (name != "add_messages"), name
     for form in ("openai", "anthropic", "json"):
         structure = await tools("get_context", format=form)
         assert (structure["thread_id"], HOW in structure["note"]) == (own, True)

@@ -34,7 +34,7 @@ async def test_a_turn_that_was_interrupted_is_read_back_as_it_was_written_down(t
     assert sets == {"turn": "t1", "historyIds": ["h0", "h1"], "inputIds": ["i1"], "responseIds": ["r1", "u1"]}
     assert page["messages"][2]["set"] == "input"
     # What was read can be sent as it is, also as text.
-    again = await tools("add_messages", messages=json.dumps(page), thread_id="main")
+    again = await tools("add_messages", messages=json.dumps(page), thread_id="main", ids=True)
     assert {each["status"] for each in again["messages"]} == {"unchanged"}
     # The turn goes on, and the next one begins.
     await tools.add("main", {"id": "r2", "role": "tool", "content": [RESULT], "turn": "t1", "set": "response"})
