@@ -163,7 +163,7 @@ class ChatSession:
     async def do_memories(self, query: str) -> None:
         """Show your profile, this conversation's notes and the newest of all; with words, what is remembered of them."""
         if query:
-            self.screen.block(await self.memory.call("recall_memory", query=query, limit=10))
+            self.screen.block(await self.memory.call("recall_memory", query=query, limit=10, opening=False))
             return
         self.screen.block(await self.memory.call("get_working_memory", scope="resource"))
         self.screen.block(await self.memory.call("get_working_memory", scope="thread"))

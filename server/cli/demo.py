@@ -173,7 +173,7 @@ async def _remember_and_recall(console: Console, folder: Path, story: Story) -> 
             (4, story.in_other_words, ", in other words"),
             (5, story.unanswered, ", never mentioned"),
         ):
-            answer, took = await second.call("recall_memory", query=question, limit=1)
+            answer, took = await second.call("recall_memory", query=question, limit=1, opening=False)
             _heading(console, f"{number}. {question}", f"recall_memory, {took}{remark}")
             _show_indented(console, answer)
         page, took = await second.call("get_messages", thread_id=story.read_back, format="json")

@@ -39,7 +39,7 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
-from layerlore.server.tools.openings import Openings
+from layerlore.server.access.openings import Openings
 from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys

@@ -12,7 +12,7 @@ from layerlore.server.process.late_modules import LateModule
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.declaration import Action, Declaration
-from layerlore.server.tools.openings import Openings
+from layerlore.server.access.openings import Openings
 from layerlore.storage.core.records import Json, Origin, Scope
 
 if TYPE_CHECKING:
