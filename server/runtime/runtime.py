@@ -26,6 +26,7 @@ from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import Caller
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
 from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_modules import load, load_for
@@ -39,7 +40,6 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
-from layerlore.server.access.openings import Openings
 from layerlore.server.tools.threads import list_all_threads
 from layerlore.server.tools.toolsets import OF_PAGES, list_callable, list_writers
 from layerlore.storage.audit import api_keys

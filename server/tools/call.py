@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.permissions import admit
 from layerlore.server.access.principal import READ
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.settings.settings import Settings
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.declaration import Action, Declaration
-from layerlore.server.access.openings import Openings
 from layerlore.storage.core.records import Json, Origin, Scope
 
 if TYPE_CHECKING:
