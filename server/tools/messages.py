@@ -189,8 +189,8 @@ async def delete_messages(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
 ) -> Json:
-    """Delete the last turn (what the user said last, and all after it), the messages with these ids, or all (needs
-    thread_id)."""
+    """Delete the last turn (what the user said last, and all after it), the messages with these ids or numbers ("#14"), or
+    all (needs thread_id)."""
     if which == "undo":
         return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import psutil
 import pytest
+from mcp.types import Implementation
 
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import connect
@@ -503,3 +504,18 @@ async def test_the_hooks_of_a_plugin_keep_what_is_said_and_show_it_in_the_next_s
     assert await shared.said(f"plugin-{host}") == [("user", said)]
     answer = fire(prompt, f"next-{host}", prompt=f"Where hangs the spare key of {host}?")
     assert said in answer["hookSpecificOutput"]["additionalContext"]
+
+
+async def test_a_host_whose_hooks_keep_its_conversations_is_not_asked_to_store_them(machine: HookedMachine) -> None:
+    named = Implementation(name="claude-code", version="2.1")
+    other = Implementation(name="another", version="1")
+    async with machine.host(mode="auto", client_info=named) as client:
+        assert "call add_messages once" in (client.instructions or "")
+    machine.write("s", claude(1, "user", "The kettle is red."))
+    machine.hook("claude-code", "Stop")
+    async with machine.settled(), machine.host(mode="auto", client_info=other) as client:
+        assert "call add_messages once" in (client.instructions or "")
+    for mode in ("auto", "legacy"):
+        async with machine.host(mode=mode, client_info=named) as client:
+            assert "This host stores its conversations by itself" in (client.instructions or "")
+            assert "call add_messages once" not in (client.instructions or "")

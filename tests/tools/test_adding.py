@@ -7,7 +7,9 @@ from hashlib import sha256
 
 import pytest
 
-from .calling import Connect, Tools
+from layerlore.memory.parts.tokens import load_counter
+
+from .calling import Connect, Tools, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -193,3 +195,21 @@ async def test_tokens_are_those_of_the_texts_and_of_each_image(tools: Tools) -> 
     await tools.say("main", "hello world")
     await tools.add("main", {"role": "user", "content": [{"type": "image_url", "image_url": "https://x.test/a.png"}]})
     assert [message["tokens"] for message in await tools.messages("main")] == [2 + 4, 765 + 4]
+
+
+async def test_an_answer_counts_in_few_tokens_and_gives_ids_where_they_are_asked_for(tools: Tools) -> None:
+    turn = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "tea", "id": "mine"}]
+    named = {"messages": turn, "thread_id": "main"}
+    assert await tools("add_messages", idempotency_key="k", **named) == {"stored": 2, "seqs": "1-2"}
+    assert await tools("add_messages", idempotency_key="k", **named) == {"stored": 2, "seqs": "1-2"}
+    again = await tools("add_messages", messages=[*turn, {"role": "user", "content": "cake"}], thread_id="main")
+    assert again == {"stored": 2, "seqs": "3, 2, 4", "unchanged": 1}
+    changed = [{"role": "user", "content": "coffee", "id": "mine"}]
+    assert (await tools("add_messages", messages=changed, thread_id="main", replace=True))["replaced"] == 1
+    own = await tools.raw("add_messages", messages=turn[:1])
+    assert own.structured_content is not None
+    assert own.structured_content.keys() == {"stored", "seqs", "thread_id"}
+    assert load_counter().text(text_of(own)) < 30
+    whole = await tools("add_messages", messages=turn, thread_id="other", ids=True)
+    assert [each["id"] for each in whole["messages"]][1] == "mine"
+    assert whole["totals"]["messages"] == 2
