@@ -193,9 +193,16 @@ async def test_the_list_of_open_work_ends_where_max_tokens_does_and_counts_the_r
     assert f"[{30 - shown} more, with a larger max_tokens]" in text
 
 
-async def test_a_noted_task_and_next_step_are_listed_with_what_is_open(tools: Tools) -> None:
-    await tools.say("trip", "Which flight is cheaper? " * 40)
-    job = await tools("next_memory_job", kinds=["observe"])
-    result = {"observations": [], "nothing_to_note": True, "current_task": "Flights", "next_step": "Ask Ana"}
-    await tools("submit_memory_job", job_id=job["job_id"], result=result)
-    assert "- noted of thread trip (today): task: Flights; next step: Ask Ana" in await tools("plan", action="list")
+async def test_a_noted_task_and_next_step_are_listed_with_what_is_open(connect: Connect) -> None:
+    async with connect(toolsets="all", observation={"message_tokens": 400}) as tools:
+        await tools.say("trip", *["Which flight is cheaper? " * 20] * 12)
+        job = await tools("next_memory_job")
+        assert job["kind"] == "observe"
+        seqs = [message["seq"] for message in job["material"]["messages"]]
+        note = {"marker": "important", "text": "Flights", "from_seq": seqs[0], "to_seq": seqs[-1]}
+        known = job["schema"]["properties"]["observations"]["items"]["properties"]
+        notes = [{name: note.get(name) for name in known} | {"details": []}]
+        result = {"observations": notes, "nothing_to_note": False, "current_task": "Flights", "next_step": "Ask Ana"}
+        await tools("submit_memory_job", job_id=job["job_id"], result=result)
+        text = await tools("plan", action="list")
+        assert "- noted of thread trip (today): task: Flights; next step: Ask Ana" in text

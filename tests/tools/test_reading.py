@@ -308,10 +308,16 @@ CONVERSATION = [
     },
     {
         "role": "assistant",
-        "content": "That is tedious. Do you want me to compare the providers that serve your street?",
+        "content": "That is tedious. Do you want me to compare the providers that serve your street? I would need the "
+        "address, or at least the postcode, and whether the building has a cable connection.",
     },
     {"role": "user", "content": "Yes, please. It should cost less than 40 euros a month and need no long contract."},
-    {"role": "assistant", "content": "Three providers fit: two by cable, one by 5G. The one by 5G has no fixed term."},
+    {
+        "role": "assistant",
+        "content": "Three providers fit: two by cable, one by 5G. The one by 5G has no fixed term and costs 35 euros, but it "
+        "is slower in the evening. The cheaper one by cable costs 29 euros for the first year, then 39, and asks for a "
+        "contract of twelve months. I would take the one by 5G if you may move again soon.",
+    },
 ]
 
 
@@ -368,7 +374,7 @@ async def test_the_lines_of_a_conversation_cost_little_more_than_its_own_words(t
     assert COUNTER.text(await tools("get_messages", thread_id="main")) <= 1.3 * talk
 
 
-@pytest.mark.parametrize("most", [60, 90, 150, 400])
+@pytest.mark.parametrize("most", [60, 90, 150, 200])
 @pytest.mark.parametrize("start", [{}, {"after": 0}, {"offset": 0}], ids=["newest", "after", "offset"])
 async def test_a_page_of_lines_keeps_to_its_tokens(tools: Tools, most: int, start: dict[str, int]) -> None:
     await tools.add("main", *(at(f"{day:02}T09", f"{day}: " + "some words " * 8) for day in range(1, 10)))
@@ -379,14 +385,14 @@ async def test_a_page_of_lines_keeps_to_its_tokens(tools: Tools, most: int, star
 
 
 async def test_a_long_message_and_an_image_name_the_part_that_gives_them(connect: Connect) -> None:
-    async with connect(limits={"answer_bytes": 65_536}) as tools:
+    async with connect(limits={"answer_bytes": 262_144}) as tools:
         await tools.add("main", {"role": "user", "parts": [{"type": "text", "text": "see"}, IMAGE]})
         text = await tools("get_messages", thread_id="main")
         assert '#1 user: see\n [image, 120 bytes] [part="1.1"]\n' in text
         result = await tools.raw("get_messages", thread_id="main", part="1.1")
         assert result.structured_content is None
         assert [content.type for content in result.content] == ["text", "image"]
-        await tools.say("main", "long words " * 5_000)
+        await tools.say("main", "long words " * 20_000)
         text = await tools("get_messages", thread_id="main", limit=1)
         (part,) = re.findall(r'\[cut: [\d,]+ bytes in all, goes on with part="(2\.0~\d+)"\]', text)
         assert "long words" in await tools("get_messages", thread_id="main", part=part)
