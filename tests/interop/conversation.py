@@ -41,7 +41,7 @@ SCRIPT = (
     Call("recall_memory", {"query": "What does Ana never eat?"}),
     Call("get_context", {}),
     Call("plan", {"action": "create", "plan": {"goal": GOAL, "steps": [{"description": "Find a place"}]}}),
-    Call("get_messages", {"format": "json"}),
+    Call("get_messages", {}),
 )
 
 

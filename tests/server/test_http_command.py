@@ -42,7 +42,7 @@ ROUTES = [
     ("GET", "/health"),
     ("GET", "/ready"),
 ]
-HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+HELLO = {"messages": [{"role": "user", "content": "hello"}], "ids": True}
 
 
 def command(*arguments: str) -> list[str]:

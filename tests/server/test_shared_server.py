@@ -42,7 +42,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def add(client: Client, *texts: str, **arguments: Any) -> Any:
     return await call(
-        client, "add_messages", messages=[{"role": "user", "content": each} for each in texts], **arguments
+        client, "add_messages", ids=True, messages=[{"role": "user", "content": each} for each in texts], **arguments
     )
 
 
