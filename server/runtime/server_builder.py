@@ -111,5 +111,11 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     if settings.memory == "off":
         return {**result, "instructions": OFF}
     tools = list_callable(settings, principal_of(ctx).rights)
-    captured = await ctx.lifespan_context.is_captured(client_of(ctx))
+    captured = await ctx.lifespan_context.is_captured(_name_client(ctx))
     return {**result, "instructions": write_instructions(tools, default_of(ctx), captured=captured)}
+
+
+def _name_client(ctx: RequestContext) -> str:
+    """What the client calls itself. During ``initialize`` its session does not know that yet."""
+    given = (ctx.params or {}).get("clientInfo")
+    return str(given.get("name", "")) if isinstance(given, dict) else client_of(ctx)
