@@ -47,7 +47,9 @@ async def _all_messages(connection: Connection, thread: str) -> list[dict[str, A
     messages: list[dict[str, Any]] = []
     following: dict[str, Any] | None = {"offset": 0}
     while following:
-        page = await connection.call("get_messages", thread_id=thread, limit=_PAGE, detail="low", **following)
+        page = await connection.call(
+            "get_messages", thread_id=thread, limit=_PAGE, detail="low", format="json", **following
+        )
         messages += page["messages"]
         following = page.get("next")
     return messages

@@ -387,7 +387,7 @@ async def _keep(
             EntrySource(thread.thread_uid, span.seq, span.revision, span.starts, span.ends, candidate.label)
             for span in candidate.proof.spans
         ),
-        candidate.proof.unproven,
+        unproven=candidate.proof.unproven,
     )
     return await keeping.keep_entry(
         tx,

@@ -144,8 +144,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             PROMPT,
             found.said_at or now,
             found.sources or await _keep_sources(tx, owner, engine, old, content, asked),
-            expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
-            found.unproven,
+            expires_at=expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
+            unproven=found.unproven,
         )
         kept = await keeping.keep_entry(
             tx,

@@ -1,6 +1,7 @@
 """The addition of messages of any known shape: they are parsed, masked, counted, and appended in one transaction."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,6 +159,27 @@ def _answer(appended: Appended, masked: int) -> Json:
         **({"masked": masked} if masked else {}),
         "totals": {"messages": appended.thread.message_count, "tokens": appended.thread.token_count},
     }
+
+
+def count_added(answer: Json) -> Json:
+    """The answer of ``add_messages`` in few tokens, for a model that reads it each turn: how many messages were stored, and
+    their seqs as ranges (``14-15``)."""
+    statuses = Counter(message["status"] for message in answer["messages"])
+    seqs = _render_ranges([message["seq"] for message in answer["messages"]])
+    others = {name: statuses[name] for name in ("unchanged", "replaced") if statuses[name]}
+    rest = {name: answer[name] for name in answer if name not in ("thread_id", "messages", "totals")}
+    return {"stored": statuses["added"], "seqs": seqs, **others, **rest}
+
+
+def _render_ranges(seqs: Sequence[int]) -> str:
+    """``3, 14-15``: numbers in the order in which they stand, those that follow each other as one range."""
+    ranges: list[list[int]] = []
+    for seq in seqs:
+        if ranges and seq == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], seq]
+        else:
+            ranges.append([seq])
+    return ", ".join("-".join(map(str, each)) for each in ranges)
 
 
 async def request_turn_work(

@@ -1,13 +1,14 @@
 """The reading of messages: pages of a thread and parts of a message, as programs and models are given them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.messages.clock_repair import read_repaired
 from layerlore.memory.messages.message_slices import PartPlace, parse_place, slice_parts, unknown_part
+from layerlore.memory.messages.page_text import render_closing, render_entry, render_head
 from layerlore.memory.parts.media import (
     Media,
     find_media,
@@ -21,7 +22,9 @@ from layerlore.memory.parts.tokens import CUT_MARK, PER_IMAGE, TokenCounter
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import FRAME_BYTES, PageEntry, count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_id, describe_choices
+from layerlore.memory.text.blocks import PREAMBLE
 from layerlore.memory.text.quotation import count_hidden
+from layerlore.memory.text.trust import describe_speaker
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ALL_ROLES, Json, Message, Role, Scope, Thread
@@ -43,7 +46,8 @@ READ_BYTES = 6 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class PageRequest:
     """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until`` the
-    times at which they were said, in milliseconds since 1970, both inclusive."""
+    times at which they were said, in milliseconds since 1970, both inclusive. ``as_text``: the page is for ``render_page``, and
+    ``max_tokens`` are those of its text."""
 
     limit: int = 50
     offset: int | None = None
@@ -54,6 +58,7 @@ class PageRequest:
     max_tokens: int | None = None
     since: int | None = None
     until: int | None = None
+    as_text: bool = False
 
     @property
     def from_oldest(self) -> bool:
@@ -88,7 +93,7 @@ async def get_messages(engine: Engine, scope: Scope, thread_id: str, asked: Page
             tx,
             scope,
             thread_id,
-            lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes)),
+            lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes), thread_id),
             roles=list(asked.roles),
             limit=asked.limit + 1,
             offset=asked.offset,
@@ -131,7 +136,7 @@ async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) 
     page, total = await engine.database.read(
         pages.fill_of_all,
         scope,
-        lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes), of_all=True),
+        lambda: _Filling(asked, count_entry_bytes(engine.limits.answer_bytes)),
         roles=list(asked.roles),
         limit=asked.limit + 1,
         offset=offset,
@@ -144,39 +149,48 @@ async def get_messages_of_all(engine: Engine, scope: Scope, asked: PageRequest) 
 async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: int, head: Json) -> Json:
     entries, more, cut = page.entries, page.more, False
     end = {"cut": f"max_tokens={asked.max_tokens} reached"}
+
+    def answer(kept: Sequence[PageEntry], *, more: bool, cut: bool) -> Json:
+        return {
+            **head,
+            "messages": kept if asked.from_oldest else kept[::-1],
+            "total": total,
+            **({"next": _next(asked, kept)} if more else {}),
+            **(end if cut else {}),
+        }
+
     if asked.max_tokens is not None and entries:
-        frame = {**head, "messages": [], "total": total, "next": _next(asked, entries), **end}
-        most = asked.max_tokens - engine.tokens.text(to_json(frame))
+        frame = answer(entries, more=True, cut=True)
+        most = asked.max_tokens - engine.tokens.text(_render_frame(frame, asked))
         entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
         more = more or len(entries) < len(page.entries)
-    return {
-        **head,
-        "messages": entries if asked.from_oldest else entries[::-1],
-        "total": total,
-        **({"next": _next(asked, entries)} if more else {}),
-        **(end if cut else {}),
-    }
+    return answer(entries, more=more, cut=cut)
+
+
+def _render_frame(page: Json, asked: PageRequest) -> str:
+    """All of an answer but its messages, as it is shown."""
+    return f"{PREAMBLE}\n{render_closing(page)}" if asked.as_text else to_json({**page, "messages": []})
 
 
 class _Filling:
     """A page that is being read, in the order of reading. ``costs`` has for each entry the text whose tokens count, and
-    the number of its images."""
+    the number of its images, which a text only names. ``thread_id``: all messages are of this thread."""
 
-    def __init__(self, asked: PageRequest, most: int, *, of_all: bool = False) -> None:
+    def __init__(self, asked: PageRequest, most: int, thread_id: str = "") -> None:
         self.entries: list[PageEntry] = []
         self.costs: list[tuple[str, int]] = []
         self.first: Json = {}
         self.first_text = ""
         self.more = False
-        self._asked, self._most, self._of_all = asked, most, of_all
+        self._asked, self._most = asked, most
+        self._head = {"thread_id": thread_id} if thread_id else {}
         self._left, self._to_read = most, READ_BYTES
 
     def take(self, message: Message) -> bool:
         if len(self.entries) == self._asked.limit or min(self._left, self._to_read) <= 0:
             self.more = True
             return False
-        low = self._asked.detail == "low"
-        noted = PageEntry(self._show(message, "low" if low else "normal"))
+        noted = PageEntry(self._show(message, "low" if self._asked.detail == "low" else "normal"))
         entry = noted
         if self._asked.detail == "high":
             entry = PageEntry(self._show(message, "high"))
@@ -192,13 +206,27 @@ class _Filling:
             self.first = self._show(message, "low")
             self.first_text = plain_text(_note_parts(message))
         self.entries.append(entry)
-        self.costs.append((noted.text, 0 if low else _count_images(message.parts)))
+        self.costs.append(self._cost(noted, message))
         self._left -= entry.bytes
         self._to_read -= sum(map(media_bytes, message.parts))
         return True
 
+    def show(self, entry: Json, before: Json | None = None) -> str:
+        """An entry as it stands in the answer, beside the one before it."""
+        if self._asked.as_text:
+            return f"{render_head(entry, before, self._head)}{render_entry(entry)}"
+        return to_json(entry)
+
+    def _cost(self, noted: PageEntry, message: Message) -> tuple[str, int]:
+        if self._asked.as_text:
+            before = self.entries[-2] if len(self.entries) > 1 else None
+            return f"{self.show(noted, before)}\n", 0
+        return f"{noted.text},", 0 if self._asked.detail == "low" else _count_images(message.parts)
+
     def _show(self, message: Message, detail: PageDetail) -> Json:
-        return {**({"thread_id": message.thread_id} if self._of_all else {}), **show_message(message, detail)}
+        thread = {} if self._head else {"thread_id": message.thread_id}
+        speaker = {"speaker": describe_speaker(message)} if self._asked.as_text else {}
+        return {**thread, **show_message(message, detail), **speaker}
 
 
 def _note_parts(message: Message) -> list[Json]:
@@ -286,16 +314,16 @@ def _fit_tokens(counter: TokenCounter, page: _Filling, most: int) -> tuple[list[
     """Keep as many of the messages as fit into ``most`` tokens, and say whether anything is missing."""
     left = most
     for count, (text, images) in enumerate(page.costs):
-        left -= counter.text(f"{text},") + PER_IMAGE * images
+        left -= counter.text(text) + PER_IMAGE * images
         if left < 0:
             if count:
                 return page.entries[:count], True
-            return [PageEntry(cut_to_fit(counter, page.first, page.first_text, most))], True
+            return [PageEntry(cut_to_fit(counter, page.first, page.first_text, most, page.show))], True
     return page.entries, False
 
 
-def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int) -> Json:
-    """Add as much of a text to an entry as ``most`` tokens of JSON have room for, with a mark."""
+def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int, show: Callable[[Json], str] = to_json) -> Json:
+    """Add as much of a text to an entry as ``most`` tokens have room for where ``show`` shows it, with a mark."""
 
     def shown(tokens: int) -> Json:
         return {**entry, "text": counter.cut(beginning, tokens) + CUT_MARK}
@@ -304,7 +332,7 @@ def cut_to_fit(counter: TokenCounter, entry: Json, text: str, most: int) -> Json
     beginning = counter.cut(text, over)
     while over - fits > 1:
         middle = (fits + over) // 2
-        if counter.text(to_json(shown(middle))) <= most:
+        if counter.text(show(shown(middle))) <= most:
             fits = middle
         else:
             over = middle

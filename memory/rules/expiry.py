@@ -8,6 +8,7 @@ from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Message
+from layerlore.storage.derived.entries import PLACE
 
 EXPIRY_SIGN = "(until "
 """Stands in each line that expires."""
@@ -25,7 +26,7 @@ def parse_expiry(text: str, where: str = "expires_at") -> int:
 
 def is_expired(entry: Message, now: int) -> bool:
     """Whether an entry, in the shape of a message, has ended."""
-    expires_at = entry.metadata.get("expires_at") if entry.role == "entry" else None
+    expires_at = entry.metadata.get("expires_at") if entry.thread_id.startswith(PLACE) else None
     return isinstance(expires_at, int) and expires_at <= now
 
 

@@ -48,9 +48,11 @@ _LINE = (
     r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
-_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: )[^\]\n]*\]?"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: \d|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
-_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_LINES}(?:\s*{_CLOSING})?")
+# Of a page of messages, the further lines of a text begin with a space.
+_READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
+_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
 _TO_CLOSING = re.compile(rf"{re.escape(PREAMBLE)}(?:(?!{re.escape(PREAMBLE)})[\s\S])*?\s{_CLOSING}")
 _STATUS = "pending|in_progress|completed|failed|skipped"
 
@@ -81,6 +83,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (" of thread ", rf"{_BULLETS}{_LINE}"),
         ("[attempt in thread ", rf"{_BULLETS}{_LINE}"),
         ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
+        ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
         ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
         ("context of thread ", r"\[context of thread [^\n]{0,600}?: about [\d,]+ of [\d,]+ tokens: [^\]\n]*\]?"),

@@ -100,6 +100,13 @@ def _each_has(value: Any, *keys: str) -> bool:
     return isinstance(value, list) and all(isinstance(each, dict) and set(keys) <= each.keys() for each in value)
 
 
+_STORED = frozenset("stored seqs unchanged replaced skipped skipped_deleted masked thread_id".split())  # noqa: SIM905
+
+
+def _is_stored(value: Answer) -> bool:
+    return isinstance(value["stored"], int) and value.keys() <= _STORED
+
+
 def _any(value: Answer) -> bool:
     return True
 
@@ -109,6 +116,8 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
     (frozenset(keys.split()), fits)
     for keys, fits in (
         ("hits signals", _is_recall),
+        ("stored seqs", _is_stored),
+        ("open", lambda value: _each_has(value["open"], "kind", "thread_id", "age")),
         ("thread_id messages", _is_page_of_messages),
         ("messages total", lambda value: _each_has(value["messages"], "thread_id", "seq", "role")),
         ("report", _is_context),
@@ -162,6 +171,8 @@ _BEGINS = re.compile(
             _begins("threads=" + r"\[\s*" + _begins("thread_id")),
             _begins("threads=" + r"\[\s*" + _begins("agent", "resource", "thread_id")),
             _begins(r"entries=\[\s*" + _begins("id", "content", "(?:kind|origin)=")),
+            _begins(r"stored=\d+", "seqs"),
+            _begins(r"open=\[\s*" + _begins("kind", "(?:thread_id|run_id)")),
             _begins("undo_id", "tool"),
             _begins(r"acts=\[\s*" + _begins("undo_id", "tool")),
             _begins("id", "content", "origin", "trust"),
@@ -180,7 +191,7 @@ _BEGINS = re.compile(
 _REPORT = re.compile(_KEY.format("report") + _begins("thread_id", "window"))
 _TELLING_KEYS = (
     *("hits", "thread_id", "report", "scope", "threads", "runs", "events", "job_id", "receipt", "waiting", "source"),
-    *("blocks", "counts", "uri", "entries", "origin", "undo_id"),
+    *("blocks", "counts", "uri", "entries", "origin", "undo_id", "seqs"),
 )
 
 

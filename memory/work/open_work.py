@@ -12,7 +12,7 @@ from layerlore.memory.work.plan_rules import OPEN
 from layerlore.memory.work.plan_text import find_current_step
 from layerlore.memory.work.run_lists import show_run
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads
 from layerlore.storage.work import open_work
@@ -56,6 +56,38 @@ async def find_suspended(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> 
     """The suspended runs of the thread itself, changed last first, as ``find_elsewhere`` lists those of others."""
     found = await open_work.find_suspended(tx, scope, thread_uid, now=now, most=MOST_LISTED)
     return [{**_show_open_run(run, now), "here": True} for run in found]
+
+
+async def list_open(engine: Engine, scope: Scope) -> Json:
+    """List what is open in all threads under ``open``, changed last first: plans with their open steps, suspended runs with
+    what they wait for, current tasks and next steps as they were noted. At most 100 of each kind.
+    ``plan_text.render_all_open`` makes lines of it."""
+    return {"open": await engine.database.read(_list_open, scope, now=engine.now())}
+
+
+async def _list_open(tx: Tx, scope: Scope, *, now: int) -> list[Json]:
+    most = open_work.MOST_COUNTED
+    found = await open_work.find_open(tx, scope, other_than="", now=now, most=most)
+    noted = await threads.find_tasks(tx, scope, most=most)
+    items = [(plan.updated_at, {**_show_plan(plan, now), "open_steps": _list_steps(plan)}) for plan in found.plans]
+    items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
+    items += [(thread.updated_at, _show_task(thread, now)) for thread in noted]
+    return [shown for _, shown in sorted(items, key=lambda item: -item[0])]
+
+
+def _list_steps(found: OpenPlan) -> list[Json]:
+    steps = [step for step in found.plan["steps"] if step["status"] in OPEN]
+    return [{"id": step["id"], "status": step["status"], "description": _cut(step["description"])} for step in steps]
+
+
+def _show_task(thread: Thread, now: int) -> Json:
+    return {
+        "kind": "task",
+        "thread_id": thread.thread_id,
+        **({"current_task": _cut(thread.current_task)} if thread.current_task else {}),
+        **({"next_step": _cut(thread.next_step)} if thread.next_step else {}),
+        **_times(thread.updated_at, now),
+    }
 
 
 async def read_suspended(engine: Engine, scope: Scope, thread_id: str) -> Json:

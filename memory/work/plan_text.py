@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from layerlore.memory.parts.tokens import TokenCounter
+from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line
 from layerlore.memory.work.plan_rules import OPEN
 from layerlore.storage.core.records import Json
 
+_ALL_OPEN = "All that is open in all conversations, changed last first."
 NOTHING = (
     'There is no plan yet. action="create" makes one, with plan={"goal": "...", "steps": [{"description": "..."}]}.'
 )
@@ -45,6 +48,41 @@ def _render_open_item(item: Json) -> str:
     reason = f": {quote_line(item['reason'])}" if "reason" in item else ""
     waits = f"; waits for {quote_line(', '.join(item['waits_for']))}" if "waits_for" in item else ""
     return f"- suspended run {quote_line(item['run_id'])} {thread}{reason}{waits}"
+
+
+def render_all_open(found: Json, counter: TokenCounter, max_tokens: int) -> str:
+    """Render what ``open_work.list_open`` found as lines, the newest work first, as much as fits; the last line counts the
+    rest."""
+    items = [_render_whole_item(item) for item in found["open"]]
+    if not items:
+        return "Nothing is open: no plan, no suspended run, no noted task."
+    left = max_tokens - counter.text(wrap_block("open-work", _close_open(len(items), 0), _ALL_OPEN))
+    shown: list[str] = []
+    for item in items:
+        left -= counter.text(f"{item}\n")
+        if left < 0:
+            break
+        shown.append(item)
+    lines = "\n".join([*shown, _close_open(len(items) - len(shown), len(items))])
+    return wrap_block("open-work", lines, _ALL_OPEN)
+
+
+def _close_open(rest: int, count: int) -> str:
+    more = f"{rest} more, with a larger max_tokens" if rest else f"all that is open: {count}"
+    return f"[{more}]"
+
+
+def _render_whole_item(item: Json) -> str:
+    if item["kind"] == "task":
+        noted = [("task", item.get("current_task")), ("next step", item.get("next_step"))]
+        words = "; ".join(f"{name}: {quote_line(text)}" for name, text in noted if text)
+        return f"- noted of thread {quote_line(item['thread_id'])} ({item['age']}): {words}"
+    steps = [
+        f"  {quote_line(s['id'])} [{s['status']}] {quote_line(s['description'])}" for s in item.get("open_steps", ())
+    ]
+    # The steps themselves follow.
+    line = _render_open_item({name: value for name, value in item.items() if name != "next_step" or not steps})
+    return "\n".join([line, *steps])
 
 
 def strip_words(answer: Json) -> Json:

@@ -2,8 +2,8 @@
 
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from mcp.server.apps import client_supports_apps
@@ -46,7 +46,8 @@ or there is no session and it is SHARED_THREAD."""
 class Caller:
     """The principal and the scope of a call, the thread it means where no argument names one, its idempotency key, the
     name of the client program, as that says it, and how the call comes to that thread. ``by_page``: the explorer's page
-    calls. ``operates``: an operator looks through the memory of somebody whom he chose."""
+    calls. ``operates``: an operator looks through the memory of somebody whom he chose. ``connection``: an object that lives as
+    long as the connection; None where each request stands alone."""
 
     principal: Principal
     scope: Scope
@@ -56,6 +57,7 @@ class Caller:
     default: Default = "named"
     by_page: bool = False
     operates: bool = False
+    connection: Hashable | None = field(default=None, compare=False)
 
 
 class Lifespan(Protocol):
@@ -77,6 +79,9 @@ class Lifespan(Protocol):
 
     async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
         """Have the journal say that a call was refused. Raises StorageUnavailable."""
+
+    async def is_captured(self, client: str) -> bool:
+        """Whether hooks of the host store the conversations of this client."""
 
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
@@ -140,6 +145,7 @@ def caller_of(ctx: RequestContext, *, of_tenant: bool = False) -> Caller:
         default=default,
         by_page=by_page,
         operates=by_page and principal.operates,
+        connection=_find_connection(ctx),
     )
 
 
@@ -236,6 +242,14 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"_meta[{where!r}]: must be a string")
     return value
+
+
+def _find_connection(ctx: RequestContext) -> Hashable | None:
+    if ctx.request is None:
+        return ctx.lifespan_context
+    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    connection: Hashable | None = None if modern else connection_of(ctx.session)
+    return connection
 
 
 def _own_thread(ctx: RequestContext, default: Default) -> str:

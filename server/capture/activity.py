@@ -2,14 +2,28 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from layerlore.memory.rules.ages import DAY_MS
 from layerlore.server.capture.sessions import Session, Sessions
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import SPOOL, list_set_aside, list_waiting
 from layerlore.server.settings.settings import Settings
+
+LATELY_MS = 3 * DAY_MS
+"""A host whose hooks did not fire for longer may have lost them. A weekend is no sign of that."""
+# Parts of the names by which clients introduce themselves, in small letters and digits.
+_CLIENTS: Mapping[str, str] = {
+    "claudecode": "claude-code",
+    "codex": "codex",
+    "geminicli": "gemini-cli",
+    "cursor": "cursor",
+    "windsurf": "windsurf",
+    "visualstudiocode": "vscode",
+    "vscode": "vscode",
+}
 
 
 @dataclass(slots=True)
@@ -54,6 +68,22 @@ def read_hook_state(settings: Settings) -> HookState:
     oldest = int(waiting[0].partition("-")[0]) // 1_000_000 if waiting and waiting[0][:20].isdigit() else 0
     ordered = dict(sorted(days.items(), key=lambda each: (each[0][0], each[0][1]), reverse=True))
     return HookState(Path(hooks) / SPOOL, dict(hosts), ordered, len(waiting), oldest, len(list_set_aside(hooks)))
+
+
+def find_host_of(client: str) -> str:
+    """The host, as its hooks name it, of a client that calls itself so; "" for one that has no hooks."""
+    name = "".join(filter(str.isalnum, client.lower()))
+    return next((host for part, host in _CLIENTS.items() if part in name), "")
+
+
+def fired_lately(hooks: str, host: str) -> bool:
+    """Whether hooks of the host kept messages of a session that went on within ``LATELY_MS``: those of the next are kept,
+    too."""
+    since = now_ms() - LATELY_MS
+    for session in Sessions(hooks).list_newest(since // 1000):
+        if session.messages and any(last >= since for _, last in session.events.get(host, {}).values()):
+            return True
+    return False
 
 
 def _add(activity: HookActivity, done: Iterable[Iterable[int]]) -> None:

@@ -101,6 +101,17 @@ class Sessions:
             if (found := _read(path)) is not None:
                 yield found
 
+    def list_newest(self, since: int) -> Iterator[Session]:
+        """The sessions that had an event since then (seconds since 1970), the newest first."""
+        newest: list[tuple[float, Path]] = []
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError):
+                if (changed := path.stat().st_mtime) >= since:
+                    newest.append((changed, path))
+        for _, path in sorted(newest, reverse=True):
+            if (found := _read(path)) is not None:
+                yield found
+
     def drop_old(self) -> None:
         """Remove the files of sessions that nobody went on with for long."""
         oldest = time.time() - KEPT_DAYS * _DAY_SECONDS

@@ -37,14 +37,14 @@ class Memory:
 
     async def store(self, *messages: Json) -> int:
         """Store messages under their own ids: one that is stored already is kept as it is. Returns the last seq."""
-        answer = await self.call("add_messages", messages=list(messages))
+        answer = await self.call("add_messages", messages=list(messages), ids=True)
         return max((each.get("seq", 0) for each in answer["messages"]), default=0)
 
     async def messages_after(self, seq: int) -> AsyncIterator[Json]:
         """Every message behind a seq, in order."""
         page: Json = {"next": {"after": seq}}
         while page.get("next"):
-            page = await self.call("get_messages", limit=200, detail="high", **page["next"])
+            page = await self.call("get_messages", limit=200, detail="high", format="json", **page["next"])
             for message in page["messages"]:
                 yield message
 

@@ -163,7 +163,7 @@ class ChatSession:
     async def do_memories(self, query: str) -> None:
         """Show your profile, this conversation's notes and the newest of all; with words, what is remembered of them."""
         if query:
-            self.screen.block(await self.memory.call("recall_memory", query=query, limit=10))
+            self.screen.block(await self.memory.call("recall_memory", query=query, limit=10, opening=False))
             return
         self.screen.block(await self.memory.call("get_working_memory", scope="resource"))
         self.screen.block(await self.memory.call("get_working_memory", scope="thread"))
@@ -256,7 +256,7 @@ class ChatSession:
         self.screen.note(
             f"{self.memory.thread_id} {self.title}".rstrip() + f" · {self._model.name} · /help, Ctrl-D ends"
         )
-        page = await self.memory.call("get_messages", limit=4, detail="low", roles=["user", "assistant"])
+        page = await self.memory.call("get_messages", limit=4, detail="low", roles=["user", "assistant"], format="json")
         for message in page["messages"]:
             self.screen.note(f"  {message['role']}: {' '.join(message['text'].split())}")
         waiting = [run for run in await list_open_runs(self.memory) if can_go_on(run)]
@@ -267,7 +267,8 @@ class ChatSession:
         """What the user typed in the newest conversations, oldest first."""
         lines: list[str] = []
         for thread in (await self.memory.call("list_threads", limit=5))["threads"]:
-            page = await Memory(self._client, thread["thread_id"]).call("get_messages", limit=50, roles=["user"])
+            memory = Memory(self._client, thread["thread_id"])
+            page = await memory.call("get_messages", limit=50, roles=["user"], format="json")
             texts = ["".join(part.get("text", "") for part in each["parts"]) for each in page["messages"]]
             lines = [*texts, *lines]
         return lines

@@ -159,7 +159,7 @@ async def _remember_and_recall(console: Console, folder: Path, story: Story) -> 
         aside = f"the server answers after {first.started_in:.2f} s"
         _heading(console, "1. Two conversations are stored", aside)
         for thread, messages in story.conversations.items():
-            answer, took = await first.call("add_messages", thread_id=thread, messages=messages)
+            answer, took = await first.call("add_messages", thread_id=thread, messages=messages, ids=True)
             masked = f", {answer['masked']} secret masked" if "masked" in answer else ""
             totals = f"{answer['totals']['messages']} messages, {answer['totals']['tokens']} tokens{masked}"
             console.print(_line(f"add_messages, thread {thread}: {totals}", took))
@@ -173,10 +173,10 @@ async def _remember_and_recall(console: Console, folder: Path, story: Story) -> 
             (4, story.in_other_words, ", in other words"),
             (5, story.unanswered, ", never mentioned"),
         ):
-            answer, took = await second.call("recall_memory", query=question, limit=1)
+            answer, took = await second.call("recall_memory", query=question, limit=1, opening=False)
             _heading(console, f"{number}. {question}", f"recall_memory, {took}{remark}")
             _show_indented(console, answer)
-        page, took = await second.call("get_messages", thread_id=story.read_back)
+        page, took = await second.call("get_messages", thread_id=story.read_back, format="json")
         _heading(console, f"6. The thread {story.read_back} is read back", f"get_messages, {took}")
         _show_messages(console, [(message["role"], message["parts"][0]["text"]) for message in page["messages"]])
         status, took = await second.call("memory_status")

@@ -1,22 +1,30 @@
 """One host's connection to the shared server: its settings, its conversation and its messages."""
 
+import asyncio
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.types import JSONRPCMessage, JSONRPCRequest
 
 from layerlore.server.access.caller import KEY_META, Caller
 from layerlore.server.access.principal import Principal
+from layerlore.server.process.late_modules import LateModule
 from layerlore.server.process.lines import TooLong
 from layerlore.server.process.sdk_private import serve_within
 from layerlore.server.process.shutdown import StopRequest
+from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime.process import Process
 from layerlore.server.runtime.tool_server import ToolServer
 from layerlore.server.settings.settings import Settings
 from layerlore.server.stdio.connection import LineConnection
 from layerlore.server.stdio.streams import ByteSink, ByteSource
 from layerlore.storage.core.records import Json, Scope
+
+if TYPE_CHECKING:
+    from layerlore.server.capture import activity
+else:
+    activity = LateModule("layerlore.server.capture.activity")
 
 FRAME_BYTES = 32
 """The most that stands before a message in its line."""
@@ -45,6 +53,12 @@ class HostState:
     async def record_refusal(self, principal: Principal, *, tool: str, client: str, error: Exception) -> None:
         """Have the journal say that a call was refused. Raises StorageUnavailable."""
         await self._process.record_refusal(principal, tool=tool, client=client, error=error)
+
+    async def is_captured(self, client: str) -> bool:
+        """Whether hooks of the host store the conversations of this client. Raises nothing."""
+        hooks = hook_folder(str(self.settings.data_dir), self.settings.database.get_secret_value())
+        host = activity.find_host_of(client)
+        return bool(host) and await asyncio.to_thread(activity.fired_lately, hooks, host)
 
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""

@@ -1,4 +1,4 @@
-"""Answers that are the same for every client of a launch: a host gets them while the server is still starting."""
+"""Answers that are the same for every launch of a client: a host gets them while the server is still starting."""
 
 import contextlib
 import json
@@ -13,6 +13,9 @@ MOST_ANSWERS = 32
 """The oldest are let go: a host may name another thread at each launch."""
 _PROTOCOL_META = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities"
+_CLIENT_META = "io.modelcontextprotocol/clientInfo"
+# The instructions depend on the client: hooks may store its conversations.
+_OF_CLIENT = ("initialize", "server/discover")
 _PAGES = "io.modelcontextprotocol/ui"
 
 
@@ -54,7 +57,9 @@ class KeptAnswers:
         if method == "initialize":
             self._pages = _shows_pages(given.get("capabilities"))
         pages = self._pages or (isinstance(meta, Mapping) and _shows_pages(meta.get(_CAPABILITIES_META)))
-        return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), self._own])
+        client = given.get("clientInfo") or (meta.get(_CLIENT_META) if isinstance(meta, Mapping) else None)
+        named = [client.get("name")] if method in _OF_CLIENT and isinstance(client, Mapping) else []
+        return json.dumps([method, protocol, given.get("cursor"), *(["pages"] if pages else []), *named, self._own])
 
     def _read(self) -> dict[str, str]:
         try:

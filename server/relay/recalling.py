@@ -58,7 +58,7 @@ def mask_controls(text: str) -> str:
 def _read_arguments(arguments: Sequence[str]) -> tuple[dict[str, str], dict[str, object], bool] | None:
     """The launch's flags, the tool's arguments, and whether JSON is asked for; None for anything else."""
     flags: dict[str, str] = {}
-    asked: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS}
+    asked: dict[str, object] = {"limit": 5, "max_tokens": MOST_TOKENS, "opening": False}
     as_json = False
     rest = iter(arguments)
     for argument in rest:

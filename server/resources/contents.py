@@ -29,6 +29,9 @@ def make_result(answer: Any, most: int) -> CallToolResult:
     if isinstance(answer, str):
         return CallToolResult(content=[TextContent(type="text", text=cut_text(answer, most))])
     structure = answer.structure if isinstance(answer, AnswerWithMedia) else answer
+    if isinstance(structure, str):
+        shown = TextContent(type="text", text=cut_text(structure, most))
+        return CallToolResult(content=[shown, _block(answer.media, answer.thread_id)])
     text = write_answer(structure)
     if count_sent_bytes(text) > most:
         text = f"[the answer has {len(text.encode()):,} bytes of JSON: it is in the structured content alone]"

@@ -160,7 +160,7 @@ KINDS: Mapping[Kind, ResourceKind] = {
         _BOTH,
         0.6,
         recall_memory,
-        lambda address: {**address.query, "format": "json", "max_tokens": _MOST_TOKENS},
+        lambda address: {**address.query, "format": "json", "max_tokens": _MOST_TOKENS, "opening": False},
         query=("query", "limit", "min_score"),
     ),
     "thread": ResourceKind(
@@ -180,7 +180,7 @@ KINDS: Mapping[Kind, ResourceKind] = {
         _BOTH,
         0.5,
         get_messages,
-        lambda address: {**address.thread, **address.query},
+        lambda address: {"format": "json", **address.thread, **address.query},
         query=("limit", "before", "part"),
         of_a_thread=True,
     ),

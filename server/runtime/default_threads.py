@@ -32,6 +32,8 @@ class DefaultThreads:
         hint = await self._hint(call, thread)
         if isinstance(answer, AnswerWithMedia):
             return replace(answer, structure=await self.add_note(answer.structure, call))
+        if isinstance(answer, dict) and call.default_use.brief:
+            return {**answer, "thread_id": thread}
         if isinstance(answer, dict):
             note = f"default thread{', nobody wrote to it yet' if hint else ''}; {hint or _CHOOSE}"
             return {"thread_id": thread, **answer, "note": note}

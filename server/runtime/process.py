@@ -72,6 +72,10 @@ class Process:
         """Have the journal say that a call was refused. Raises StorageUnavailable."""
         await (await self.runtime()).record_refusal(principal, tool=tool, client=client, error=error)
 
+    async def is_captured(self, client: str) -> bool:
+        """Whether hooks store the conversations of this client: only the shared server has hooks."""
+        return False
+
     async def begin_watching(self, scope: Scope) -> None:
         """Mark where what is watched in the scope is now. Raises StorageUnavailable."""
         await (await self.runtime()).watcher.begin(scope)

@@ -26,6 +26,7 @@ from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import Caller
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.principal import LOCAL_TENANT, Principal, Right
 from layerlore.server.limits.queue_room import QueueRoom
 from layerlore.server.process.late_modules import load, load_for
@@ -87,6 +88,7 @@ class Runtime:
         self._worker: JobWorker | None = None
         self._room: QueueRoom | None = None
         self._defaults = DefaultThreads()
+        self._openings = Openings()
         self._tools: dict[tuple[frozenset[Right] | str | bool, ...], frozenset[str]] = {}
         self._under_way = 0
         self._answered: anyio.Event | None = None
@@ -111,7 +113,9 @@ class Runtime:
             agent = caller.scope.agent_id
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
             tools = self._tools_for(settings, caller.principal.rights)
-            call = Call(name, engine, settings, caller, given, self._worker, tools, self.describe)
+            call = Call(
+                name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
+            )
             answer = await function(call, **values)
             measured.failed, measured.tokens = False, estimate_shown(name, answer)
             if caller.operates and name not in _JOURNALED:

@@ -17,7 +17,7 @@ from mcp.types import (
     ReadResourceRequestParams,
 )
 
-from layerlore.server.access.caller import Lifespan, RequestContext, default_of, principal_of, settings_of
+from layerlore.server.access.caller import Lifespan, RequestContext, client_of, default_of, principal_of, settings_of
 from layerlore.server.access.protocol_errors import convert_errors
 from layerlore.server.process.sdk_private import add_middleware, serve_method
 from layerlore.server.process.shutdown import StopRequest
@@ -111,4 +111,11 @@ async def _instruct(ctx: RequestContext, call_next: CallNext) -> HandlerResult:
     if settings.memory == "off":
         return {**result, "instructions": OFF}
     tools = list_callable(settings, principal_of(ctx).rights)
-    return {**result, "instructions": write_instructions(tools, default_of(ctx))}
+    captured = await ctx.lifespan_context.is_captured(_name_client(ctx))
+    return {**result, "instructions": write_instructions(tools, default_of(ctx), captured=captured)}
+
+
+def _name_client(ctx: RequestContext) -> str:
+    """What the client calls itself. During ``initialize`` its session does not know that yet."""
+    given = (ctx.params or {}).get("clientInfo")
+    return str(given.get("name", "")) if isinstance(given, dict) else client_of(ctx)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
+from layerlore.server.access.openings import Openings
 from layerlore.server.access.permissions import admit
 from layerlore.server.access.principal import READ
 from layerlore.server.process.late_modules import LateModule
@@ -29,9 +30,9 @@ DEFAULT_LINE_TOKENS = 40
 
 @dataclass(frozen=True, slots=True)
 class AnswerWithMedia:
-    """A structure, with one image or file of a thread."""
+    """A structure or a text, with one image or file of a thread."""
 
-    structure: Json
+    structure: Json | str
     media: "Media"
     thread_id: str
 
@@ -39,17 +40,18 @@ class AnswerWithMedia:
 @dataclass(slots=True)
 class DefaultUse:
     """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
-    nothing there."""
+    nothing there. ``brief``: a structure names the thread and says no more of it."""
 
     thread_id: str = ""
     reads: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """Who calls which tool, with what engine; ``given`` are the arguments that were really sent, ``worker`` does the
     background work of this process, once it has begun, and ``tools`` are the names of those that the caller's model can
-    call; ``describe_server`` tells of the process."""
+    call; ``describe_server`` tells of the process, ``openings`` which connections had theirs (None: no answer gets one)."""
 
     tool: str
     engine: "engines.Engine"
@@ -60,6 +62,7 @@ class Call:
     tools: frozenset[str] = frozenset()
     describe_server: Callable[[], Json] = dict
     default_use: DefaultUse = field(default_factory=DefaultUse)
+    openings: Openings | None = None
 
     @property
     def scope(self) -> Scope:
@@ -74,6 +77,10 @@ class Call:
         """How a write was sent. ``thread_id`` and ``key`` are the call's arguments, where the tool has them."""
         origin = Origin(self.caller.client, self.tool, self.caller.principal.name)
         return engines.Sent(origin, key or self.caller.idempotency_key, thread_id, self.quota)
+
+    def claim_opening(self) -> bool:
+        """Whether this answer is the first of its connection that tells what is remembered. It is asked once a call."""
+        return self.openings is not None and self.openings.claim(self.caller, self.engine.now())
 
     @property
     def quota(self) -> "stored_bytes.Quota | None":

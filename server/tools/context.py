@@ -23,7 +23,12 @@ async def get_context(
     thread_id: ThreadId = "",
     format: Literal["text", "openai", "responses", "anthropic", "gemini", "ai-sdk", "json"] = "text",
 ) -> str | Json:
-    """For programs that call models: all that the next call should see, within max_tokens: profile, observations, newest
-    messages, session memory, plan, memories. `format` gives messages to send."""
+    """For programs that call models: all that the next call should see, within max_tokens. `format` gives messages to
+    send."""
     thread = call.thread(thread_id, reads=True)
-    return await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format)
+    answer = await context.get_context(
+        call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format
+    )
+    # It has the same blocks: a recall after it does not repeat them.
+    call.claim_opening()
+    return answer

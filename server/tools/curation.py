@@ -220,7 +220,7 @@ async def submit_memory_job(
 
 @tool("Memory status", "curation", "read", answers=MemoryStatus)
 async def memory_status(call: Call) -> Json:
-    """For who runs this memory: how much is remembered, which background work waits, what is degraded."""
+    """How much is remembered, which background work waits, what is degraded."""
     return await status.memory_status(call)
 
 

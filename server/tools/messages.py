@@ -1,5 +1,6 @@
 """Tools about the messages of a thread."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
@@ -10,16 +11,16 @@ from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
-from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
+from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
-    from layerlore.memory.messages import addition, reader
+    from layerlore.memory.messages import addition, page_text, reader
     from layerlore.memory.removal import deletion
 else:
     addition = LateModule("layerlore.memory.messages.addition")
+    page_text = LateModule("layerlore.memory.messages.page_text")
     reader = LateModule("layerlore.memory.messages.reader")
     deletion = LateModule("layerlore.memory.removal.deletion")
 
@@ -52,6 +53,13 @@ RawMessages = Annotated[
 ]
 
 
+PageDetail = Annotated[
+    Literal["low", "normal", "high"],
+    UNLISTED,
+    Field(description="low: the beginning of each message; high: with images and files as they are, in format=json."),
+]
+
+
 class Totals(TypedDict):
     messages: int
     tokens: int
@@ -64,30 +72,15 @@ class StoredMessage(TypedDict):
 
 
 class AddedMessages(TypedDict):
-    thread_id: str
-    messages: list[StoredMessage]
+    stored: NotRequired[int]
+    seqs: NotRequired[str]
+    unchanged: NotRequired[int]
+    replaced: NotRequired[int]
+    thread_id: NotRequired[str]
+    messages: NotRequired[list[StoredMessage]]
     skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
-    totals: Totals
-
-
-class Next(TypedDict):
-    before: NotRequired[int]
-    after: NotRequired[int]
-    offset: NotRequired[int]
-    part: NotRequired[str]
-
-
-class MessagePage(TypedDict):
-    thread_id: NotRequired[str]
-    messages: Stored[list[dict[str, Any]]]
-    total: int
-    next: NotRequired[Next]
-    cut: NotRequired[str]
-    turn: NotRequired[str]
-    historyIds: NotRequired[list[str]]
-    inputIds: NotRequired[list[str]]
-    responseIds: NotRequired[list[str]]
+    totals: NotRequired[Totals]
 
 
 class DeletedMessages(TypedDict):
@@ -103,17 +96,28 @@ class DeletedMessages(TypedDict):
 
 @tool("Add messages", "core", "write", answers=AddedMessages)
 async def add_messages(
-    call: Call, messages: RawMessages, thread_id: ThreadId = "", replace: bool = False, idempotency_key: str = ""
+    call: Call,
+    messages: RawMessages,
+    thread_id: ThreadId = "",
+    replace: bool = False,
+    idempotency_key: Annotated[str, UNLISTED, Field(description="A call with a known key is done once.")] = "",
+    ids: Annotated[
+        bool, UNLISTED, Field(description="Answers with the id and seq of each message, and the thread's totals.")
+    ] = False,
 ) -> Json:
-    """Store what is said in a conversation, in order, all or none; later conversations find it by searching. Takes
-    every provider's shape, tool calls and images too; optional: id, name, created_at, metadata, files. An id sent
-    again is kept as it is, or rewritten with replace=true; a deleted one is skipped."""
+    """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
+    shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
+    rewritten with replace=true; a deleted one is skipped."""
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)
-    return await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
+    added = await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
+    if ids:
+        return added
+    call.default_use.brief = True
+    return addition.count_added(added)
 
 
-@tool("Get messages", "core", "read", answers=MessagePage, largest_answer=200_000)
+@tool("Get messages", "core", "read", largest_answer=200_000)
 async def get_messages(
     call: Call,
     thread_id: ThreadId = "",
@@ -126,12 +130,13 @@ async def get_messages(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: int | None = None,
     part: str = "",
-    detail: Literal["low", "normal", "high"] = "normal",
+    detail: PageDetail = "normal",
     turn: Annotated[str, UNLISTED, Field(description="The page that ends with this turn, and its sets.")] = "",
-) -> Json | AnswerWithMedia:
-    """Read a conversation in order: the newest messages; from the oldest on with offset; or before or after a seq.
-    With since or until and no thread_id: what was said then in all conversations. `next` continues. Images and files
-    are notes; part gives one."""
+    format: TextOrJson = "text",
+) -> str | Json | AnswerWithMedia:
+    """Read a conversation: the newest messages, those from offset on (0: the oldest), or before or after a seq. since
+    or until without thread_id reads all conversations. The last line says how to go on. part gives an image, a file
+    or the rest of a long message."""
     for name, value, least in (
         ("offset", offset, 0),
         ("before", before, 0),
@@ -145,7 +150,8 @@ async def get_messages(
                 "part: names a place in one message; leave offset, before, after, since, until, roles and max_tokens out"
             )
         thread = call.thread(thread_id, reads=True)
-        shown, media = await reader.get_part(call.engine, call.scope, thread, part, detail)
+        found, media = await reader.get_part(call.engine, call.scope, thread, part, detail)
+        shown = page_text.render_page(found) if format == "text" else found
         return AnswerWithMedia(shown, media, thread) if media else shown
     begins, ends = parse_time(since, "since") if since else None, parse_until(until) if until else None
     if begins is not None and ends is not None and begins > ends:
@@ -160,16 +166,19 @@ async def get_messages(
         max_tokens,
         begins,
         ends,
+        as_text=format == "text",
     )
     if turn:
         if detail == "low" or call.given & {"offset", "before", "after", "since", "until", "part"} or roles:
             raise InvalidInput(
                 "turn: takes thread_id, limit, max_tokens and detail=normal or high beside it, nothing else"
             )
-        return await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, asked)
-    if (since or until) and not thread_id:
-        return await reader.get_messages_of_all(call.engine, call.scope, asked)
-    return await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
+        page = await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, asked)
+    elif (since or until) and not thread_id:
+        page = await reader.get_messages_of_all(call.engine, call.scope, asked)
+    else:
+        page = await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
+    return await asyncio.to_thread(page_text.render_page, page) if format == "text" else page
 
 
 @tool("Delete messages", "core", "forget", answers=DeletedMessages)
@@ -180,8 +189,8 @@ async def delete_messages(
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
 ) -> Json:
-    """Delete the last turn (what the user said last, and all after it), the messages with these ids, or all (needs
-    thread_id)."""
+    """Delete the last turn (what the user said last, and all after it), the messages with these ids or numbers ("#14"), or
+    all (needs thread_id)."""
     if which == "undo":
         return await _undo(call, ids, roles, thread_id)
     if which == "all" and not thread_id:

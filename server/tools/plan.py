@@ -3,20 +3,21 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED
+from layerlore.server.tools.arguments import EMPTY_SAYS, NESTED, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
+    from layerlore.memory.work import open_work, plan_text
     from layerlore.memory.work import plan as plans
-    from layerlore.memory.work import plan_text
 else:
+    open_work = LateModule("layerlore.memory.work.open_work")
     plans = LateModule("layerlore.memory.work.plan")
     plan_text = LateModule("layerlore.memory.work.plan_text")
 
@@ -52,8 +53,12 @@ RawPlan = Annotated[
 ]
 
 
+_READS = ("review", "list")
+ListTokens = Annotated[int, UNLISTED, Field(ge=100, le=20_000, description="The most that list answers with.")]
+
+
 def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
-    return frozenset({"read"} if arguments.get("action") == "review" else {"write"})
+    return frozenset({"read"} if arguments.get("action") in _READS else {"write"})
 
 
 @tool(
@@ -67,16 +72,19 @@ def _rights_of(arguments: Mapping[str, Any]) -> frozenset[Right]:
 )
 async def plan(
     call: Call,
-    action: Literal["create", "update", "review"],
+    action: Literal["create", "update", "review", "list"],
     plan: RawPlan = None,
     expected_revision: Annotated[int | None, EMPTY_SAYS] = None,
     revision: int | None = None,
     thread_id: ThreadId = "",
+    max_tokens: ListTokens = 1500,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Keep the plan of long work across restarts; answers with it. update takes what changes: a step with
+    """Keep the plan of long work; answers with it. update takes what changes: a step with
     id (or index) is changed, one without is added; goal with all steps replaces the plan. review reads it, or an earlier
-    revision."""
+    revision. list: what is left to do in all conversations (plans, suspended runs, next steps)."""
+    if action == "list":
+        return await _list_open(call, max_tokens, format)
     thread = call.thread(thread_id, reads=action == "review")
     if action == "review":
         if plan or expected_revision is not None:
@@ -102,3 +110,10 @@ async def plan(
         if not call.may_read:
             return plan_text.render_states(answer) if format == "text" else plan_text.strip_words(answer)
     return plan_text.render_plan(answer) if format == "text" else answer
+
+
+async def _list_open(call: Call, max_tokens: int, format: str) -> str | Json:
+    if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
+        raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
+    found = await open_work.list_open(call.engine, call.scope)
+    return plan_text.render_all_open(found, call.engine.tokens, max_tokens) if format == "text" else found

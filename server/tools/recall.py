@@ -15,11 +15,13 @@ from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import ROLES, Json
 
 if TYPE_CHECKING:
+    from layerlore.memory.context import opening as openings
     from layerlore.memory.messages import reader
     from layerlore.memory.recall import recall, recall_text
     from layerlore.storage.core import scopes
     from layerlore.storage.threads import threads
 else:
+    openings = LateModule("layerlore.memory.context.opening")
     reader = LateModule("layerlore.memory.messages.reader")
     recall = LateModule("layerlore.memory.recall.recall")
     recall_text = LateModule("layerlore.memory.recall.recall_text")
@@ -40,6 +42,11 @@ MinScore = Annotated[
         "is about the query at all, times how likely the hit holds it beside the best. From about 0.5 on it surely is; at "
         "0.1 half a guess. Left out: the server's floor for the answer as a whole, and no bound for single hits.",
     ),
+]
+Opening = Annotated[
+    bool,
+    UNLISTED,
+    Field(description="The first answer of a connection begins with the user profile, the plan and open work."),
 ]
 Kinds = Annotated[
     list[Literal["entry", "message", "profile", "session_memory", "plan", "attempt", "observation"]],
@@ -64,10 +71,12 @@ async def recall_memory(
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
     min_score: MinScore = 0.0,
     explain: Annotated[bool, UNLISTED, Field(description="Shows what made each score.")] = False,
+    opening: Opening = True,
     format: TextOrJson = "text",
 ) -> str | Json:
-    """Search everything remembered from all conversations. Call it before answering about the user, the past, or
-    anything that was said before. Best hits first, with who said it and when; "nothing relevant" is an answer."""
+    """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
+    said before. The best hits come first, marked, then the closest others, with speaker and day; a line says where it is
+    unsure. If nothing fits, try other short wordings."""
     asked = recall.RecallRequest(
         queries=[check_text(text, "query") for text in (query, *queries)],
         limit=limit,
@@ -85,17 +94,31 @@ async def recall_memory(
     if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:
         await call.engine.database.read(threads.find, call.scope, asked.thread_id)
     found = await recall.recall(call.engine, call.scope, asked)
+    begins = await _make_opening(call, max_tokens) if opening else ""
     now, counter = call.engine.now(), call.engine.tokens
     show = recall_text.render_json if format == "json" else recall_text.render_text
     most = count_entry_bytes(call.engine.limits.answer_bytes)
 
     def fitted() -> str | Json:
-        tokens = max_tokens
+        tokens = max_tokens - (counter.text(f"{begins}\n") if begins else 0)
         while True:
             shown: str | Json = show(found, counter, now=now, detail=detail, max_tokens=tokens, explain=explain)
             size = count_sent_bytes(to_json(shown))
             if size <= most or tokens <= _FEWEST_TOKENS:
-                return shown
+                return _put_before(begins, shown)
             tokens = max(_FEWEST_TOKENS, tokens * most // size * 9 // 10)
 
     return fitted() if detail == "low" else await asyncio.to_thread(fitted)
+
+
+async def _make_opening(call: Call, max_tokens: int) -> str:
+    if not call.claim_opening():
+        return ""
+    most = min(openings.OPENING_TOKENS, max_tokens // 2)
+    return await openings.make_opening(call.engine, call.scope, call.caller.default_thread, most)
+
+
+def _put_before(opening: str, answer: str | Json) -> str | Json:
+    if not opening:
+        return answer
+    return f"{opening}\n{answer}" if isinstance(answer, str) else {**answer, "opening": opening}

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
@@ -90,8 +90,8 @@ async def list_threads(
     call: Call,
     thread_id: str = "",
     metadata: FreeObject = {},  # noqa: B006
-    order_by: Literal["created_at", "updated_at", "title"] = "updated_at",
-    descending: bool = True,
+    order_by: Annotated[Literal["created_at", "updated_at", "title"], UNLISTED] = "updated_at",
+    descending: Annotated[bool, UNLISTED] = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",
 ) -> Json:

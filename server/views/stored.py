@@ -121,9 +121,8 @@ async def _read_thread(call: Call, asked: Asked) -> Json:
     before = 0
     while len(found) < asked.limit:
         place = {"before": before} if before else {}
-        page = await _ask(
-            call, get_messages, thread_id=asked.thread_id, limit=min(200, asked.limit - len(found)), **place
-        )
+        most = min(200, asked.limit - len(found))
+        page = await _ask(call, get_messages, thread_id=asked.thread_id, limit=most, format="json", **place)
         found = page["messages"] + found
         if not page["messages"] or not (before := page.get("next", {}).get("before", 0)):
             break

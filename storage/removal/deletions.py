@@ -1,5 +1,6 @@
 """Deleting: hidden at once from every reader and from search, restorable for a while, then erased for good."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,9 +25,11 @@ from layerlore.storage.threads import threads
 
 Which = Literal["last_turn", "all", "ids"]
 
+_NUMBER = re.compile(r"#[1-9][0-9]{0,17}")
 _visible = messages.c.deletion_uid.is_(None)
 _ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
 BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))
+_BY_SEQS = _ALL.where(any_of(messages.c.seq, "seqs"))
 _FROM = _ALL.where(messages.c.seq >= bindparam("from_seq"))
 
 HIDE = (
@@ -137,6 +140,13 @@ async def _chosen(tx: Tx, scope: Scope, thread: Thread, which: Which, ids: Colle
     if which == "ids":
         found = await read(tx, BY_IDS, thread_id, **of, ids=list(ids))
         unknown = sorted(set(ids) - {message.id for message in found})
+        # A model that reads lines knows a message by its number.
+        if seqs := [int(each[1:]) for each in unknown if _NUMBER.fullmatch(each)]:
+            numbered = await read(tx, _BY_SEQS, thread_id, **of, seqs=seqs)
+            unknown = sorted(set(unknown) - {f"#{message.seq}" for message in numbered})
+            found = sorted(
+                {message.seq: message for message in (*found, *numbered)}.values(), key=lambda each: each.seq
+            )
         if unknown:
             names = ", ".join(map(repr, unknown[:5]))
             raise NotFound(f"thread {thread_id!r} has no message {names}; nothing was deleted")

@@ -116,6 +116,14 @@ _NEWEST = (
 )
 
 
+_TASKS = (
+    select(*COLUMNS)
+    .where(in_scope(threads), _live, or_(threads.c.current_task.is_not(None), threads.c.next_step.is_not(None)))
+    .order_by(threads.c.updated_at.desc(), threads.c.thread_uid.desc())
+    .limit(bindparam("most"))
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
     """Whether a thread is there and, if not, the newest one that the same client wrote to."""
@@ -152,6 +160,11 @@ async def lock_uid(tx: Tx, scope: Scope, thread_uid: str) -> Thread | None:
     when it is deleted by now."""
     row = await tx.one(_LOCK_UID, **of_thread(scope, thread_uid))
     return None if row is None else make_thread(row)
+
+
+async def find_tasks(tx: Tx, scope: Scope, *, most: int) -> list[Thread]:
+    """The live threads of which a current task or a next step is noted, at most ``most``, those changed last first."""
+    return [make_thread(row) for row in await tx.all(_TASKS, **of_scope(scope), most=most)]
 
 
 def _found(row: Row | None, thread_id: str) -> Thread:

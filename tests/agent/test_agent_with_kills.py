@@ -100,7 +100,7 @@ async def test_an_agent_of_thirty_turns_and_two_kills_finds_all_as_it_was_acknow
 ) -> None:
     book = await play(tmp_path, mode)
     async with server(tmp_path, mode) as running:
-        page = await running.call("get_messages", thread_id=THREAD, limit=200)
+        page = await running.call("get_messages", format="json", thread_id=THREAD, limit=200)
         assert [(each["id"], each["parts"][0]["text"]) for each in page["messages"]] == book.messages
         assert [each["seq"] for each in page["messages"]] == list(range(1, 2 * TURNS + 1))
         plan = (await running.call("plan", action="review", thread_id=THREAD, format="json"))["plan"]

@@ -13,7 +13,7 @@ ANY_OBJECT: Json = {"type": "object"}
 
 async def stored(agent: Agent) -> list[tuple[str, str]]:
     """The messages of the conversation: who, and the text, the calls' names, or the result."""
-    page = await agent.memory.call("get_messages", limit=200, offset=0)
+    page = await agent.memory.call("get_messages", format="json", limit=200, offset=0)
     return [(message["role"], "".join(_said(part) for part in message["parts"])) for message in page["messages"]]
 
 

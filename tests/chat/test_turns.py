@@ -52,7 +52,7 @@ async def test_each_iteration_is_stored_before_the_next_under_ids_of_the_run(
             ("assistant", "Sun."),
         ]
         assert sorted(results) == [("tool", "sun in Lisbon"), ("tool", "sun in Porto")]
-        page = await agent.memory.call("get_messages")
+        page = await agent.memory.call("get_messages", format="json")
         ids = [message["id"].removeprefix(turn.run_id) for message in page["messages"]]
         assert sorted(ids) == ["-0", "-1", "-1-1", "-1-2", "-2"]
         run = await agent.memory.call("get_run", run_id=turn.run_id)

@@ -79,7 +79,7 @@ class Memory:
             threads = await _called(client, "list_threads", {})
             messages = {}
             for thread in threads["threads"]:
-                page = await _called(client, "get_messages", {"thread_id": thread["thread_id"]})
+                page = await _called(client, "get_messages", {"format": "json", "thread_id": thread["thread_id"]})
                 messages[thread["thread_id"]] = [_said(message) for message in page["messages"]]
             return Kept(listed, messages)
 

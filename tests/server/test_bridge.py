@@ -86,7 +86,7 @@ async def test_everything_passes_through_in_both_eras(tmp_path: Path, era: str) 
         assert host.client.server_info.name == "layerlore"
         assert "recall_memory" in {tool.name for tool in (await host.client.list_tools()).tools}
         await host.call("add_messages", thread_id="main", messages=HELLO)
-        page = await host.call("get_messages", thread_id="main")
+        page = await host.call("get_messages", format="json", thread_id="main")
         assert page["messages"][0]["parts"][0]["text"] == HELLO[0]["content"]
         read = await host.client.read_resource(MAIN["messages"])
         assert HELLO[0]["content"] in read.contents[0].text  # type: ignore[union-attr]

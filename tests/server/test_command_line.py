@@ -234,7 +234,7 @@ class Memory:
         return asyncio.run(called())
 
     def count(self, thread: str) -> int:
-        return len(self.call("get_messages", thread_id=thread)["messages"])
+        return len(self.call("get_messages", format="json", thread_id=thread)["messages"])
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ async def text_of(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def said(client: Client, **arguments: Any) -> list[str]:
-    page = await answer(client, "get_messages", **arguments)
+    page = await answer(client, "get_messages", format="json", **arguments)
     return [each["parts"][0]["text"] for each in page["messages"]]
 
 
@@ -79,7 +79,7 @@ async def test_a_session_has_one_conversation_of_its_own_and_says_so(tmp_path: P
         for _ in range(2):
             async with session() as client:
                 for text in TURNS:
-                    added = await answer(client, "add_messages", **says(text))
+                    added = await answer(client, "add_messages", ids=True, **says(text))
                     own.add(added["thread_id"])
                     assert added["note"] == "default thread; thread_id chooses another"
                 assert await said(client) == list(TURNS)
@@ -95,7 +95,7 @@ async def test_without_a_session_a_conversation_is_whole_whoever_opens_how_many_
     async with sessions(tmp_path, transport, mode) as session:
         for text in TURNS:
             async with session() as client:
-                added = await answer(client, "add_messages", **says(text))
+                added = await answer(client, "add_messages", ids=True, **says(text))
                 assert (added["thread_id"], added["note"]) == ("main", "default thread; thread_id chooses another")
         async with session() as client:
             context = await text_of(client, "get_context")
@@ -128,7 +128,7 @@ async def test_an_adapter_that_opens_a_session_for_each_call_is_told_where_to_go
     """As LangChain's and llama-index's do: it adds in one session and asks for the context in the next."""
     async with sessions(tmp_path, transport, "legacy") as session:
         async with session() as client:
-            thread = (await answer(client, "add_messages", **says(TURNS[0])))["thread_id"]
+            thread = (await answer(client, "add_messages", ids=True, **says(TURNS[0])))["thread_id"]
         async with session() as client:
             context = await text_of(client, "get_context")
         assert TURNS[0] not in context
@@ -139,7 +139,7 @@ async def test_an_adapter_that_opens_a_session_for_each_call_is_told_where_to_go
         # A model does as it is told.
         for text in TURNS[1:]:
             async with session() as client:
-                added = await answer(client, "add_messages", **says(text), thread_id=thread)
+                added = await answer(client, "add_messages", ids=True, **says(text), thread_id=thread)
                 assert "note" not in added
         async with session() as client:
             assert await said(client, thread_id=thread) == list(TURNS)
@@ -151,7 +151,7 @@ async def test_a_conversation_that_is_named_at_launch_is_whole_over_sessions(tmp
     launched = settings_in(tmp_path, thread="mine")
     for text in TURNS:
         async with Client(build_server(launched), mode=mode) as client:  # type: ignore[arg-type]
-            added = await answer(client, "add_messages", **says(text))
+            added = await answer(client, "add_messages", ids=True, **says(text))
             assert (added["thread_id"], "note" in added) == ("mine", False)
             assert await about_thread_id(client) == "Default: the one set."
             assert "this connection's conversation is set" in (client.instructions or "")
@@ -164,7 +164,7 @@ async def test_a_conversation_that_is_named_by_header_is_whole_over_sessions(tmp
     async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
         for endpoint in ("mcp", "sse"):
             async with connected(url, "ana", mode, endpoint, **{"Layerlore-Thread": "mine"}) as client:
-                added = await answer(client, "add_messages", **says(endpoint))
+                added = await answer(client, "add_messages", ids=True, **says(endpoint))
                 assert (added["thread_id"], "note" in added) == ("mine", False)
                 assert await about_thread_id(client) == "Default: the one set."
                 assert "this connection's conversation is set" in (client.instructions or "")
@@ -177,18 +177,18 @@ async def test_a_session_goes_on_with_the_conversation_of_the_one_before_it(tmp_
     async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
         for text in TURNS:
             async with connected(url, "ana", "legacy", endpoint, **before) as client:
-                added = await answer(client, "add_messages", **says(text))
+                added = await answer(client, "add_messages", ids=True, **says(text))
                 assert (added["thread_id"], "note" in added) == ("session-one", True)
         async with connected(url, "ana", "legacy", endpoint, **before, **{"Layerlore-Thread": "mine"}) as client:
-            assert (await answer(client, "add_messages", **says("named")))["thread_id"] == "mine"
+            assert (await answer(client, "add_messages", ids=True, **says("named")))["thread_id"] == "mine"
         async with connected(url, "ben", "legacy", endpoint, **before) as client:
             assert await said(client) == []
         async with connected(url, "ana", "legacy", endpoint, **{"Layerlore-Session": "o" * 255}) as client:
-            result = await client.call_tool("get_messages", {})
+            result = await client.call_tool("get_messages", {"format": "json"})
             assert "header Layerlore-Session: 263 characters" in result.content[0].text  # type: ignore[union-attr]
         # There are no sessions any more.
         async with connected(url, "ana", "auto", "mcp", **before) as client:
-            assert (await answer(client, "get_messages"))["thread_id"] == "main"
+            assert (await answer(client, "get_messages", format="json"))["thread_id"] == "main"
 
 
 @pytest.mark.parametrize("endpoint", ["mcp", "sse"])
@@ -199,10 +199,10 @@ async def test_no_default_is_shared_between_resources_agents_or_tenants(
     async with served(settings_in(tmp_path), Told(**PEOPLE)) as url:
         for name in PEOPLE:
             async with connected(url, name, mode, endpoint) as client:
-                empty = await answer(client, "get_messages")
+                empty = await answer(client, "get_messages", format="json")
                 assert (empty["messages"], empty["total"]) == ([], 0)
                 assert "go on with" not in empty["note"]
-                await answer(client, "add_messages", **says(f"I am {name}"))
+                await answer(client, "add_messages", ids=True, **says(f"I am {name}"))
                 assert await said(client) == [f"I am {name}"]
         for name in PEOPLE:
             async with connected(url, name, mode, endpoint) as client:
@@ -218,9 +218,9 @@ async def test_one_credential_for_many_resources_has_a_default_for_each(tmp_path
         connected(url, "many", mode, **{"Layerlore-Resource": "ana"}) as client,
     ):
         for_ben: Any = {"layerlore/resource": "ben"}
-        await answer(client, "add_messages", **says("for ana"))
-        assert (await answer(client, "get_messages", meta=for_ben))["messages"] == []
-        await answer(client, "add_messages", **says("for ben"), meta=for_ben)
+        await answer(client, "add_messages", ids=True, **says("for ana"))
+        assert (await answer(client, "get_messages", format="json", meta=for_ben))["messages"] == []
+        await answer(client, "add_messages", ids=True, **says("for ben"), meta=for_ben)
         assert await said(client) == ["for ana"]
 
 

@@ -109,7 +109,7 @@ async def test_calls_of_every_kind_that_come_before_anything_is_loaded_are_answe
         )
         failed = {id_: reply for id_, reply in found.items() if "error" in reply or reply["result"].get("isError")}
         assert failed == {}
-        assert found["add"]["result"]["structuredContent"]["messages"][0]["status"] == "added"
+        assert found["add"]["result"]["structuredContent"]["stored"] == 1
         await end(lines)
 
 
@@ -120,7 +120,7 @@ async def test_processes_that_start_together_on_a_new_memory_all_answer(tmp_path
         lines = await launched(tmp_path, LAYERLORE_EMBEDDING__EMBEDDER="none")
         async with lines.process:
             found = await answers(lines, [call("add", "add_messages", thread_id="shared", messages=HELLO)])
-            seqs.append(found["add"]["result"]["structuredContent"]["messages"][0]["seq"])
+            seqs.append(int(found["add"]["result"]["structuredContent"]["seqs"]))
             await end(lines)
 
     async with anyio.create_task_group() as tasks:

@@ -62,14 +62,14 @@ async def make_former_store(home: Path) -> Path:
 
 async def test_a_store_of_the_former_name_is_moved_once_and_said_so(home: Path) -> None:
     folder = await make_former_store(home)
-    page, first = await called(home, "get_messages", {})
+    page, first = await called(home, "get_messages", {"format": "json"})
     assert [message["parts"][0]["text"] for message in page["messages"]] == [SAID[0]["content"]]
     assert "moved the memory" in first
     assert str(folder / "memory.db") in first
     assert str(home / "layerlore" / "memory.db") in first
     assert list(folder.iterdir()) == []
     assert (home / "layerlore" / "http-key").read_text().startswith("ms_the_key")
-    page, second = await called(home, "get_messages", {})
+    page, second = await called(home, "get_messages", {"format": "json"})
     assert len(page["messages"]) == 1
     assert second == ""
 
@@ -85,7 +85,7 @@ async def test_a_folder_that_was_chosen_is_not_filled_from_the_former_one(home: 
 async def test_a_store_that_is_there_already_is_not_replaced(home: Path) -> None:
     await called(home, "add_messages", {"messages": [{"role": "user", "content": "It is new here."}]})
     folder = await make_former_store(home)
-    page, said = await called(home, "get_messages", {})
+    page, said = await called(home, "get_messages", {"format": "json"})
     assert [message["parts"][0]["text"] for message in page["messages"]] == ["It is new here."]
     assert said == ""
     assert (folder / "memory.db").exists()
@@ -119,7 +119,7 @@ async def test_a_store_that_a_server_still_uses_is_not_moved_and_the_error_says_
         assert "end the servers that use it" in shown.stderr
         assert "Traceback" not in shown.stderr
         assert not (home / "layerlore" / "memory.db").exists()
-        assert not (await client.call_tool("get_messages", {})).is_error
-    page, said = await called(home, "get_messages", {})
+        assert not (await client.call_tool("get_messages", {"format": "json"})).is_error
+    page, said = await called(home, "get_messages", {"format": "json"})
     assert len(page["messages"]) == 1
     assert "moved the memory" in said

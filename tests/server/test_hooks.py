@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import psutil
 import pytest
+from mcp.types import Implementation
 
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.endpoint import connect
@@ -88,7 +89,9 @@ class HookedMachine(Machine):
     async def said(self, thread: str = "s") -> list[Any]:
         """The messages of a conversation, each with its role and the text, the call or the result that it is."""
         async with self.settled(), self.host(mode="auto") as client:
-            page = (await client.call_tool("get_messages", {"thread_id": thread, "limit": 200})).structured_content
+            page = (
+                await client.call_tool("get_messages", {"format": "json", "thread_id": thread, "limit": 200})
+            ).structured_content
             assert page is not None
             return [(each["role"], _content(part)) for each in page["messages"] for part in each["parts"]]
 
@@ -163,7 +166,7 @@ async def test_what_a_session_says_is_of_the_project_that_its_host_was_opened_in
     shared.write("of-project", claude(1, "user", "The kettle is red."))
     shared.hook("claude-code", "Stop", "of-project", "--project", "auto")
     async with shared.settled(), shared.host("--project", name, mode="auto") as client:
-        page = await client.call_tool("get_messages", {"thread_id": "of-project"})
+        page = await client.call_tool("get_messages", {"format": "json", "thread_id": "of-project"})
         assert "The kettle is red." in str(page.structured_content)
     # It goes on there, also where the session moved.
     process = shared.start_hook(
@@ -187,7 +190,7 @@ async def test_a_hook_is_of_the_launch_that_its_flags_name_before_its_command_or
         process.communicate(json.dumps(told).encode(), timeout=PATIENCE)
         assert process.returncode == 0
         async with shared.settled(), shared.host("--resource", "ben", mode="auto") as client:
-            page = await client.call_tool("get_messages", {"thread_id": place})
+            page = await client.call_tool("get_messages", {"format": "json", "thread_id": place})
             assert f"The gauge {place} is green." in str(page.structured_content)
         assert await shared.said(place) == []
 
@@ -501,3 +504,18 @@ async def test_the_hooks_of_a_plugin_keep_what_is_said_and_show_it_in_the_next_s
     assert await shared.said(f"plugin-{host}") == [("user", said)]
     answer = fire(prompt, f"next-{host}", prompt=f"Where hangs the spare key of {host}?")
     assert said in answer["hookSpecificOutput"]["additionalContext"]
+
+
+async def test_a_host_whose_hooks_keep_its_conversations_is_not_asked_to_store_them(machine: HookedMachine) -> None:
+    named = Implementation(name="claude-code", version="2.1")
+    other = Implementation(name="another", version="1")
+    async with machine.host(mode="auto", client_info=named) as client:
+        assert "call add_messages once" in (client.instructions or "")
+    machine.write("s", claude(1, "user", "The kettle is red."))
+    machine.hook("claude-code", "Stop")
+    async with machine.settled(), machine.host(mode="auto", client_info=other) as client:
+        assert "call add_messages once" in (client.instructions or "")
+    for mode in ("auto", "legacy"):
+        async with machine.host(mode=mode, client_info=named) as client:
+            assert "This host stores its conversations by itself" in (client.instructions or "")
+            assert "call add_messages once" not in (client.instructions or "")

@@ -42,7 +42,7 @@ ROUTES = [
     ("GET", "/health"),
     ("GET", "/ready"),
 ]
-HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+HELLO = {"messages": [{"role": "user", "content": "hello"}], "ids": True}
 
 
 def command(*arguments: str) -> list[str]:
@@ -153,7 +153,7 @@ async def test_a_client_with_the_key_works_in_both_eras_on_both_endpoints(
         thread = f"{endpoint}-{mode}"
         added = await structure(client, "add_messages", {**HELLO, "thread_id": thread})
         assert (added["thread_id"], added["totals"]["messages"]) == (thread, 1)
-        page = await structure(client, "get_messages", {"thread_id": thread})
+        page = await structure(client, "get_messages", {"format": "json", "thread_id": thread})
         assert page["messages"][0]["parts"] == [{"type": "text", "text": "hello"}]
         status = await structure(client, "memory_status", {})
         assert status["scope"] == {"agent": "tester", "resource": "default"}

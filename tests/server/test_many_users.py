@@ -43,7 +43,7 @@ async def converse(served: Served, key: str, user: int) -> int:
             await answered(client, "get_context")
             reply = {"role": "assistant", "content": f"Parcel {user}{turn} is on its way."}
             await answered(client, "add_messages", messages=[reply])
-        page = await answered(client, "get_messages")
+        page = await answered(client, "get_messages", format="json")
         return int(page.structured_content["total"])
 
 

@@ -132,7 +132,7 @@ async def test_whoever_owns_the_database_chooses_the_tenant_and_each_look_is_in_
         async with looking_at(url, "owner", "globex") as client:
             assert await listed(client) == ["helper carl"]
             carl: Any = {"layerlore/agent": "helper", "layerlore/resource": "carl"}
-            assert len((await answer(client, "get_messages", thread_id="t", meta=carl))["messages"]) == 1
+            assert len((await answer(client, "get_messages", format="json", thread_id="t", meta=carl))["messages"]) == 1
     lines = await journaled(database, tmp_path, principal=EXPLORING)
     assert [line for line in lines if line[0] == "globex"] == [
         ("globex", "", EXPLORING, "explore_memories"),
@@ -227,7 +227,8 @@ async def test_the_command_opens_the_memories_of_others_for_an_operator(
                 http.headers.update({"Origin": url, PAGE_HEADER: session["token"], TENANT_HEADER: "acme"})
                 async with Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
                     means: Any = {"layerlore/agent": "helper", "layerlore/resource": "ana"}
-                    assert len((await answer(client, "get_messages", thread_id="t", meta=means))["messages"]) == 1
+                    page = await answer(client, "get_messages", format="json", thread_id="t", meta=means)
+                    assert len(page["messages"]) == 1
             process.send_signal(signal.SIGTERM)
             assert process.wait() == 0
         finally:

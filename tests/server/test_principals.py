@@ -46,7 +46,7 @@ def message(text: str) -> dict[str, Any]:
 
 
 async def texts(client: Any, **options: Any) -> list[str]:
-    page = await answer(client, "get_messages", thread_id="main", **options)
+    page = await answer(client, "get_messages", format="json", thread_id="main", **options)
     return [each["parts"][0]["text"] for each in page["messages"]]
 
 

@@ -42,12 +42,12 @@ async def call(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def add(client: Client, *texts: str, **arguments: Any) -> Any:
     return await call(
-        client, "add_messages", messages=[{"role": "user", "content": each} for each in texts], **arguments
+        client, "add_messages", ids=True, messages=[{"role": "user", "content": each} for each in texts], **arguments
     )
 
 
 async def said(client: Client, **arguments: Any) -> list[str]:
-    page = await call(client, "get_messages", **arguments)
+    page = await call(client, "get_messages", format="json", **arguments)
     return [each["parts"][0]["text"] for each in page["messages"]]
 
 

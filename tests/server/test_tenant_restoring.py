@@ -34,7 +34,7 @@ async def test_a_tenant_undoes_its_deletes_over_http_and_a_stranger_does_not(tmp
     ):
 
         async def there(thread: str) -> int:
-            page = await answer(ana, "get_messages", thread_id=thread)
+            page = await answer(ana, "get_messages", format="json", thread_id=thread)
             return len(page["messages"])
 
         for thread in ("harbour", "island"):

@@ -200,7 +200,7 @@ async def test_rows_are_counted_from_what_a_call_adds(tmp_path: Path, whose: str
             await limited.refused("add_messages", thread_id="t", messages=[HELLO] * 6)
             == f"too many rows to write{together}: 10 a second are allowed; try again in 0.1 s"
         )
-        assert (await answer(client, "get_messages", thread_id="t"))["total"] == 15
+        assert (await answer(client, "get_messages", format="json", thread_id="t"))["total"] == 15
         await answer(client, "add_messages", thread_id="t", messages=json.dumps([HELLO] * 5))
         assert "too many rows" in await limited.refused("update_thread", thread_id="t", title="x")
         await limited.status()

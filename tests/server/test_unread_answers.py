@@ -208,8 +208,8 @@ async def test_what_waits_to_be_read_has_a_bound_and_others_are_served(
         assert len(server.unsent) == 4
         assert sum(server.unsent) <= 2 * budget
         async with connected(server.url, "eve") as foreign, connected(server.url, "ana") as own:
-            assert (await answer(foreign, "get_messages", **PAGE))["total"] == 1
-            assert (await answer(own, "get_messages", **PAGE))["total"] == 1
+            assert (await answer(foreign, "get_messages", format="json", **PAGE))["total"] == 1
+            assert (await answer(own, "get_messages", format="json", **PAGE))["total"] == 1
     told = [record.getMessage() for record in caplog.records if "reads no answers" in record.getMessage()]
     assert len(told) == 1
 

@@ -68,7 +68,7 @@ async def degraded(client: Client) -> str:
 
 async def kept(client: Client) -> int:
     with anyio.fail_after(PATIENCE):
-        page = await client.call_tool("get_messages", {"thread_id": "main", "limit": 200})
+        page = await client.call_tool("get_messages", {"format": "json", "thread_id": "main", "limit": 200})
     assert page.structured_content is not None
     return int(page.structured_content["total"])
 

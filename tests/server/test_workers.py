@@ -184,7 +184,7 @@ async def test_clients_of_both_eras_work_on_both_endpoints_whichever_worker_has_
                     for text in ("one", "two", "three"):
                         said = {"thread_id": thread, "messages": [{"role": "user", "content": text}]}
                         assert not (await client.call_tool("add_messages", said)).is_error
-                    page = await client.call_tool("get_messages", {"thread_id": thread})
+                    page = await client.call_tool("get_messages", {"format": "json", "thread_id": thread})
                     assert "three" in json.dumps(page.structured_content)
 
 

@@ -271,6 +271,7 @@ def calls(known: Known) -> dict[str, Call]:
         "steps.message_seqs": lambda tx, who: steps.message_seqs(tx, who, made, ["a", "t"]),
         "steps.record": lambda tx, who: steps.record(tx, who, made, [NewStep("op", "text", {}, NOW)], now=NOW),
         "threads.find_elsewhere": lambda tx, who: threads.find_elsewhere(tx, who, "main", "test", since=0),
+        "threads.find_tasks": lambda tx, who: threads.find_tasks(tx, who, most=9),
         "threads.describe": lambda tx, who: threads.describe(
             tx, who, "main", Description("New", {"k": 2}), new_uid=known.thread_uid, now=NOW, check=lambda _: None
         ),

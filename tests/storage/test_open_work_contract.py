@@ -6,6 +6,8 @@ import pytest
 
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.transaction import Database
+from layerlore.storage.derived import observations
+from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.removal import deletions
 from layerlore.storage.threads import threads
 from layerlore.storage.work import open_work, plans
@@ -123,3 +125,19 @@ def test_open_work_is_found_among_itself_however_much_is_done(tmp_path: Path) ->
     ):
         steps = " ".join(query_plan(file, statement))
         assert index in steps, steps
+
+
+async def test_live_threads_with_a_noted_task_are_found_changed_last_first(database: Database) -> None:
+    for number, thread_id in enumerate(("tea", "cake", "gone", "idle")):
+        made = await database.write(threads.lock_or_make, ANA, thread_id, uid(), NOW + number)
+        task = None if thread_id == "idle" else f"the {thread_id}"
+        step = "pour" if thread_id == "tea" else None
+        await database.write(observations.buffer, ANA, made, Cursor(0), current_task=task, next_step=step)
+    await database.write(deletions.delete_thread, ANA, "gone", deletion_uid=uid(), erase=False, now=NOW)
+    noted = await database.read(threads.find_tasks, ANA, most=9)
+    assert [(each.thread_id, each.current_task, each.next_step) for each in noted] == [
+        ("cake", "the cake", None),
+        ("tea", "the tea", "pour"),
+    ]
+    assert [each.thread_id for each in await database.read(threads.find_tasks, ANA, most=1)] == ["cake"]
+    assert await database.read(threads.find_tasks, BEN, most=9) == []

@@ -57,7 +57,9 @@ class Tools:
         return raised.value.error.message
 
     async def add(self, thread_id: str, *messages: Any, **arguments: Any) -> Json:
-        answer: Json = await self("add_messages", messages=list(messages), thread_id=thread_id, **arguments)
+        """Add messages; answers with the id and the seq of each."""
+        call = {"ids": True, **arguments}
+        answer: Json = await self("add_messages", messages=list(messages), thread_id=thread_id, **call)
         return answer
 
     async def say(self, thread_id: str, *texts: str, **arguments: Any) -> Json:
@@ -65,7 +67,8 @@ class Tools:
         return await self.add(thread_id, *({"role": "user", "content": text} for text in texts), **arguments)
 
     async def page(self, thread_id: str, **arguments: Any) -> Json:
-        page: Json = await self("get_messages", thread_id=thread_id, **arguments)
+        """A page of messages as a structure."""
+        page: Json = await self("get_messages", thread_id=thread_id, **{"format": "json", **arguments})
         return page
 
     async def messages(self, thread_id: str, **arguments: Any) -> list[Json]:

@@ -7,7 +7,9 @@ from hashlib import sha256
 
 import pytest
 
-from .calling import Connect, Tools
+from layerlore.memory.parts.tokens import load_counter
+
+from .calling import Connect, Tools, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -169,7 +171,7 @@ async def test_calls_without_a_thread_share_one_session_thread_that_every_answer
         first = await one("add_messages", messages=[{"role": "user", "content": "hello"}])
         second = await one("add_messages", messages=[{"role": "assistant", "content": "hi"}])
         thread = first["thread_id"]
-        assert thread == second["thread_id"] == (await one("get_messages"))["thread_id"]
+        assert thread == second["thread_id"] == (await one("get_messages", format="json"))["thread_id"]
         assert (await one("update_thread", title="Greeting"))["thread_id"] == thread
         assert (await one("delete_messages", which="last_turn"))["thread_id"] == thread
         assert (await two("add_messages", messages=[{"role": "user", "content": "x"}]))["thread_id"] != thread
@@ -180,9 +182,11 @@ async def test_the_thread_is_the_argument_else_the_meta_else_the_launch(connect:
     hello = {"role": "user", "content": "hello"}
     meta = {"layerlore/thread": "meta"}
     async with connect(thread="launch") as tools:
-        assert (await tools("add_messages", messages=[hello]))["thread_id"] == "launch"
-        assert (await tools("add_messages", messages=[hello], meta=meta))["thread_id"] == "meta"
-        assert (await tools("add_messages", messages=[hello], meta=meta, thread_id="said"))["thread_id"] == "said"
+        assert (await tools("add_messages", ids=True, messages=[hello]))["thread_id"] == "launch"
+        assert (await tools("add_messages", ids=True, messages=[hello], meta=meta))["thread_id"] == "meta"
+        assert (await tools("add_messages", ids=True, messages=[hello], meta=meta, thread_id="said"))[
+            "thread_id"
+        ] == "said"
         wrong = await tools.refused("add_messages", messages=[hello], meta={"layerlore/thread": 5})
         assert "layerlore/thread" in wrong
 
@@ -191,3 +195,21 @@ async def test_tokens_are_those_of_the_texts_and_of_each_image(tools: Tools) -> 
     await tools.say("main", "hello world")
     await tools.add("main", {"role": "user", "content": [{"type": "image_url", "image_url": "https://x.test/a.png"}]})
     assert [message["tokens"] for message in await tools.messages("main")] == [2 + 4, 765 + 4]
+
+
+async def test_an_answer_counts_in_few_tokens_and_gives_ids_where_they_are_asked_for(tools: Tools) -> None:
+    turn = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "tea", "id": "mine"}]
+    named = {"messages": turn, "thread_id": "main"}
+    assert await tools("add_messages", idempotency_key="k", **named) == {"stored": 2, "seqs": "1-2"}
+    assert await tools("add_messages", idempotency_key="k", **named) == {"stored": 2, "seqs": "1-2"}
+    again = await tools("add_messages", messages=[*turn, {"role": "user", "content": "cake"}], thread_id="main")
+    assert again == {"stored": 2, "seqs": "3, 2, 4", "unchanged": 1}
+    changed = [{"role": "user", "content": "coffee", "id": "mine"}]
+    assert (await tools("add_messages", messages=changed, thread_id="main", replace=True))["replaced"] == 1
+    own = await tools.raw("add_messages", messages=turn[:1])
+    assert own.structured_content is not None
+    assert own.structured_content.keys() == {"stored", "seqs", "thread_id"}
+    assert load_counter().text(text_of(own)) < 30
+    whole = await tools("add_messages", messages=turn, thread_id="other", ids=True)
+    assert [each["id"] for each in whole["messages"]][1] == "mine"
+    assert whole["totals"]["messages"] == 2

@@ -54,7 +54,9 @@ async def pages(tools: Tools, thread: str, *, detail: str = "normal", **start: A
     """Every page from a place on, each held to the limit."""
     step: Json | None = start
     while step is not None:
-        result = await tools.raw("get_messages", thread_id=thread, **{"limit": 200, "detail": detail, **step})
+        result = await tools.raw(
+            "get_messages", thread_id=thread, **{"limit": 200, "detail": detail, "format": "json", **step}
+        )
         assert not result.is_error
         assert sent(result) <= LIMIT
         page = result.structured_content
@@ -89,7 +91,7 @@ async def test_images_are_notes_of_their_size_and_hash_and_come_one_at_a_time(sm
         await small.add("main", {"role": "user", "content": [{"type": "text", "text": "see"}, image(data)]})
     seen = [entry async for page in pages(small, "main", after=0) for entry in page["messages"]]
     assert [entry["parts"][1] for entry in seen] == [note(data, f"{at}.1") for at, data in enumerate(IMAGES, start=1)]
-    result = await small.raw("get_messages", thread_id="main", part="3.1")
+    result = await small.raw("get_messages", format="json", thread_id="main", part="3.1")
     text, content = result.content
     assert isinstance(text, TextContent)
     assert isinstance(content, ImageContent)
@@ -137,11 +139,13 @@ async def test_a_file_and_an_image_in_the_answer_of_a_tool_come_one_at_a_time_to
     kept, _, told = await small.messages("main")
     assert (kept["parts"][0]["file_name"], kept["parts"][0]["bytes"]) == ("a.pdf", 150_000)
     assert told["parts"][0]["result"] == [{"type": "text", "text": "!"}, note(IMAGES[1], "3.0.1")]
-    content = (await small.raw("get_messages", thread_id="main", part=kept["parts"][0]["part"])).content[1]
+    content = (await small.raw("get_messages", format="json", thread_id="main", part=kept["parts"][0]["part"])).content[
+        1
+    ]
     assert isinstance(content, EmbeddedResource)
     assert isinstance(content.resource, BlobResourceContents)
     assert (content.resource.blob, content.resource.mime_type) == (IMAGES[0], "application/pdf")
-    content = (await small.raw("get_messages", thread_id="main", part="3.0.1")).content[1]
+    content = (await small.raw("get_messages", format="json", thread_id="main", part="3.0.1")).content[1]
     assert isinstance(content, ImageContent)
     assert content.data == IMAGES[1]
 

@@ -23,16 +23,16 @@ async def test_a_custom_message_is_stored_and_paged_and_shown_to_no_model(tools:
         {"role": "assistant", "content": "It is warm."},
     )
     assert added["totals"]["messages"] == 2
-    page = await tools("get_messages", thread_id="main")
+    page = await tools("get_messages", format="json", thread_id="main")
     assert [message["role"] for message in page["messages"]] == ["user", "custom", "assistant"]
     assert page["total"] == 3
     kept = page["messages"][1]
     assert (kept["seq"], kept["parts"], kept["tokens"]) == (2, [{"type": "custom", "data": CARD}], 0)
     assert (await tools.add("main", kept))["messages"] == [{"id": "card", "seq": 2, "status": "unchanged"}]
-    shown = await tools("get_messages", thread_id="main", detail="low", roles=["custom"])
+    shown = await tools("get_messages", format="json", thread_id="main", detail="low", roles=["custom"])
     assert shown["total"] == 1
     assert "Zanzibar" in shown["messages"][0]["text"]
-    assert (await tools("get_messages", thread_id="main", roles=["user", "assistant"]))["total"] == 2
+    assert (await tools("get_messages", format="json", thread_id="main", roles=["user", "assistant"]))["total"] == 2
     for form in FORMATS:
         told = await tools("get_context", thread_id="main", query="Zanzibar weather-card", format=form)
         assert "Zanzibar" not in str(told).replace("query", ""), form
@@ -50,19 +50,19 @@ async def test_custom_messages_go_and_come_back_with_the_turn_that_they_are_in(t
     deleted = await tools("delete_messages", which="last_turn", thread_id="main")
     assert deleted["totals"]["messages"] == 2
     assert "card" in deleted["ids"]
-    assert (await tools("get_messages", thread_id="main"))["total"] == 2
+    assert (await tools("get_messages", format="json", thread_id="main"))["total"] == 2
     back = await tools("delete_messages", which="undo", thread_id="main")
     assert back["totals"]["messages"] == 3
-    assert (await tools("get_messages", thread_id="main"))["total"] == 4
+    assert (await tools("get_messages", format="json", thread_id="main"))["total"] == 4
     await tools("delete_messages", which="ids", ids=["card"], thread_id="main")
-    page = await tools("get_messages", thread_id="main")
+    page = await tools("get_messages", format="json", thread_id="main")
     assert (page["total"], [message["role"] for message in page["messages"]]) == (3, ["user"] * 3)
 
 
 async def test_what_a_provider_keeps_for_itself_is_a_custom_message(tools: Tools) -> None:
     opaque = {"type": "compaction", "id": "cmp_1", "encrypted_content": "c2VjcmV0"}
     await tools.add("main", {"role": "user", "content": "Hi"}, opaque)
-    [kept] = (await tools("get_messages", thread_id="main", roles=["custom"]))["messages"]
+    [kept] = (await tools("get_messages", format="json", thread_id="main", roles=["custom"]))["messages"]
     assert (kept["id"], kept["parts"][0]["data"]) == ("cmp_1", opaque)
 
 
@@ -106,7 +106,7 @@ async def test_a_model_sees_of_a_result_what_is_for_it(tools: Tools, shape: str)
     await tools.add(
         "main", {"role": "user", "content": "Where?"}, {"role": "assistant", "parts": [CALL]}, RESULTS[shape]
     )
-    kept = (await tools("get_messages", thread_id="main"))["messages"][-1]
+    kept = (await tools("get_messages", format="json", thread_id="main"))["messages"][-1]
     [part] = kept["parts"]
     assert (part["result"], part["model_output"]) == (RAW, "one row, in Lisbon")
     assert (await tools.add("main", kept))["messages"][0]["status"] == "unchanged"
@@ -116,5 +116,5 @@ async def test_a_model_sees_of_a_result_what_is_for_it(tools: Tools, shape: str)
         assert "quokka" not in told, form
     assert "Lisbon" in await tools("recall_memory", query="which row is in Lisbon")
     assert "quokka" not in await tools("recall_memory", query="quokka 4711")
-    low = (await tools("get_messages", thread_id="main", detail="low"))["messages"][-1]
+    low = (await tools("get_messages", format="json", thread_id="main", detail="low"))["messages"][-1]
     assert "one row" in low["text"]

@@ -216,7 +216,7 @@ async def test_an_id_that_was_deleted_is_skipped_whatever_is_sent_under_it(
     deleted = await tools("delete_messages", which="ids", ids=["u1"], thread_id="main")
     again: Json = {"thread_id": "main", "messages": [{"role": "user", "content": "new", "id": "u1"}]}
     for replace in (False, True):
-        answer = await tools("add_messages", replace=replace, **again)
+        answer = await tools("add_messages", replace=replace, ids=True, **again)
         assert (answer["messages"], answer["skipped_deleted"]) == ([], ["u1"])
     assert "'u1'" in await tools.refused("delete_messages", which="ids", ids=["u1"], thread_id="main")
     await undo(settings_for(), deleted["deletion"])

@@ -63,9 +63,8 @@ async def test_add_messages_takes_its_key_as_an_argument_too(tools: Tools) -> No
 
 async def test_the_same_messages_in_another_shape_are_the_same_body(tools: Tools) -> None:
     first = await tools.add("main", HELLO, idempotency_key="k1")
-    again = await tools(
-        "add_messages", messages='{"content": "hello", "role": "user"}', thread_id="main", idempotency_key="k1"
-    )
+    text = '{"content": "hello", "role": "user"}'
+    again = await tools("add_messages", messages=text, thread_id="main", idempotency_key="k1", ids=True)
     assert again == first
     assert await tools.texts("main") == ["hello"]
 
@@ -99,9 +98,9 @@ async def test_an_unfit_key_is_refused(tools: Tools) -> None:
 async def test_a_request_sent_again_to_a_new_process_is_the_same_request(connect: Connect) -> None:
     """Without a thread each process has its own: the request is what was sent, not what it was taken for."""
     async with connect() as tools:
-        first = await tools("add_messages", messages=[HELLO], idempotency_key="K")
+        first = await tools("add_messages", messages=[HELLO], idempotency_key="K", ids=True)
     async with connect() as tools:
-        assert await tools("add_messages", messages=[HELLO], idempotency_key="K") == first
+        assert await tools("add_messages", messages=[HELLO], idempotency_key="K", ids=True) == first
         assert len(await tools.texts(first["thread_id"])) == 1
 
 

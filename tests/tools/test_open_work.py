@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from layerlore.memory.parts.tokens import load_counter
+
 from .calling import Connect, Json, Tools
 
 pytestmark = [pytest.mark.anyio, pytest.mark.databases]
@@ -159,3 +161,48 @@ async def test_words_of_other_plans_can_end_no_block(tools: Tools) -> None:
     (line,) = [line for line in context.splitlines() if line.startswith("- ")]
     assert line.endswith("… [cut]")
     assert len(line) < 300
+
+
+async def test_what_is_left_to_do_in_all_conversations_is_one_call(tools: Tools) -> None:
+    assert await tools("plan", action="list") == "Nothing is open: no plan, no suspended run, no noted task."
+    await tools("plan", action="create", plan={"goal": "Bake", "steps": [{"description": "Mix"}]}, thread_id="new")
+    await begin(tools)
+    text = await tools("plan", action="list")
+    assert text.startswith("<open-work>")
+    assert text.partition("<value>\n")[2].splitlines()[:-2] == [
+        RUN_LINE,
+        PLAN_LINE.partition("; next")[0],
+        "  s2 [in_progress] Compare the flights",
+        "- plan of thread new (today): Bake; 0 of 1 steps done",
+        "  s1 [pending] Mix",
+        "[all that is open: 3]",
+    ]
+    run, plan, _ = (await tools("plan", action="list", format="json"))["open"]
+    assert (run["kind"], run["waits_for"]) == ("run", ["send_mail"])
+    assert plan["open_steps"] == [{"id": "s2", "status": "in_progress", "description": "Compare the flights"}]
+    assert "leave thread_id" in await tools.refused("plan", action="list", thread_id="trip")
+
+
+async def test_the_list_of_open_work_ends_where_max_tokens_does_and_counts_the_rest(tools: Tools) -> None:
+    for number in range(30):
+        await tools("plan", action="create", plan={"goal": f"goal {number}"}, thread_id=f"thread {number}")
+    text = await tools("plan", action="list", max_tokens=200)
+    assert load_counter().text(text) <= 200
+    shown = text.count("- plan of thread")
+    assert "goal 29" in text
+    assert f"[{30 - shown} more, with a larger max_tokens]" in text
+
+
+async def test_a_noted_task_and_next_step_are_listed_with_what_is_open(connect: Connect) -> None:
+    async with connect(toolsets="all", observation={"message_tokens": 400}) as tools:
+        await tools.say("trip", *["Which flight is cheaper? " * 20] * 12)
+        job = await tools("next_memory_job")
+        assert job["kind"] == "observe"
+        seqs = [message["seq"] for message in job["material"]["messages"]]
+        note = {"marker": "important", "text": "Flights", "from_seq": seqs[0], "to_seq": seqs[-1]}
+        known = job["schema"]["properties"]["observations"]["items"]["properties"]
+        notes = [{name: note.get(name) for name in known} | {"details": []}]
+        result = {"observations": notes, "nothing_to_note": False, "current_task": "Flights", "next_step": "Ask Ana"}
+        await tools("submit_memory_job", job_id=job["job_id"], result=result)
+        text = await tools("plan", action="list")
+        assert "- noted of thread trip (today): task: Flights; next step: Ask Ana" in text

@@ -334,7 +334,7 @@ async def test_the_material_of_a_job_is_json_whose_texts_stay_in_their_messages(
 async def test_no_answer_is_anything_but_one_text_or_its_json(tools: Tools) -> None:
     await said(tools, "main", "user", PAYLOADS[::5])
     for tool, arguments in (
-        ("get_messages", {"thread_id": "main", "limit": 200}),
+        ("get_messages", {"thread_id": "main", "limit": 200, "format": "json"}),
         ("recall_memory", {"query": "obey", "format": "json"}),
         ("get_context", {"thread_id": "main", "format": "json", "max_tokens": MOST}),
     ):

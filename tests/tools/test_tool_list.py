@@ -143,14 +143,12 @@ _ENTRY: Json = {
 MORE_CALLS: list[tuple[str, Json]] = [
     ("add_messages", {"messages": [{"role": "user", "content": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}]}),
     ("add_messages", {"messages": [{"role": "user", "content": "x", "id": "m"}], "thread_id": "main"}),
+    ("add_messages", {"messages": [{"role": "user", "content": "x", "id": "m"}], "thread_id": "main"}),
     ("add_messages", {"messages": [{"role": "user", "content": "y", "id": "m"}], "thread_id": "main", "replace": True}),
     ("remember", {"content": f"The key is sk-ant-api03-{'aB3dE5fG7hI9' * 5}"}),
     ("remember", {"content": "Four is when tea is served", "kind": "decision"}),
     ("remember", {"content": "The four is when tea is served."}),
     ("remember", {"content": "Five is when tea is served", "kind": "correction"}),
-    ("get_messages", {"thread_id": "main", "limit": 1}),
-    ("get_messages", {"thread_id": "main", "limit": 1, "offset": 0}),
-    ("get_messages", {"thread_id": "main", "limit": 1, "after": 0, "max_tokens": 1, "detail": "low"}),
     ("update_thread", {"thread_id": "other", "title": f"sk-ant-api03-{'aB3dE5fG7hI9' * 5}", "metadata": {"k": [1]}}),
     ("update_thread", {"thread_id": "other", "window": {"limit": "tokens"}}),
     ("update_thread", {"thread_id": "named", "window": "default"}),
@@ -202,9 +200,8 @@ MORE_CALLS: list[tuple[str, Json]] = [
     ("add_messages", {"messages": [{"role": "user", "content": "A pot of green tea costs 4 euros."}]}),
     ("remember", {"content": "A pot of green tea costs 4 euros.", "evidence": "green tea costs 4 euros"}),
     ("remember", {"content": "A pot of green tea costs 5 euros.", "kind": "correction"}),
-    ("add_messages", {"messages": [{"role": "user", "content": "Cups are blue.", "id": MESSAGE}]}),
+    ("add_messages", {"messages": [{"role": "user", "content": "Cups are blue.", "id": MESSAGE}], "ids": True}),
     ("remember", {"content": "Cups are blue.", "evidence": "Cups are blue."}),
-    ("get_messages", {}),
     ("update_working_memory", {"content": "tea"}),
     ("clear_working_memory", {}),
     ("update_thread", {"title": "Cups"}),
@@ -238,7 +235,6 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "get_run": {"cut"},  # test_answer_sizes
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
-    "get_messages": {"turn", "historyIds", "inputIds", "responseIds"},  # test_turn_sets
     "undo": {"left", "already"},  # test_undoing
     "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
 }

@@ -28,21 +28,21 @@ def turn_list(**more: object) -> Json:
 async def test_a_turn_that_was_interrupted_is_read_back_as_it_was_written_down(tools: Tools) -> None:
     await tools.add("main", {"id": "h0", "role": "user", "content": "Hi"})
     await tools("add_messages", messages=turn_list(), thread_id="main")
-    page = await tools("get_messages", thread_id="main", turn="t1")
+    page = await tools("get_messages", format="json", thread_id="main", turn="t1")
     assert [message["id"] for message in page["messages"]] == ["h0", "h1", "i1", "r1", "u1"]
     sets = {name: page[name] for name in ("turn", "historyIds", "inputIds", "responseIds")}
     assert sets == {"turn": "t1", "historyIds": ["h0", "h1"], "inputIds": ["i1"], "responseIds": ["r1", "u1"]}
     assert page["messages"][2]["set"] == "input"
     # What was read can be sent as it is, also as text.
-    again = await tools("add_messages", messages=json.dumps(page), thread_id="main")
+    again = await tools("add_messages", messages=json.dumps(page), thread_id="main", ids=True)
     assert {each["status"] for each in again["messages"]} == {"unchanged"}
     # The turn goes on, and the next one begins.
     await tools.add("main", {"id": "r2", "role": "tool", "content": [RESULT], "turn": "t1", "set": "response"})
     await tools.add("main", {"id": "i2", "role": "user", "content": "And now?", "turn": "t2", "set": "input"})
-    page = await tools("get_messages", thread_id="main", turn="t1", limit=3)
+    page = await tools("get_messages", format="json", thread_id="main", turn="t1", limit=3)
     assert (page["historyIds"], page["inputIds"], page["responseIds"]) == ([], [], ["r1", "u1", "r2"])
     assert page["next"] == {"before": 4}
-    newer = await tools("get_messages", thread_id="main", turn="t2")
+    newer = await tools("get_messages", format="json", thread_id="main", turn="t2")
     assert (len(newer["historyIds"]), newer["inputIds"], newer["responseIds"]) == (6, ["i2"], [])
 
 
@@ -51,9 +51,9 @@ async def test_a_mark_is_set_on_what_is_there_and_the_last_one_counts(tools: Too
     for turn, of in (("t1", "response"), ("t1", "input")):
         added = await tools.add("main", {"id": "a", "role": "user", "content": "x", "turn": turn, "set": of})
         assert added["messages"][0]["status"] == "unchanged"
-    assert (await tools("get_messages", thread_id="main", turn="t1"))["inputIds"] == ["a"]
+    assert (await tools("get_messages", format="json", thread_id="main", turn="t1"))["inputIds"] == ["a"]
     await tools.add("main", {"id": "a", "role": "user", "content": "x", "turn": "t2", "set": "history"})
-    assert (await tools("get_messages", thread_id="main", turn="t1"))["inputIds"] == ["a"]
+    assert (await tools("get_messages", format="json", thread_id="main", turn="t1"))["inputIds"] == ["a"]
 
 
 @pytest.mark.parametrize(

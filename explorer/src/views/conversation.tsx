@@ -102,7 +102,7 @@ function Conversation({ thread }: { thread: string }) {
   const tab = query["tab"] ?? "messages";
   // `offset` counts the messages that there are, from the oldest one on.
   const messages = usePaged<Message>((offset, limit) =>
-    from.call<MessagePage>("get_messages", { thread_id: thread, offset, limit }).then((page) => ({ items: page.messages, total: page.total })),
+    from.call<MessagePage>("get_messages", { format: "json", thread_id: thread, offset, limit }).then((page) => ({ items: page.messages, total: page.total })),
   );
   const { total } = messages;
   const [failure, setFailure] = useState("");
@@ -126,6 +126,7 @@ function Conversation({ thread }: { thread: string }) {
     guess.catch(() => undefined);
     try {
       const newest = await from.call<MessagePage>("get_messages", {
+        format: "json",
         thread_id: thread,
         limit: 50,
         ...(sought === null ? {} : { before: sought + 1 }),
@@ -146,7 +147,7 @@ function Conversation({ thread }: { thread: string }) {
   useEffect(() => void begin(), [begin]);
   useWatched([`${uri}/messages`], () => {
     // What came is read at the end; what stands before is as it was, unless fewer are there now.
-    void from.call<MessagePage>("get_messages", { thread_id: thread, limit: 1 }).then((page) => {
+    void from.call<MessagePage>("get_messages", { format: "json", thread_id: thread, limit: 1 }).then((page) => {
       if (total !== null && page.total > total) messages.read(total);
       else if (page.total !== total) void begin();
     });
@@ -298,7 +299,7 @@ function Conversation({ thread }: { thread: string }) {
 
 /** The seq of the message at a place of all; Infinity behind the last. */
 async function seqAt(from: Memory, thread: string, offset: number): Promise<number> {
-  const page = await from.call<MessagePage>("get_messages", { thread_id: thread, offset, limit: 1 });
+  const page = await from.call<MessagePage>("get_messages", { format: "json", thread_id: thread, offset, limit: 1 });
   return page.messages[0]?.seq ?? Infinity;
 }
 
@@ -407,7 +408,7 @@ function Picture({ part, thread }: { part: Part; thread: string }) {
       disabled={busy}
       onClick={() =>
         act(async () => {
-          const answer = await (memory.value as Memory).callWhole("get_messages", { thread_id: thread, part: part.part });
+          const answer = await (memory.value as Memory).callWhole("get_messages", { format: "json", thread_id: thread, part: part.part });
           const image = answer.content?.find((block) => block.type === "image");
           if (!image?.data || !/^image\/(png|jpeg|gif|webp|avif)$/.test(image.mimeType ?? ""))
             throw new Error("this part is no image that a page can show");

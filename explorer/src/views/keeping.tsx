@@ -92,7 +92,7 @@ async function* readThreads(from: Memory, thread: string): AsyncGenerator<Thread
 
 async function* readMessages(from: Memory, thread: string): AsyncGenerator<Message> {
   for (let offset = 0; ; ) {
-    const page = await from.call<MessagePage>("get_messages", { thread_id: thread, offset, limit: 200, detail: "high" });
+    const page = await from.call<MessagePage>("get_messages", { format: "json", thread_id: thread, offset, limit: 200, detail: "high" });
     yield* page.messages;
     offset += page.messages.length;
     if (!page.messages.length || offset >= page.total) return;

@@ -65,6 +65,7 @@ export function RecallBench() {
     query: asking,
     format: "json",
     explain: true,
+    opening: false,
     limit: 50,
     max_tokens: 20_000,
     detail: "high",

@@ -362,7 +362,7 @@ function InMessage({ source }: { source: EntrySource }) {
     (from, signal) =>
       from.call<{ messages: Message[] }>(
         "get_messages",
-        { thread_id: source.thread_id, before: source.seq + 1, limit: 1, detail: "high" },
+        { format: "json", thread_id: source.thread_id, before: source.seq + 1, limit: 1, detail: "high" },
         signal,
       ),
     [source.thread_id, source.seq],
