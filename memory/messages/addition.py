@@ -9,8 +9,9 @@ from layerlore.memory.messages import turn_worth
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
-from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
 from layerlore.memory.parts.parts import part_texts
+from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
@@ -18,7 +19,7 @@ from layerlore.storage.jobs.jobs import Gathering, Kind
 from layerlore.storage.messages import addition, answered_calls, pages
 from layerlore.storage.messages.light_parts import as_models_see
 from layerlore.storage.messages.messages import Appended
-from layerlore.storage.threads import events
+from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
 
 # More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
@@ -38,12 +39,21 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
     Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``skipped_deleted`` (ids of
-    messages that were deleted, which are not stored again), ``masked`` (how many secrets were masked) and the thread's
+    messages that were deleted, which are not stored again), ``skipped`` (index and reason of messages that say nothing,
+    which are not stored), ``masked`` (how many secrets were masked) and the thread's
     ``totals``.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
-    incoming = parse_messages(raw, engine.limits)
+    read = read_messages(raw, engine.limits)
+    incoming, skipped = read.messages, _show_skipped(read.skipped)
+    if not incoming:
+        return {
+            "thread_id": thread_id,
+            "messages": [],
+            **skipped,
+            "totals": await _read_totals(engine, scope, thread_id),
+        }
     body = [
         [each.id, each.role, each.name, each.parts, each.metadata, each.created_at]
         + ([each.mark.turn, each.mark.set] if each.mark else [])
@@ -72,7 +82,22 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
             await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 
-    return await engine.write(scope, sent, [body, replace], now, write)
+    answer = await engine.write(scope, sent, [body, replace], now, write)
+    return {**answer, **skipped}
+
+
+def _show_skipped(skipped: Sequence[SkippedMessage]) -> Json:
+    shown = [{"index": each.index, "reason": each.reason} for each in skipped]
+    return {"skipped": shown} if shown else {}
+
+
+async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """The totals of a thread to which nothing is added; those of one that does not exist are 0."""
+    try:
+        thread = await engine.database.read(threads.find, scope, thread_id)
+    except NotFound:
+        return {"messages": 0, "tokens": 0}
+    return {"messages": thread.message_count, "tokens": thread.token_count}
 
 
 def _list_events(appended: Appended) -> list[NewEvent]:

@@ -8,12 +8,13 @@ who sends that fills them in.
 """
 
 import difflib
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
 from layerlore.memory.rules.ages import DAY_MS
@@ -29,6 +30,7 @@ NESTED = "objects in this argument are filled in as calls are"
 """Annotates an argument whose objects, by its schema, are treated as a call's arguments are: an empty value is left out
 of one that gives every key, and says what it says in any other."""
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
 _MOST_PROBLEMS = 5
 # What is shown of a name that does not exist, in characters.
 _LONGEST_NAME = 64
@@ -66,10 +68,19 @@ def suggest_name(name: str, allowed: list[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def _write_number(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+Moment = Annotated[str, BeforeValidator(_write_number)]
+"""A time as an argument: ISO 8601, or a number of seconds or milliseconds since 1970, whose digits the function gets."""
+
+
 def parse_until(text: str) -> int:
     """An ``until`` in milliseconds since 1970: a date alone means the whole day, to its last moment."""
     moment = parse_time(text, "until")
-    return moment + DAY_MS - 1 if len(text.strip()) <= len("2025-03-01") else moment
+    return moment + DAY_MS - 1 if _DATE.fullmatch(text.strip()) else moment
 
 
 def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:

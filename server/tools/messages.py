@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.server.tools.stored_content import Stored
@@ -63,9 +63,15 @@ class StoredMessage(TypedDict):
     status: Literal["added", "unchanged", "replaced"]
 
 
+class SkippedMessage(TypedDict):
+    index: int
+    reason: Literal["empty"]
+
+
 class AddedMessages(TypedDict):
     thread_id: str
     messages: list[StoredMessage]
+    skipped: NotRequired[list[SkippedMessage]]
     skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
     totals: Totals
@@ -121,8 +127,8 @@ async def get_messages(
     offset: Annotated[int | None, EMPTY_SAYS] = None,
     before: int | None = None,
     after: Annotated[int | None, EMPTY_SAYS] = None,
-    since: Annotated[str, Field(description="ISO 8601")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601")] = "",
+    until: Moment = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: int | None = None,
     part: str = "",

@@ -8,7 +8,7 @@ from pydantic import Field
 from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text, parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import UNLISTED, parse_until
+from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
@@ -51,8 +51,8 @@ async def recall_memory(
     queries: Annotated[list[str], Field(description="Up to 5 wordings.")] = [],  # noqa: B006 - never changed
     limit: Annotated[int, Field(ge=1, le=100)] = 50,
     thread_id: Annotated[str, Field(description="Only this conversation.")] = "",
-    since: Annotated[str, Field(description="ISO 8601")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601")] = "",
+    until: Moment = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
     neighbours: bool = False,

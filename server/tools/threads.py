@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
@@ -153,8 +153,8 @@ async def list_all_threads(
     agent: Annotated[str, Field(description="Only of this agent.")] = "",
     resource: Annotated[str, Field(description="Only of this user.")] = "",
     metadata: FreeObject = {},  # noqa: B006
-    since: Annotated[str, Field(description="ISO 8601, of order_by.")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601, of order_by.")] = "",
+    until: Moment = "",
     order_by: Literal["updated_at", "created_at"] = "updated_at",
     descending: bool = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,

@@ -238,6 +238,7 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "get_run": {"cut"},  # test_answer_sizes
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
+    "add_messages": {"skipped"},  # test_empty_messages
     "get_messages": {"turn", "historyIds", "inputIds", "responseIds"},  # test_turn_sets
     "undo": {"left", "already"},  # test_undoing
     "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
