@@ -143,7 +143,7 @@ class PlanSettings(Section):
     ] = Field(
         default=["build", "execute", "inspect", "evaluate", "debug"],
         min_length=1,
-        description="The phases that a plan and its steps may be in, distinct names. A new plan begins in the first.",
+        description="The usual phases of a plan, distinct names. A new plan begins in the first; any other text is a phase, too.",
     )
 
 
