@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
+from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import parse_time
@@ -95,11 +95,6 @@ Decisions = Annotated[
         }
     ),
 ]
-
-
-def _listed(value: Any) -> Any:
-    """One name may stand for a list of one."""
-    return [value] if isinstance(value, str) else value
 
 
 class StartedRun(TypedDict):
@@ -368,7 +363,6 @@ async def list_runs(
     call: Call,
     status: Annotated[
         list[AskedStatus],
-        BeforeValidator(_listed),
         Field(description="Only these; left out: all. resumable: nothing is missing but a runner."),
     ] = [],  # noqa: B006 - a default in a schema, never changed
     workflow_id: str = "",
