@@ -357,7 +357,7 @@ async def test_arguments_that_no_model_needs_are_taken_and_stand_in_meta(all_too
     await all_tools.say("main", "tea")
     assert (await all_tools.hits("tea", kinds=["message"], explain=True))[0]["text"] == "tea"
     assert await all_tools.hits("tea", kinds=["entry"]) == []
-    refused = await all_tools.refused("recall_memory", query="tea", kind=["entry"])
+    refused = await all_tools.refused("recall_memory", query="tea", kinds_of=["entry"])
     assert "did you mean 'kinds'?" in refused
 
 
