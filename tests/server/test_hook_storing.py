@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -226,3 +226,20 @@ def test_all_folders_that_an_event_is_the_first_to_need_are_for_their_owner_alon
     hooks = tmp_path / "data" / "hooks" / "memory"
     hand_over(str(hooks), {})
     assert [each.stat().st_mode & 0o777 for each in (hooks / "spool", hooks, *hooks.parents[:2])] == [0o700] * 4
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("off", False), ("read-only", True)])
+async def test_hooks_of_an_agent_whose_memory_is_closed_store_nothing(
+    tmp_path: Path, mode: Literal["off", "read-only"], shown: bool
+) -> None:
+    folder, hooks = tmp_path / "data", tmp_path / "hooks"
+    async with opened(folder, hooks) as store:
+        store.write(claude(1, "user", "The deploy needs the staging key."))
+        await store.hook()
+        assert await store.said() == ["The deploy needs the staging key."]
+    async with opened(folder, hooks, agents={"default": {"memory": mode}}) as store:
+        store.write(claude(2, "user", "And a review."))
+        await store.hook()
+        assert await store.said() == ["The deploy needs the staging key."]
+        text = await store.shown("UserPromptSubmit", "other", prompt="Which key does the deploy need?")
+        assert ("staging key" in text) == shown
