@@ -43,7 +43,8 @@ READ_BYTES = 6 * 1024 * 1024
 @dataclass(frozen=True, slots=True)
 class PageRequest:
     """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until`` the
-    times at which they were said, in milliseconds since 1970, both inclusive."""
+    times at which they were said, in milliseconds since 1970, both inclusive. ``reserved``: the tokens of ``max_tokens``
+    that the caller needs for a line of its own."""
 
     limit: int = 50
     offset: int | None = None
@@ -54,6 +55,7 @@ class PageRequest:
     max_tokens: int | None = None
     since: int | None = None
     until: int | None = None
+    reserved: int = 0
 
     @property
     def from_oldest(self) -> bool:
@@ -146,7 +148,7 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
     end = {"cut": f"max_tokens={asked.max_tokens} reached"}
     if asked.max_tokens is not None and entries:
         frame = {**head, "messages": [], "total": total, "next": _next(asked, entries), **end}
-        most = asked.max_tokens - engine.tokens.text(to_json(frame))
+        most = asked.max_tokens - asked.reserved - engine.tokens.text(to_json(frame))
         entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
         more = more or len(entries) < len(page.entries)
     return {

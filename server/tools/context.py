@@ -26,4 +26,12 @@ async def get_context(
     """For programs that call models: all that the next call should see, within max_tokens: profile, observations, newest
     messages, session memory, plan, memories. `format` gives messages to send."""
     thread = call.thread(thread_id, reads=True)
-    return await context.get_context(call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format)
+    return await context.get_context(
+        call.engine,
+        call.scope,
+        thread,
+        query=query,
+        max_tokens=max_tokens,
+        format=format,
+        reserved=call.reserved_tokens,
+    )

@@ -1,6 +1,7 @@
 """Tools about the messages of a thread."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
@@ -175,7 +176,9 @@ async def get_messages(
         return await reader.get_turn(call.engine, call.scope, call.thread(thread_id, reads=True), turn, asked)
     if (since or until) and not thread_id:
         return await reader.get_messages_of_all(call.engine, call.scope, asked)
-    return await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
+    thread = call.thread(thread_id, reads=True)
+    asked = replace(asked, reserved=call.reserved_tokens)
+    return await reader.get_messages(call.engine, call.scope, thread, asked)
 
 
 @tool("Delete messages", "core", "forget", answers=DeletedMessages)
