@@ -9,7 +9,7 @@ from layerlore.memory.context import context_text
 from layerlore.memory.context.caches import AnswerCache
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
-from layerlore.memory.context.person import read_person
+from layerlore.memory.context.person import read_person, read_subject
 from layerlore.memory.context.placement import place_context
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.asking import read_question
@@ -87,7 +87,7 @@ async def _make_context(
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
-    person = await read_person(engine, scope, questions)
+    person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     most = count_entry_bytes(engine.limits.answer_bytes)
     asked = ContextRequest(
         thread_id,

@@ -46,6 +46,7 @@ from layerlore.storage.derived import entries, summaries, working_memory
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.light_parts import place_of
 from layerlore.storage.threads import threads
+from layerlore.storage.threads.subjects import subject_in
 from layerlore.storage.work import attempts, plans
 from layerlore.storage.work.plans import Revision
 
@@ -142,7 +143,7 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         # The limit is for all that a model is shown, so that what is recalled counts, too.
         room = min(room, policy.max_tokens)
     pieces = await make_pieces(tx, engine, scope, thread, asked.person, now=asked.now)
-    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person)
+    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person, thread)
     claim = await _claim_memory(tx, engine, scope, thread, asked.person, min(asked.max_tokens, room + REPORT_TOKENS))
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:
@@ -299,10 +300,15 @@ async def find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
 
 
 async def find_with_person(
-    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, person: PersonMemory | None
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    prepared: PreparedRecall | None,
+    person: PersonMemory | None,
+    thread: Thread | None,
 ) -> RecalledMemory:
-    """What the scope's memory tells, in a project with what the person's does."""
-    found = await find_memory(tx, engine, scope, prepared)
+    """What the scope's memory tells the thread, in a project with what the person's does."""
+    found = await find_memory(tx, engine, scope, prepared, subject_in(thread.metadata) if thread else "")
     return join_memory(found, person.recalled, engine.recall) if person else found
 
 
@@ -335,7 +341,7 @@ async def make_pieces(
     found: Json = {}
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
-        found = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=now)
+        found = await find_elsewhere(tx, scope, thread, now=now)
     own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
     opened = [*own, *found.get("open", ())]
     return [*pieces, *([make_open_work_piece({**found, "open": opened}, engine.tokens)] if opened else [])]

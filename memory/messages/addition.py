@@ -11,6 +11,7 @@ from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
 from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
 from layerlore.memory.parts.parts import part_texts
+from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
@@ -21,6 +22,8 @@ from layerlore.storage.messages.light_parts import as_models_see
 from layerlore.storage.messages.messages import Appended
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads.subjects import KEY, subject_in
+from layerlore.storage.threads.threads import Description
 
 # More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000
@@ -78,7 +81,8 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
             tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
         )
         await request_turn_work(tx, engine, scope, appended, drafts, now=now)
-        if happened := [*_list_events(appended), *noted]:
+        named = await _name_subject(tx, engine, scope, appended, drafts, now=now)
+        if happened := [*_list_events(appended), *noted, *named]:
             await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 
@@ -98,6 +102,28 @@ async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Json:
     except NotFound:
         return {"messages": 0, "tokens": 0}
     return {"messages": thread.message_count, "tokens": thread.token_count}
+
+
+async def _name_subject(
+    tx: Tx, engine: Engine, scope: Scope, appended: Appended, drafts: Sequence[Draft], *, now: int
+) -> list[NewEvent]:
+    """Give a thread the subject that its first message names, unless it has one. Returns the events of that."""
+    first = appended.stored[0]
+    subject = subject_in(drafts[0].metadata)
+    if (first.seq, first.status) != (1, "added") or not subject or subject_in(appended.thread.metadata):
+        return []
+    change = Description(None, {KEY: subject})
+    uid = appended.thread.thread_uid
+    await threads.describe(
+        tx,
+        scope,
+        appended.thread.thread_id,
+        change,
+        new_uid=uid,
+        now=now,
+        check=lambda merged: check_metadata(merged, "metadata", engine.limits),
+    )
+    return [NewEvent("thread_updated", {"changed": ["metadata"]})]
 
 
 def _list_events(appended: Appended) -> list[NewEvent]:

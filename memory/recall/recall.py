@@ -51,6 +51,7 @@ from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.indexed_rows import messages_of
+from layerlore.storage.threads import subjects
 
 MOST_QUERIES = 5
 # Seed 000: the neighbours of a hit.
@@ -188,6 +189,9 @@ class RecallRequest:
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood. What
     was said in the thread ``asking`` since the user's newest message answers nothing: it is no hit.
 
+    ``subject``: what is about another one is no hit, and is not counted (left out: the subject of the thread ``asking``,
+    unless one thread is looked through).
+
     ``min_score`` takes the place of the server's floor: hits of a lower score are held back (seed 003's
     ``semanticThreshold``). None: the floor of the rules holds."""
 
@@ -202,6 +206,7 @@ class RecallRequest:
     explained: bool = False
     asking: str = ""
     min_score: float | None = None
+    subject: str = ""
 
     @property
     def filters(self) -> RecallFilters | None:
@@ -242,7 +247,7 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
     # A thread is the project's; the query's vector is at hand by now.
     if not scope.person or asked.thread_id is not None:
         return found
-    beside = await prepare_recall(engine, scope.of_person, replace(asked, asking=""), engine.recall)
+    beside = await prepare_recall(engine, scope.of_person, replace(prepared.asked, asking=""), engine.recall)
     return join_results(
         found, await engine.database.read(_find_shown, scope.of_person, engine, beside), asked.limit, engine.recall
     )
@@ -255,7 +260,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
         return found
     shown = [hit.message for hit in found.hits]
     # What else says otherwise may be what the filters leave out.
-    if prepared.asked.filters is None:
+    if prepared.asked.filters is None and not prepared.asked.subject:
         shown = await add_contradicted(tx, scope, shown)
     quoted = await add_quotes(tx, scope, engine, shown)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
@@ -283,6 +288,9 @@ async def prepare_recall(
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
     texts = _check_queries(engine, asked)
+    if asked.asking and not asked.subject and asked.thread_id is None:
+        subject = await engine.database.read(subjects.read_subject, scope, asked.asking)
+        asked = replace(asked, subject=subject)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     days = [named for text in texts for named in find_past_days(text, engine.now())]
@@ -330,7 +338,7 @@ async def _read_before(
     days: Sequence[PastDays],
     rules: RecallRules,
 ) -> _ReadBefore:
-    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days)
+    matches = await match_words(tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.subject)
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
     return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
 

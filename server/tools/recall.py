@@ -60,6 +60,13 @@ async def recall_memory(
     kinds: Kinds = [],  # noqa: B006 - a default in a schema, never changed
     min_score: MinScore = 0.0,
     explain: Annotated[bool, UNLISTED, Field(description="Shows what made each score.")] = False,
+    subject: Annotated[
+        str,
+        UNLISTED,
+        Field(
+            description='Only what is about it, or about nothing in particular; "*": all. Default: the conversation\'s own.'
+        ),
+    ] = "",
     format: TextOrJson = "text",
 ) -> str | Json:
     """Search everything remembered from all conversations. Call it before answering about the user, the past, or
@@ -77,6 +84,7 @@ async def recall_memory(
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
         asking=call.caller.default_thread,
         min_score=min_score or None,
+        subject=check_text(subject, "subject").strip(),
     )
     # The caller's own thread may be one that nobody wrote to yet.
     if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:
