@@ -49,6 +49,9 @@ async def attempt(engine: Engine, kind: JobKind, claim: Claim, chat: Chat | None
     Raises AnswerRefused, Stale, Fenced, NoModel, ChatFailed, StorageUnavailable, and any error of a defect.
     """
     engine = engine.for_agent(claim.scope.agent_id)
+    if engine.memory != "on":  # the memory was closed since the job was asked for
+        await engine.database.write(jobs.finish, claim, now=engine.now())
+        return
     material = await prepare(engine, kind, claim)
     if material is None:
         return

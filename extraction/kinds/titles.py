@@ -34,8 +34,6 @@ FEWEST_CHARS, FEWEST_WORDS = 15, 3
 GIVEN_CHARS = 2_000
 # Messages that are read at a time.
 _PAGE = 20
-# A title is cut within a word if a cut at a word would leave less than this.
-_SHORTEST = 20
 
 SCHEMA: Json = {
     "type": "object",
@@ -179,9 +177,9 @@ def clean_title(text: str) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut a title at a word, to at most so many characters."""
+    """Cut a title at a word, to at most so many characters. A first word that is longer is cut itself."""
     if len(text) <= most:
         return text
     room = most - len(_ELLIPSIS)
     at = text.rfind(" ", 0, room + 1)
-    return text[: at if at > _SHORTEST else room].rstrip(_ENDS) + _ELLIPSIS
+    return text[: at if at > 0 else room].rstrip(_ENDS) + _ELLIPSIS

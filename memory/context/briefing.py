@@ -169,7 +169,7 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
     if prepared is None:
         return []
     recalled = await engine.database.read(_find_memory, scope, engine, prepared)
-    person = await read_person(engine, scope, asked)
+    person = await read_person(engine, scope, asked, prepared.asked.subject)
     if person is not None:
         recalled = join_memory(recalled, person.recalled)
     now = engine.now()

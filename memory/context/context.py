@@ -9,7 +9,7 @@ from layerlore.memory.context import context_text
 from layerlore.memory.context.caches import AnswerCache
 from layerlore.memory.context.context_text import make_report
 from layerlore.memory.context.material import CLOSING_TOKENS, ContextMaterial, ContextRequest, gather_context
-from layerlore.memory.context.person import read_person
+from layerlore.memory.context.person import read_person, read_subject
 from layerlore.memory.context.placement import place_context
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.asking import read_question
@@ -50,8 +50,10 @@ async def get_context(
     query: str,
     max_tokens: int,
     format: Format,
+    reserved: int = 0,
 ) -> str | Json:
-    """Build the context of a thread within ``max_tokens``, what changes least first.
+    """Build the context of a thread within ``max_tokens``, what changes least first. ``reserved``: the tokens of these that
+    the caller adds a line of its own in.
 
     ``text``: blocks and, in the last line, what is in them and what was left out; in the first, what is degraded.
     ``openai``: ``messages`` for chat completions. ``responses``: ``input`` for the Responses API. ``anthropic``: ``system``
@@ -67,29 +69,29 @@ async def get_context(
         raise LimitExceeded(f"query: {size} bytes; at most {engine.limits.query_bytes} are allowed")
     answers, began = engine.caches.of(AnswerCache), engine.now()
     version = await engine.database.version() if format == "text" else None
-    wanted = (scope.person, thread_id, query, max_tokens)
+    wanted = (scope.person, thread_id, query, max_tokens, reserved)
     known = answers.find(scope, wanted, version, began)
     if known is not None:
         return known
-    shaped, degraded = await _make_context(engine, scope, thread_id, query, max_tokens, format)
+    shaped, degraded = await _make_context(engine, scope, thread_id, query, max_tokens, reserved, format)
     if isinstance(shaped, str) and not degraded:
         answers.keep(scope, wanted, version, began, shaped)
     return shaped
 
 
 async def _make_context(
-    engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, format: Format
+    engine: Engine, scope: Scope, thread_id: str, query: str, max_tokens: int, reserved: int, format: Format
 ) -> tuple[str | Json, bool]:
     """The context, and whether something was missing that may be there the next time."""
     questions = [query] if query else []
     if not questions and engine.context.memory:
         questions = await engine.database.read(read_question, scope, thread_id, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
-    person = await read_person(engine, scope, questions)
+    person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     most = count_entry_bytes(engine.limits.answer_bytes)
     asked = ContextRequest(
         thread_id,
-        max_tokens,
+        max_tokens - reserved,
         engine.now(),
         prepared,
         0 if format == "text" else most // 4,
@@ -100,9 +102,9 @@ async def _make_context(
         material = await engine.database.read(gather_context, scope, engine, asked)
         hits = sum(hit.message.tokens for hit in material.recalled.hits)
         if asked.max_tokens + hits + material.left_out.waiting <= _INLINE_TOKENS:
-            shaped, size = _measure(material, engine, asked.max_tokens, format)
+            shaped, size = _measure(material, engine, asked.max_tokens + reserved, format)
         else:
-            shaped, size = await asyncio.to_thread(_measure, material, engine, asked.max_tokens, format)
+            shaped, size = await asyncio.to_thread(_measure, material, engine, asked.max_tokens + reserved, format)
         if size <= most or asked.max_tokens <= FEWEST_TOKENS:
             return shaped, bool(material.recalled.degraded)
         # Tokens of many bytes, or many small things beside them: less is asked for until it is an answer.

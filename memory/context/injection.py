@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.context.material import find_thread, find_with_person, make_pieces
-from layerlore.memory.context.person import PersonMemory, read_person
+from layerlore.memory.context.person import PersonMemory, read_person, read_subject
 from layerlore.memory.context.shares import share_blocks
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.hit_lines import MemoryLine, render_lines
@@ -80,7 +80,7 @@ async def make_injection(
     the host shows its model the conversation's own messages no more, so that they may be told."""
     questions = _cut_questions(question, engine.limits.query_bytes)
     prepared = await prepare_memory(engine, scope, questions, asking=thread_id)
-    person = await read_person(engine, scope, questions)
+    person = await read_person(engine, scope, questions, await read_subject(engine, scope, thread_id))
     blocks, recalled = await engine.database.read(_gather, scope, engine, thread_id, prepared, person, max_tokens)
     kept = [
         (shown, marks) for block in blocks if (shown := _drop_told(block.text, told)) and (marks := _mark_lines(shown))
@@ -109,7 +109,7 @@ async def _gather(
     """The blocks that tell of the user and of open work, cut to their share; and what is recalled."""
     thread = await find_thread(tx, scope, thread_id)
     pieces = await make_pieces(tx, engine, scope, thread, person, now=engine.now())
-    recalled = await find_with_person(tx, engine, scope, prepared, person)
+    recalled = await find_with_person(tx, engine, scope, prepared, person, thread)
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     # The same whatever is recalled: a block that is cut elsewhere would tell the line of the cut again.
     given = share_blocks(needs, max_tokens, int(max_tokens * _MEMORY_SHARE))

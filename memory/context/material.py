@@ -47,6 +47,7 @@ from layerlore.storage.derived import entries, summaries, working_memory
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.light_parts import place_of
 from layerlore.storage.threads import threads
+from layerlore.storage.threads.subjects import subject_in
 from layerlore.storage.work import attempts, plans
 from layerlore.storage.work.plans import Revision
 
@@ -139,15 +140,22 @@ async def gather_context(tx: Tx, scope: Scope, engine: Engine, asked: ContextReq
         choose_policy(engine.windows, thread, engine.tokens, engine.limits) if thread else (engine.windows.default, "")
     )
     room = asked.max_tokens - REPORT_TOKENS
+    if policy.limit == "tokens":
+        # The limit is for all that a model is shown, so that what is recalled counts, too.
+        room = min(room, policy.max_tokens)
     pieces = await make_pieces(tx, engine, scope, thread, asked.person, now=asked.now)
-    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person)
-    claim = await _claim_memory(tx, engine, scope, thread, asked)
+    recalled = await find_with_person(tx, engine, scope, asked.prepared, asked.person, thread)
+    claim = await _claim_memory(tx, engine, scope, thread, asked.person, min(asked.max_tokens, room + REPORT_TOKENS))
     needs: dict[str, int] = {each.name: each.tokens for each in pieces}
     if thread is None:
         given = share_blocks(needs, room, claim.beside_all)
         shares = share_rest(room - sum(given.values()), claim, 0, 0, keeps_start=False)
         return ContextMaterial(asked.thread_id, policy, note, pieces, given, shares, recalled=recalled)
-    window = await _read_window(tx, scope, engine, thread, policy, room)
+    window = await _read_window(tx, scope, engine, thread, policy, asked.max_tokens - REPORT_TOKENS)
+    if policy.limit == "tokens" and policy.min_messages:
+        # These are shown even if they exceed the limit (seed 001).
+        least = count_messages(window.run[-policy.min_messages :])
+        room = min(asked.max_tokens - REPORT_TOKENS, max(room, least))
     needs["predefined-messages"] = count_messages(window.predefined)
     noted = await engine.caches.of(ObservationCache).get(tx, scope, thread.thread_uid)
     active = noted.before(0, engine.tokens).tokens if noted else 0
@@ -293,27 +301,32 @@ async def find_thread(tx: Tx, scope: Scope, thread_id: str) -> Thread | None:
 
 
 async def find_with_person(
-    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, person: PersonMemory | None
+    tx: Tx,
+    engine: Engine,
+    scope: Scope,
+    prepared: PreparedRecall | None,
+    person: PersonMemory | None,
+    thread: Thread | None,
 ) -> RecalledMemory:
-    """What the scope's memory tells, in a project with what the person's does."""
-    found = await find_memory(tx, engine, scope, prepared)
+    """What the scope's memory tells the thread, in a project with what the person's does."""
+    found = await find_memory(tx, engine, scope, prepared, subject_in(thread.metadata) if thread else "")
     return join_memory(found, person.recalled) if person else found
 
 
 async def _claim_memory(
-    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, asked: ContextRequest
+    tx: Tx, engine: Engine, scope: Scope, thread: Thread | None, person: PersonMemory | None, room: int
 ) -> MemoryClaim:
     """What memories may claim. It depends on what is stored, not on what is asked: a window keeps its start whatever is
     recalled."""
     if not engine.context.memory:
         return MemoryClaim()
     _, _, tokens = await threads.count_live(tx, scope)
-    person = asked.person or PersonMemory()
+    person = person or PersonMemory()
     tokens += person.tokens
     there = await entries.count(tx, scope) + person.entries
     kept = there * _ENTRY_TOKENS if engine.entries.injected else 0
     elsewhere = max(0, tokens - (thread.token_count if thread else 0)) + kept
-    return MemoryClaim(int(asked.max_tokens * engine.context.memory_share), tokens + kept, elsewhere)
+    return MemoryClaim(int(room * engine.context.memory_share), tokens + kept, elsewhere)
 
 
 async def make_pieces(
@@ -330,7 +343,7 @@ async def make_pieces(
     found: Json = {}
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
-        found = await find_elsewhere(tx, scope, thread.thread_uid if thread else "", now=now)
+        found = await find_elsewhere(tx, scope, thread, now=now)
     own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
     opened = [*own, *found.get("open", ())]
     return [*pieces, *([make_open_work_piece({**found, "open": opened}, engine.tokens)] if opened else [])]

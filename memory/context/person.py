@@ -10,7 +10,7 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.working_memory import Version
-from layerlore.storage.threads import threads
+from layerlore.storage.threads import subjects, threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +23,28 @@ class PersonMemory:
     entries: int = 0
 
 
-async def read_person(engine: Engine, scope: Scope, questions: Sequence[str]) -> PersonMemory | None:
-    """What the person's memory tells beside that of a project; None where the scope is no project's.
+async def read_person(engine: Engine, scope: Scope, questions: Sequence[str], subject: str = "") -> PersonMemory | None:
+    """What the person's memory tells beside that of a project, to a thread with the ``subject``; None where the scope is no project's.
 
     Raises LimitExceeded for a question that is too long.
     """
     if not scope.person:
         return None
-    prepared = await prepare_memory(engine, scope.of_person, questions)
-    return await engine.database.read(_read, scope.of_person, engine, prepared)
+    prepared = await prepare_memory(engine, scope.of_person, questions, subject=subject)
+    return await engine.database.read(_read, scope.of_person, engine, prepared, subject)
 
 
-async def _read(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall | None) -> PersonMemory:
+async def read_subject(engine: Engine, scope: Scope, thread_id: str) -> str:
+    """The subject of a project's thread, by which the person's memory is narrowed too; "" where the scope is no
+    project's."""
+    return await engine.database.read(subjects.read_subject, scope, thread_id) if scope.person else ""
+
+
+async def _read(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRecall | None, subject: str) -> PersonMemory:
     _, _, tokens = await threads.count_live(tx, scope)
     return PersonMemory(
         await working_memory.read_newest(tx, scope, None),
-        await find_memory(tx, engine, scope, prepared),
+        await find_memory(tx, engine, scope, prepared, subject),
         tokens,
         await entries.count(tx, scope),
     )

@@ -22,6 +22,7 @@ from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.settings.context import ContextRules
 from layerlore.memory.settings.documents import WorkingMemoryRules
 from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.mode import MemoryMode
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.settings.retention import RetentionRules
@@ -79,6 +80,7 @@ class Engine:
     retention: RetentionRules = field(default_factory=RetentionRules)
     context: ContextRules = field(default_factory=ContextRules)
     windows: WindowRules = field(default_factory=WindowRules)
+    memory: MemoryMode = "on"
     embedding: EmbeddingService | None = None
     caches: Caches = field(default_factory=Caches)
     written: Written = field(default_factory=Written)

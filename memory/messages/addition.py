@@ -10,8 +10,10 @@ from layerlore.memory.messages import turn_worth
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
-from layerlore.memory.parts.message_shapes import IncomingMessage, parse_messages
+from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessage, read_messages
 from layerlore.memory.parts.parts import part_texts
+from layerlore.memory.rules.validation import check_metadata
+from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
@@ -19,8 +21,10 @@ from layerlore.storage.jobs.jobs import Gathering, Kind
 from layerlore.storage.messages import addition, answered_calls, pages
 from layerlore.storage.messages.light_parts import as_models_see
 from layerlore.storage.messages.messages import Appended
-from layerlore.storage.threads import events
+from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
+from layerlore.storage.threads.subjects import KEY, subject_in
+from layerlore.storage.threads.threads import Description
 
 # More text than this, in characters, is prepared in a thread: the event loop must not wait for it.
 _INLINE_CHARS = 4_000
@@ -39,12 +43,21 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
     Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``skipped_deleted`` (ids of
-    messages that were deleted, which are not stored again), ``masked`` (how many secrets were masked) and the thread's
+    messages that were deleted, which are not stored again), ``skipped`` (index and reason of messages that say nothing,
+    which are not stored), ``masked`` (how many secrets were masked) and the thread's
     ``totals``.
 
     Raises InvalidInput, LimitExceeded, Conflict.
     """
-    incoming = parse_messages(raw, engine.limits)
+    read = read_messages(raw, engine.limits)
+    incoming, skipped = read.messages, _show_skipped(read.skipped)
+    if not incoming:
+        return {
+            "thread_id": thread_id,
+            "messages": [],
+            **skipped,
+            "totals": await _read_totals(engine, scope, thread_id),
+        }
     body = [
         [each.id, each.role, each.name, each.parts, each.metadata, each.created_at]
         + ([each.mark.turn, each.mark.set] if each.mark else [])
@@ -69,11 +82,49 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
             tx, scope, appended.thread, appended.more_raw, engine.observation, now=now
         )
         await request_turn_work(tx, engine, scope, appended, drafts, now=now)
-        if happened := [*_list_events(appended), *noted]:
+        named = await _name_subject(tx, engine, scope, appended, drafts, now=now)
+        if happened := [*_list_events(appended), *noted, *named]:
             await events.record(tx, scope, appended.thread, happened, origin=sent.origin, now=now)
         return _answer(appended, masked)
 
-    return await engine.write(scope, sent, [body, replace], now, write)
+    answer = await engine.write(scope, sent, [body, replace], now, write)
+    return {**answer, **skipped}
+
+
+def _show_skipped(skipped: Sequence[SkippedMessage]) -> Json:
+    shown = [{"index": each.index, "reason": each.reason} for each in skipped]
+    return {"skipped": shown} if shown else {}
+
+
+async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Json:
+    """The totals of a thread to which nothing is added; those of one that does not exist are 0."""
+    try:
+        thread = await engine.database.read(threads.find, scope, thread_id)
+    except NotFound:
+        return {"messages": 0, "tokens": 0}
+    return {"messages": thread.message_count, "tokens": thread.token_count}
+
+
+async def _name_subject(
+    tx: Tx, engine: Engine, scope: Scope, appended: Appended, drafts: Sequence[Draft], *, now: int
+) -> list[NewEvent]:
+    """Give a thread the subject that its first message names, unless it has one. Returns the events of that."""
+    first = appended.stored[0]
+    subject = subject_in(drafts[0].metadata)
+    if (first.seq, first.status) != (1, "added") or not subject or subject_in(appended.thread.metadata):
+        return []
+    change = Description(None, {KEY: subject})
+    uid = appended.thread.thread_uid
+    await threads.describe(
+        tx,
+        scope,
+        appended.thread.thread_id,
+        change,
+        new_uid=uid,
+        now=now,
+        check=lambda merged: check_metadata(merged, "metadata", engine.limits),
+    )
+    return [NewEvent("thread_updated", {"changed": ["metadata"]})]
 
 
 def _list_events(appended: Appended) -> list[NewEvent]:

@@ -47,7 +47,8 @@ READ_BYTES = 6 * 1024 * 1024
 class PageRequest:
     """Which messages: see ``get_messages``. ``before`` and ``after`` are seqs, both exclusive; ``since`` and ``until`` the
     times at which they were said, in milliseconds since 1970, both inclusive. ``as_text``: the page is for ``render_page``, and
-    ``max_tokens`` are those of its text."""
+    ``max_tokens`` are those of its text. ``reserved``: the tokens of ``max_tokens`` that the caller needs for a line of its
+    own."""
 
     limit: int = 50
     offset: int | None = None
@@ -59,6 +60,7 @@ class PageRequest:
     since: int | None = None
     until: int | None = None
     as_text: bool = False
+    reserved: int = 0
 
     @property
     def from_oldest(self) -> bool:
@@ -161,7 +163,7 @@ async def _answer(engine: Engine, asked: PageRequest, page: "_Filling", total: i
 
     if asked.max_tokens is not None and entries:
         frame = answer(entries, more=True, cut=True)
-        most = asked.max_tokens - engine.tokens.text(_render_frame(frame, asked))
+        most = asked.max_tokens - asked.reserved - engine.tokens.text(_render_frame(frame, asked))
         entries, cut = await asyncio.to_thread(_fit_tokens, engine.tokens, page, most)
         more = more or len(entries) < len(page.entries)
     return answer(entries, more=more, cut=cut)

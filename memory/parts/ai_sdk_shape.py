@@ -24,6 +24,7 @@ from layerlore.memory.parts.fields import (
     read_text,
     read_tool_name,
     read_url,
+    read_written,
 )
 from layerlore.memory.parts.gemini_shape import GOOGLE
 from layerlore.memory.parts.parts import (
@@ -187,7 +188,7 @@ def _read_output(raw: Any, where: str, limits: Limits) -> tuple[Any, bool]:
 def _content_part(raw: Any, where: str, limits: Limits) -> Json:
     entry = read_object(raw, where)
     if entry.get("type") == "text":
-        return text_part(read_text(entry.get("text"), f"{where}.text"))
+        return text_part(read_written(entry.get("text"), f"{where}.text"))
     key = next((key for key in ("data", "url") if entry.get(key) is not None), None)
     if key is not None:
         return _media(entry, key, where, "image" if str(entry.get("type")).startswith("image") else "")

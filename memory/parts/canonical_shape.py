@@ -11,9 +11,9 @@ from layerlore.memory.parts.fields import (
     read_flag,
     read_optional_text,
     read_size,
-    read_text,
     read_tool_name,
     read_url,
+    read_written,
 )
 from layerlore.memory.parts.parts import (
     NOTE_KEYS,
@@ -58,7 +58,7 @@ _PROVIDERS = ("openai", "google")
 
 def read_text_part(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, PART_KEYS["text"], (*PASSED_OVER, "id"))
-    return [text_part(read_text(block.get("text"), f"{where}.text"))]
+    return [text_part(read_written(block.get("text"), f"{where}.text"))]
 
 
 def read_reasoning_part(block: Json, where: str, _limits: Limits) -> list[Json]:

@@ -30,6 +30,11 @@ def read_text(value: Any, where: str) -> str:
     return check_text(value, where)
 
 
+def read_written(value: Any, where: str) -> str:
+    """The text of a block; the empty one for null, which some programs send in its place."""
+    return "" if value is None else check_text(value, where)
+
+
 def read_optional_text(value: Any, where: str) -> str | None:
     """Text, or None for null and for the empty text."""
     return (check_text(value, where) or None) if value is not None else None

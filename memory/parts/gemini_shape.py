@@ -23,6 +23,7 @@ from layerlore.memory.parts.fields import (
     read_optional_text,
     read_text,
     read_tool_name,
+    read_written,
 )
 from layerlore.memory.parts.parts import (
     file_part,
@@ -87,7 +88,7 @@ def read_gemini_part(raw: Json, where: str, limits: Limits) -> list[Json]:
     check_keys(block, where, (kind, *_SIGNED), _PASSED_OVER)
     signature = read_optional_text(block.get("thoughtSignature"), f"{where}.thoughtSignature")
     if kind == "text":
-        text = read_text(block["text"], f"{where}.text")
+        text = read_written(block["text"], f"{where}.text")
         if block.get("thought"):
             return [reasoning_part(text, signature, provider=GOOGLE)]
         said = [text_part(text)]
@@ -108,7 +109,8 @@ def _camel(block: Json) -> Json:
 
 
 def _find_kind(block: Json) -> str | None:
-    return next((key for key in ("text", *_READERS) if block.get(key) is not None), None)
+    found = next((key for key in ("text", *_READERS) if block.get(key) is not None), None)
+    return "text" if found is None and "text" in block else found
 
 
 def _data(raw: Any, where: str) -> str | None:

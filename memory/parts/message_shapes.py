@@ -146,6 +146,8 @@ _PLAIN_ROLES: tuple[Role, ...] = ("user", "assistant", "system")
 
 _MARKS = ("turn", "set")
 _SETS = ("history", "input", "response")
+_NOTHING = (None, "", [], {})
+_HEADING = frozenset({"role", "type", "id", "name", "metadata", "created_at", "createdAt", "said_at"})
 _OF_CUSTOM = frozenset({"createdAt", "hidden_characters", "seq", "tokens"})
 
 
@@ -162,14 +164,42 @@ class IncomingMessage:
     mark: TurnMark | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SkippedMessage:
+    """A message that says nothing: its place in the list that was sent, and why it is not stored."""
+
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessages:
+    """The messages of a call, in order, and those of them that say nothing."""
+
+    messages: list[IncomingMessage]
+    skipped: list[SkippedMessage]
+
+
 def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
+    """Reads messages as ``read_messages`` does. Raises InvalidInput for a message that says nothing, too."""
+    sent = read_messages(raw, limits)
+    if sent.skipped:
+        raise InvalidInput(
+            f"messages[{sent.skipped[0].index}]: has no content; give a text or at least one part, or leave the message out"
+        )
+    if not sent.messages:
+        raise InvalidInput("messages: the list is empty; at least one message is needed")
+    return sent.messages
+
+
+def read_messages(raw: Any, limits: Limits) -> SentMessages:
     """Reads a list of messages, one message, or a JSON string of either; the shapes may be mixed in one list.
 
     An item of OpenAI's Responses API is a message, too, and so are LangChain's with their `type`, and Gemini's contents.
     Else a message has a `role` and either `content` (a string, or a list of strings and blocks) or our own `parts`, and may
     have `id`, `name`, `metadata`, `created_at` (or `said_at`) and `files`, besides the keys of the OpenAI and Anthropic
     shapes. `turn` and `set` (history, input, response) mark what it was in a turn. Text without a character is no part. The bookkeeping of providers' answers is passed over, and so is a key
-    that is null. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
+    that is null. A message that says nothing is skipped: programs send one for each turn, whatever it holds. The role `developer` becomes `system`, `function` becomes `tool`, and so does `user` if all there is
     are tool results; `model` becomes `assistant`.
 
     Raises LimitExceeded for what is over a limit, InvalidInput for everything else that is wrong; the text names the
@@ -178,19 +208,24 @@ def parse_messages(raw: Any, limits: Limits) -> list[IncomingMessage]:
     entries = _entries(raw)
     if len(entries) > limits.messages_per_call:
         raise LimitExceeded(f"messages: {len(entries):,} in one call; at most {limits.messages_per_call:,} are allowed")
-    incoming = [_message(entry, f"messages[{index}]", limits) for index, entry in enumerate(entries)]
+    sent = SentMessages([], [])
     first_use: dict[str, int] = {}
-    for index, message in enumerate(incoming):
+    for index, entry in enumerate(entries):
+        message = None if entry in _NOTHING else _message(entry, f"messages[{index}]", limits)
+        if message is None:
+            sent.skipped.append(SkippedMessage(index, "empty"))
+            continue
         if message.id is not None and first_use.setdefault(message.id, index) != index:
             raise InvalidInput(
                 f"messages[{index}].id: {describe(message.id)} is already the id of messages[{first_use[message.id]}]; "
                 "every message needs an id of its own, or none to be given one"
             )
-    return incoming
+        sent.messages.append(message)
+    return sent
 
 
 def _entries(raw: Any) -> list[Any]:
-    if isinstance(raw, str):
+    if isinstance(raw, str) and raw.strip():
         try:
             raw = load_json(raw, "messages")
         except ValueError as error:
@@ -199,18 +234,17 @@ def _entries(raw: Any) -> list[Any]:
             ) from None
     if isinstance(raw, dict) and isinstance(raw.get("messages"), list):
         raw = _mark_list(raw)
-    if isinstance(raw, dict):
-        return [raw]
+    if raw in _NOTHING or isinstance(raw, dict):
+        return [raw] if raw else []
     if not isinstance(raw, list):
         raise InvalidInput(f"messages: must be a list of messages or one message, not {describe(raw)}")
-    if not raw:
-        raise InvalidInput("messages: the list is empty; at least one message is needed")
     return raw
 
 
 def _mark_list(raw: Json) -> list[Any]:
-    """The messages of a turn as seed 002 writes it down, {"messages", "historyIds", "inputIds", "responseIds"}, with the name
-    of the ``turn`` beside them; each marked with its set."""
+    """The messages of a turn as seed 002 writes it down, {"messages", "historyIds", "inputIds", "responseIds"}; each marked
+    with its set. Without the name of the ``turn`` beside them, the turn has the id of its first message: so a list that
+    is sent again, grown, is of the same turn."""
     known = ("messages", "turn", "historyIds", "inputIds", "responseIds")
     check_keys(raw, "messages", known, ("thread_id", "total", "next"))
     sets: dict[str, str] = {}
@@ -218,14 +252,17 @@ def _mark_list(raw: Json) -> list[Any]:
         for id_ in read_list(raw.get(f"{of}Ids"), f"messages.{of}Ids"):
             if isinstance(id_, str):
                 sets[id_] = of
+    of_turn = [id_ for name in ("input", "response") for id_ in raw.get(f"{name}Ids") or []]
+    turn = raw.get("turn") or next(iter(of_turn), None)
     marked: list[Any] = []
     for entry in raw["messages"]:
         which = sets.get(str(entry.get("id"))) if isinstance(entry, dict) else None
-        marked.append({**entry, "turn": raw.get("turn"), "set": which} if which else entry)
+        marked.append({**entry, "turn": turn, "set": which} if which else entry)
     return marked
 
 
-def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
+def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
+    """The message; None if it says nothing."""
     if not isinstance(raw, dict):
         raise InvalidInput(
             f"{where}: must be an object such as {{'role': 'user', 'content': '...'}}, not {describe(raw)}"
@@ -233,12 +270,14 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
     if (plain := _read_plain(raw, where, limits)) is not None:
         return plain
     raw = _read_gemini(find_langchain(raw) or raw)
+    if _is_bare(raw):
+        return None
     marks = {name: raw[name] for name in _MARKS if raw.get(name) is not None}
     raw = {name: value for name, value in raw.items() if name not in _MARKS} if marks else raw
     role, said = _read_said(raw, where, limits)
     parts = [part for part in said if says_something(part)]
     if not parts:
-        raise InvalidInput(f"{where}: has no content; give a text or at least one part, or leave the message out")
+        return None
     if role == "user" and all(part["type"] == "tool_result" for part in parts):
         role = "tool"
     _check_role_and_parts(role, parts, where)
@@ -248,14 +287,22 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage:
     timed = next((key for key in ("said_at", "createdAt") if raw.get(key) is not None), "created_at")
     named = name not in (None, "") and raw.get("role") is not None and not _is_tool_answer(raw)
     return IncomingMessage(
-        id=None if message_id is None else check_id(message_id, f"{where}.id", limits.id_chars),
+        id=None if message_id in _NOTHING else check_id(message_id, f"{where}.id", limits.id_chars),
         role=role,
         name=check_id(name, f"{where}.name", limits.name_chars) if named else None,
         parts=parts,
         metadata=check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
-        created_at=None if raw.get(timed) is None else parse_time(raw[timed], f"{where}.{timed}"),
+        created_at=None if raw.get(timed) in _NOTHING else parse_time(raw[timed], f"{where}.{timed}"),
         mark=_read_mark(marks, where, limits),
     )
+
+
+def _is_bare(raw: Json) -> bool:
+    """Whether a message has nothing but its heading. An item of the Responses API and a function's answer say something
+    by being there."""
+    if raw.get("role") == "function" or raw.get("type") not in (None, "message", "llm", CUSTOM):
+        return False
+    return all(value in _NOTHING for key, value in raw.items() if key not in _HEADING)
 
 
 def _read_plain(raw: Json, where: str, limits: Limits) -> IncomingMessage | None:
@@ -275,12 +322,12 @@ def _read_plain(raw: Json, where: str, limits: Limits) -> IncomingMessage | None
         return None
     message_id, key = raw.get("id"), "said_at" if raw.get("said_at") is not None else "created_at"
     return IncomingMessage(
-        None if message_id is None else check_id(message_id, f"{where}.id", limits.id_chars),
+        None if message_id in _NOTHING else check_id(message_id, f"{where}.id", limits.id_chars),
         role,
         None,
         [text_part(text)],
         check_metadata(raw.get("metadata"), f"{where}.metadata", limits),
-        None if raw.get(key) is None else parse_time(raw[key], f"{where}.{key}"),
+        None if raw.get(key) in _NOTHING else parse_time(raw[key], f"{where}.{key}"),
     )
 
 
@@ -430,6 +477,8 @@ def read_content(raw: Any, where: str, limits: Limits, *, untyped: bool = False)
         place = f"{where}[{index}]"
         if isinstance(entry, str):
             parts.append(text_part(check_text(entry, place)))
+        elif entry in _NOTHING:
+            continue
         elif isinstance(entry, dict):
             read = read_gemini_part if untyped and is_gemini_part(entry) else _reader(entry, place)
             parts += read(entry, place, limits)

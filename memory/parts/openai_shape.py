@@ -25,6 +25,7 @@ from layerlore.memory.parts.fields import (
     read_text,
     read_tool_name,
     read_url,
+    read_written,
 )
 from layerlore.memory.parts.parts import (
     RESULT_PARTS,
@@ -89,7 +90,7 @@ def _file_source(value: Any, where: str) -> MediaSource:
 
 def read_refusal_block(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, ("type", "refusal"), PASSED_OVER)
-    return [text_part(read_text(block.get("refusal"), f"{where}.refusal"))]
+    return [text_part(read_written(block.get("refusal"), f"{where}.refusal"))]
 
 
 OPENAI_READERS: dict[str, Reader] = {

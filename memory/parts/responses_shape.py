@@ -27,6 +27,7 @@ from layerlore.memory.parts.fields import (
     read_text,
     read_tool_name,
     read_url,
+    read_written,
 )
 from layerlore.memory.parts.parts import (
     file_part,
@@ -86,7 +87,7 @@ def _reasoning(item: Json, where: str) -> Json:
     for key in ("summary", "content"):
         for index, entry in enumerate(read_list(item.get(key), f"{where}.{key}")):
             place = f"{where}.{key}[{index}]"
-            texts.append(read_text(read_object(entry, place).get("text"), f"{place}.text"))
+            texts.append(read_written(read_object(entry, place).get("text"), f"{place}.text"))
     return reasoning_part(
         "\n\n".join(filter(None, texts)),
         encrypted=read_optional_text(item.get("encrypted_content"), f"{where}.encrypted_content"),
@@ -171,7 +172,7 @@ def _is_known(kind: Any) -> bool:
 
 def read_written_text_block(block: Json, where: str, _limits: Limits) -> list[Json]:
     check_keys(block, where, ("type", "text"), PASSED_OVER)
-    return [text_part(read_text(block.get("text"), f"{where}.text"))]
+    return [text_part(read_written(block.get("text"), f"{where}.text"))]
 
 
 def read_input_image_block(block: Json, where: str, _limits: Limits) -> list[Json]:

@@ -27,7 +27,7 @@ from layerlore.storage.derived import entries, notes
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.threads import threads
+from layerlore.storage.threads import subjects, threads
 
 Vector = NDArray[np.float32]
 Place = tuple[str, int]
@@ -101,6 +101,7 @@ class WordMatches:
     quiet: Ints
     passing: Ints | None
     asking: Ints
+    within: Ints | None = None
 
 
 async def match_words(
@@ -113,12 +114,16 @@ async def match_words(
     asking: str = "",
     days: Sequence[PastDays] = (),
     in_context: bool = False,
+    subject: str = "",
 ) -> WordMatches:
-    """Read which rows have the words, how much each word weighs, and which rows pass the filters. What the thread
-    ``asking`` asks is left out, and ``in_context`` what a context of it shows whole. A row has the words that name ``days``, too, if it was said then."""
-    left_out = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
+    """Read which rows have the words, how much each word weighs, and which rows pass the filters. Rows about another
+    ``subject`` are left out; ``in_context`` the newest turn of the thread ``asking`` and the notes that a context of it shows
+    whole, too. A row has the words that name ``days``, too, if it was said then."""
+    others = (await subjects.find_others(tx, scope, subject)).rows
+    left_out = others
     if in_context:
-        left_out = sort_distinct(np.concatenate([left_out, await read_shown_notes(tx, scope, asking)]))
+        asked = await read_asking_rows(tx, scope, asking) if asking else np.empty(0, np.int64)
+        left_out = sort_distinct(np.concatenate([others, asked, await read_shown_notes(tx, scope, asking)]))
     sought = [*words, index_lexical.QUIET]
     found = await index_lexical.postings(tx, scope, sought, most=rules.rows_per_word, kinds=index_kinds(kinds))
     quiet = found.pop(index_lexical.QUIET)
@@ -129,10 +134,15 @@ async def match_words(
         found |= {word: sort_distinct(np.concatenate([found[word], said])) for word in each.words if word in found}
     postings = {word: _leave_out(left_out, rows) for word, rows in found.items()}
     size = await entries.count(tx, scope) if set(kinds) == {"entry"} else await _count_rows(tx, scope)
+    size = max(0, size - len(others))
     told = {word: len(rows) - int(find_among(quiet, rows).sum()) for word, rows in postings.items()}
     weights = {word: ranking.compute_idf(told[word], size) for word in words}
-    passing = None if filters is None else await _read_passing(tx, scope, filters)
-    return WordMatches(postings, weights, told, size, quiet, passing, left_out)
+    passing = None if filters is None else _leave_out(others, await _read_passing(tx, scope, filters))
+    within: Ints | None = None
+    if len(others):
+        # Rows of other subjects would take the places of the nearest ones.
+        within = _leave_out(others, await _read_passing(tx, scope, RecallFilters(None, None, None, roles)))
+    return WordMatches(postings, weights, told, size, quiet, passing, left_out, within)
 
 
 async def holds_nothing(tx: Tx, scope: Scope, matches: WordMatches) -> bool:
@@ -161,7 +171,7 @@ async def gather_candidates(
     compared = _VectorReader(tx, scope, space, index_kinds(kinds), [query.vector for query in queries])
     most = rules.candidates
     # What passes the filters is compared with the best of all: a filter makes nothing more or less relevant.
-    reaches = [None] if matches.passing is None else [None, matches.passing]
+    reaches = [matches.within] if matches.passing is None else [matches.within, matches.passing]
     asked = [(query, reach) for reach in reaches for query in queries]
     lexical = [_rank_by_words(query, matches, reach, most * _LOOKED_THROUGH) for query, reach in asked]
     scanned = [

@@ -2,7 +2,7 @@
 in the caller's own transaction, with what ``prepare_memory`` made before it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
@@ -21,6 +21,8 @@ from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists, entry_marks
+from layerlore.storage.derived.entries import Entry
+from layerlore.storage.threads import subjects
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
 """The description of the block, as seed 004 has it."""
@@ -46,28 +48,30 @@ class RecalledMemory:
 
 
 async def prepare_memory(
-    engine: Engine, scope: Scope, questions: Sequence[str], *, asking: str = ""
+    engine: Engine, scope: Scope, questions: Sequence[str], *, asking: str = "", subject: str = ""
 ) -> PreparedRecall | None:
-    """Prepare to find what fits the questions of the thread ``asking``; None where nothing is to be found. A remote embedder is not asked.
+    """Prepare to find what fits the questions of the thread ``asking``, which is about the ``subject``; None where nothing is to be found. A remote embedder is not asked.
 
     Raises LimitExceeded for a question that is too long.
     """
     asked = [question for question in questions if find_query_words(question)]
     if not engine.context.memory or not asked:
         return None
-    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True)
+    wanted = RecallRequest(asked, limit=_MOST_HITS, kinds=_KINDS, asking=asking, in_context=True, subject=subject)
     return await prepare_recall(engine, scope, wanted, engine.recall, at_hand=True)
 
 
-async def find_memory(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> RecalledMemory:
+async def find_memory(
+    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, subject: str = ""
+) -> RecalledMemory:
     """Find the entries and the messages that fit, and what the user prefers whatever he asks; where nothing is asked
-    (None), the entries that were kept last."""
+    (None), the entries that were kept last. Nothing of it is about another ``subject``."""
     if not engine.context.memory:
         return RecalledMemory()
     if prepared is None:
-        return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None)))
+        return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject)))
     found = await find_hits(tx, scope, prepared)
-    kept = await _find_kept(tx, engine, scope, prepared)
+    kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.asked.subject)
     return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
 
 
@@ -90,20 +94,32 @@ def _as_result(memory: RecalledMemory) -> RecallResult:
     return RecallResult([*memory.hits], degraded=memory.degraded, weights=memory.sought, confidence=confidence)
 
 
-async def _find_kept(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None) -> list[Message]:
+async def _find_kept(
+    tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall | None, subject: str
+) -> list[Message]:
     """The entries to tell, those that are pinned first, then the newest first; none where the settings want none."""
     if not engine.entries.injected or not await entries.count(tx, scope):
         return []
     now = engine.now() if prepared is None else prepared.now
     fitting = await _find_fitting(tx, engine, scope, prepared) if prepared else []
-    standing = await entry_marks.read_pinned(tx, scope)
-    standing += await entry_lists.read_preferences(tx, scope, most=engine.entries.preferences_top_k)
+    others = (await subjects.find_others(tx, scope, subject)).entry_ids
+    rules = engine.entries
+    preferred = await entry_lists.read_preferences(tx, scope, most=rules.preferences_top_k + len(others))
+    standing = [*await entry_marks.read_pinned(tx, scope), *_leave_out(preferred, others, rules.preferences_top_k)]
     if prepared is None:
-        standing += await entry_lists.read_page(tx, scope, before=None, limit=engine.entries.auto_inject_top_k)
+        newest = await entry_lists.read_page(tx, scope, before=None, limit=rules.auto_inject_top_k + len(others))
+        standing += _leave_out(newest, others, rules.auto_inject_top_k)
+    standing = _leave_out(standing, others, len(standing))
     wanted = {entry.entry_id for entry in standing}.difference(entry.id for entry in fitting)
-    others = await entries.as_messages(tx, scope, wanted) if wanted else {}
-    both = drop_expired(await add_contradicted(tx, scope, [*fitting, *others.values()]), now)
+    kept = await entries.as_messages(tx, scope, wanted) if wanted else {}
+    both = drop_expired(await add_contradicted(tx, scope, [*fitting, *kept.values()]), now)
+    both = [entry for entry in both if entry.id not in others]
     return sorted(both, key=lambda entry: (not _is_pinned(entry), -entry.said_at, entry.id))
+
+
+def _leave_out(found: Sequence[Entry], others: Collection[str], most: int) -> list[Entry]:
+    """The first entries that are not about another subject."""
+    return [entry for entry in found if entry.entry_id not in others][:most]
 
 
 def _is_pinned(entry: Message) -> bool:
@@ -113,7 +129,9 @@ def _is_pinned(entry: Message) -> bool:
 async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
     most = engine.entries.auto_inject_top_k
     rules = engine.recall.for_limit(most).model_copy(update={"floor": engine.entries.auto_inject_floor})
-    return await find_entries(tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now)
+    return await find_entries(
+        tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now, subject=prepared.asked.subject
+    )
 
 
 def render_entry(entry: Message, now: int) -> str:
@@ -145,11 +163,12 @@ async def find_entries(
     *,
     most: int,
     now: int,
+    subject: str = "",
 ) -> list[Message]:
     """The entries that a recall of entries alone finds, best first, in the shape of messages."""
     words = tuple(dict.fromkeys(word for query in queries for word in query.words))
-    asked = RecallRequest((), limit=most, kinds=("entry",))
-    matches = await match_words(tx, scope, words, None, rules, asked.kinds)
+    asked = RecallRequest((), limit=most, kinds=("entry",), subject=subject)
+    matches = await match_words(tx, scope, words, None, rules, asked.kinds, subject=subject)
     found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
     return drop_expired([hit.message for hit in found.hits], now)
 

@@ -53,6 +53,7 @@ from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import indexed_rows, windows
 from layerlore.storage.messages.indexed_rows import messages_of
+from layerlore.storage.threads import subjects
 
 MOST_QUERIES = 5
 # Seed 000: the neighbours of a hit.
@@ -189,9 +190,11 @@ class RecallRequest:
     roles are of messages; in a thread those entries are looked for that have a source there.
 
     ``neighbours``: with all around each hit; ``explained``: with those that the best hits need to be understood.
-    ``asking``: a thread whose newest user message, and everything after it, the caller's model sees anyway; they are no
-    hits. ``in_context``: the profile and the thread's own notes are no hits either, since they are shown whole beside the
-    answer. Contexts set both, recall_memory does not.
+    ``asking``: the thread that the caller is in. ``in_context``: its newest user message, everything after it, its own
+    notes and the profile are no hits, since the caller's model sees them anyway; contexts say so, recall_memory does not.
+
+    ``subject``: rows about another one are no hits, and are not counted (left out: the subject of the thread ``asking``,
+    unless one thread is looked through).
 
     ``min_score`` takes the place of the operator's floor: hits of a lower score are held back (seed 003's
     ``semanticThreshold``). None: the floor of the rules holds."""
@@ -208,6 +211,7 @@ class RecallRequest:
     asking: str = ""
     in_context: bool = False
     min_score: float | None = None
+    subject: str = ""
 
     @property
     def filters(self) -> RecallFilters | None:
@@ -258,7 +262,7 @@ async def recall(engine: Engine, scope: Scope, asked: RecallRequest) -> RecallRe
     # A thread is the project's; the query's vector is at hand by now.
     if not scope.person or asked.thread_id is not None:
         return found
-    beside = await prepare_recall(engine, scope.of_person, replace(asked, asking=""), engine.recall)
+    beside = await prepare_recall(engine, scope.of_person, replace(prepared.asked, asking=""), engine.recall)
     found_beside = await engine.database.read(_find_shown, scope.of_person, engine, beside)
     return join_results(found, found_beside, asked.limit)
 
@@ -274,7 +278,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
         return found
     shown = [hit.message for hit in found.hits]
     # What else says otherwise may be what the filters leave out.
-    if asked.filters is None:
+    if asked.filters is None and not asked.subject:
         shown = drop_expired(await add_contradicted(tx, scope, shown), prepared.now)
     quoted = await add_quotes(tx, scope, engine, shown)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
@@ -302,6 +306,9 @@ async def prepare_recall(
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
     texts = _check_queries(engine, asked)
+    if asked.asking and not asked.subject and asked.thread_id is None:
+        subject = await engine.database.read(subjects.read_subject, scope, asked.asking)
+        asked = replace(asked, subject=subject)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     days = [named for text in texts for named in find_past_days(text, engine.now())]
@@ -347,7 +354,7 @@ async def _read_before(
     rules: RecallRules,
 ) -> _ReadBefore:
     matches = await match_words(
-        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context
+        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context, asked.subject
     )
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
     return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))

@@ -238,6 +238,7 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
                 "with the query again"
             )
         act = _ForgetTransaction(tx, engine, scope, sent, now)
+        seen = await entries.read_seen(tx, scope, chosen["entries"])
         # Every thread before the resource, and in one order, so that no two writers wait for each other.
         uids = {*chosen["observations"], *chosen["lines"], *await act.uids(chosen["messages"])} - {""}
         held = {uid: thread for uid in sorted(uids) if (thread := await threads.lock_uid(tx, scope, uid))}
@@ -245,11 +246,14 @@ async def _confirm(engine: Engine, scope: Scope, token: str, sent: Sent) -> str:
             "messages": await act.messages(chosen["messages"], held.values(), named),
             "observations": await act.observations(chosen["observations"], held.keys()),
             "lines": await act.lines(chosen["lines"], held),
-            "entries": await act.entries(chosen["entries"]),
         }
+        await act.entries(chosen["entries"])
+        # An entry that rests on a message goes with it, and a title that was made of one, too.
+        forgotten["entries"] = await act.count_gone({*seen, *act.rested})
+        forgotten["titles"] = len(act.untitled)
         return {
             **forgotten,
-            "kept": chosen.get("kept", []),
+            "kept": [each for each in chosen.get("kept", []) if each[0] != "title" or each[1] not in act.untitled],
             **await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, act.parts, now),
         }
 
@@ -268,6 +272,10 @@ class _ForgetTransaction:
     now: int
     parts: list[ActPart] = field(default_factory=list)
     """What was done so far that can be undone."""
+    rested: set[str] = field(default_factory=set)
+    """The ids of the entries that rested on the messages."""
+    untitled: set[str] = field(default_factory=set)
+    """The threads whose title was made of one of the messages."""
 
     async def uids(self, of_threads: Iterable[str]) -> set[str]:
         found = set()
@@ -301,6 +309,9 @@ class _ForgetTransaction:
             )
             await record_deletion(self.tx, self.scope, deleted, self.sent.origin, now=self.now)
             self.parts.append(ActPart("deletion", deletion_uid, live[thread_id].thread_uid))
+            self.rested.update(deleted.entries)
+            if "title" in deleted.fell_back:
+                self.untitled.add(thread_id)
             gone += len(deleted.messages)
         return gone
 
@@ -360,11 +371,16 @@ class _ForgetTransaction:
         self.parts.append(ActPart("document", "", uid or None, kept.version, version))
         return matched
 
-    async def entries(self, ids: Sequence[str]) -> int:
+    async def entries(self, ids: Sequence[str]) -> None:
         await resource_lock.hold(self.tx, self.scope)
         there = sorted(await entries.read_seen(self.tx, self.scope, ids))
         self.parts.extend(ActPart("dropped", id_) for id_ in there)
-        return await _drop_entries(self.tx, self.engine, self.scope, there, self.sent, self.now)
+        await _drop_entries(self.tx, self.engine, self.scope, there, self.sent, self.now)
+
+    async def count_gone(self, ids: Iterable[str]) -> int:
+        """How many of these entries are seen no more."""
+        wanted = sorted(ids)
+        return len(set(wanted) - set(await entries.read_seen(self.tx, self.scope, wanted)))
 
 
 def _describe_result(engine: Engine, answer: Json, now: int) -> str:
@@ -373,6 +389,7 @@ def _describe_result(engine: Engine, answer: Json, now: int) -> str:
         "messages": ("message", "messages"),
         "observations": ("observation", "observations"),
         "lines": ("line of a document", "lines of documents"),
+        "titles": ("title", "titles"),
     }
     counts = [_count(answer[key], *name) for key, name in names.items() if answer.get(key)]
     if not counts:

@@ -30,6 +30,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_DIGITS = re.compile(r"-?[0-9]{9,20}(\.[0-9]{1,9})?")
+# A number is a time from 1990 to 2603. In these bounds seconds and milliseconds never overlap.
+_FIRST_SECOND, _LAST_SECOND = 631_152_000, 20_000_000_000
 
 
 def check_text(value: Any, where: str) -> str:
@@ -180,40 +183,50 @@ def check_number(value: int | None, name: str, least: int, most: int = MOST_INTE
 
 
 def parse_time(value: Any, where: str) -> int:
-    """Milliseconds since 1970 (UTC) of an ISO 8601 time (without a zone: UTC) or of a number that is already that.
+    """Milliseconds since 1970 (UTC) of an ISO 8601 time (without a zone: UTC), or of a number of seconds or milliseconds
+    since 1970, as a number or as its digits.
 
     A date alone is its first moment; week dates and ordinal dates are not read. Parts of a millisecond are cut off.
-    Raises InvalidInput for anything else and for times outside the years 1 to 9999.
+    Raises InvalidInput for anything else, for ISO times outside the years 1 to 9999, and for numbers outside the years
+    1990 to 2603: such a number has another unit, and would be stored as a wrong time.
     """
     if isinstance(value, str):
-        return _from_iso(value, where)
+        text = value.strip()
+        return _from_number(float(text), where) if _DIGITS.fullmatch(text) else _from_iso(text, where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         _refuse_time(describe(value), where)
-    if not _FIRST_MS <= value <= _LAST_MS:  # NaN, too, is in no range
-        _refuse_time("a number outside the years 1 to 9999", where)
-    return math.floor(value)
+    return _from_number(value, where)
 
 
-def _from_iso(value: str, where: str) -> int:
-    text = value.strip()
+def _from_number(value: float, where: str) -> int:
+    if _FIRST_SECOND <= value <= _LAST_SECOND:
+        return math.floor(value * 1000)
+    if _FIRST_SECOND * 1000 <= value <= _LAST_SECOND * 1000:
+        return math.floor(value)
+    # NaN is in no range either.
+    hint = "; are these microseconds or nanoseconds?" if value > _LAST_SECOND * 1000 else ""
+    return _refuse_time(f"a number outside the years 1990 to 2603{hint}", where)
+
+
+def _from_iso(text: str, where: str) -> int:
     # fromisoformat() takes any character between date and time, so it reads "1711112312345" as the year 1711.
     if not _ISO_TIME.fullmatch(text):
-        _refuse_time(describe(value), where)
+        _refuse_time(describe(text), where)
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
-        _refuse_time(describe(value), where)
+        _refuse_time(describe(text), where)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     milliseconds = (moment - _EPOCH) // _MILLISECOND
     if not _FIRST_MS <= milliseconds <= _LAST_MS:
-        _refuse_time(f"{describe(value)}, in UTC outside the years 1 to 9999", where)
+        _refuse_time(f"{describe(text)}, in UTC outside the years 1 to 9999", where)
     return milliseconds
 
 
 def _refuse_time(what: str, where: str) -> NoReturn:
     raise InvalidInput(
-        f"{where}: must be an ISO 8601 time such as '2025-03-01T14:30:00Z', or a number of milliseconds since 1970, "
-        f"in the years 1 to 9999; not {what}"
+        f"{where}: must be an ISO 8601 time such as '2025-03-01T14:30:00Z', or a number of seconds or milliseconds "
+        f"since 1970; not {what}"
     )
 
 

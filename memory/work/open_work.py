@@ -15,8 +15,9 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.threads import threads
+from layerlore.storage.threads.subjects import find_others, subject_in
 from layerlore.storage.work import open_work
-from layerlore.storage.work.open_work import OpenPlan
+from layerlore.storage.work.open_work import MOST_COUNTED, OpenPlan
 from layerlore.storage.work.runs import Run
 
 MOST_LISTED = 5
@@ -31,17 +32,22 @@ async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> Json:
 
 
 async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> Json:
-    uid = ""
+    thread = None
     with contextlib.suppress(NotFound):
-        uid = (await threads.find(tx, scope, thread_id)).thread_uid
-    return await find_elsewhere(tx, scope, uid, now=now)
+        thread = await threads.find(tx, scope, thread_id)
+    return await find_elsewhere(tx, scope, thread, now=now)
 
 
-async def find_elsewhere(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> Json:
-    """Read what is open in all threads but the one with this uid (empty: in all): ``open``, a plan or a run each,
-    changed last first, and ``more_plans`` and ``more_runs`` where there are more. Empty where nothing is open.
+async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: int) -> Json:
+    """Read what is open in all threads but this one (None: in all) and those about another subject: ``open``, a plan or
+    a run each, changed last first, and ``more_plans`` and ``more_runs`` where there are more. Empty where nothing is open.
     ``plan_text.render_open`` makes lines of it."""
-    found = await open_work.find_open(tx, scope, other_than=thread_uid, now=now, most=MOST_LISTED)
+    uid, subject = (thread.thread_uid, subject_in(thread.metadata)) if thread else ("", "")
+    others = (await find_others(tx, scope, subject)).thread_ids
+    most = MOST_COUNTED if others else MOST_LISTED
+    found = await open_work.find_open(tx, scope, other_than=uid, now=now, most=most)
+    if others:
+        found = found.without(others)
     items = [(plan.updated_at, _show_plan(plan, now)) for plan in found.plans]
     items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
     if not items:

@@ -2,7 +2,7 @@
 
 A plan (the one that n8n's agents keep): ``goal``, ``current_phase`` (``currentPhase`` is understood), ``iteration``
 (a whole number from 0), ``steps``: each ``id``, ``phase``, ``description``, ``status``, and ``result`` where there is
-one; a step that is just a text is its description. Stored beside them is ``last_id``: step ids s1, s2, ... are given
+one; a step that is just a text is its description. Any text is a phase, and an empty one says nothing. Stored beside them is ``last_id``: step ids s1, s2, ... are given
 once and never again.
 
 An update is either
@@ -28,6 +28,13 @@ from layerlore.storage.core.records import Json
 
 STATUSES = ("pending", "in_progress", "completed", "failed", "skipped")
 OPEN = ("pending", "in_progress")
+_OTHER_STATUSES = {
+    **dict.fromkeys(("todo", "to_do", "open", "idle", "waiting", "not_started"), "pending"),
+    **dict.fromkeys(("doing", "running", "active", "started", "in-progress", "in progress"), "in_progress"),
+    **dict.fromkeys(("done", "success", "succeeded", "complete", "finished"), "completed"),
+    **dict.fromkeys(("error", "failure"), "failed"),
+    **dict.fromkeys(("cancelled", "canceled"), "skipped"),
+}
 MOST_BYTES = 64 * 1024
 MOST_STEPS = 200
 MOST_ITERATIONS = 1_000_000
@@ -41,10 +48,11 @@ _SHOWN_IDS = 50
 
 def make_plan(given: Json, phases: Sequence[str]) -> Json:
     """The plan that a create makes. Raises InvalidInput, LimitExceeded."""
-    change = _read(given, phases)
+    change = _read(given)
     if "goal" not in change:
         raise InvalidInput(f"plan.goal: needed to create a plan{_example(phases)}")
-    return _check_fit(_apply_whole(None, change, phases))
+    before = {"current_phase": phases[0], "iteration": 1, "steps": [], "last_id": 0}
+    return _check_fit(_apply_whole(before, change))
 
 
 def is_open(plan: Json) -> bool:
@@ -53,20 +61,18 @@ def is_open(plan: Json) -> bool:
 
 
 def change_plan(current: Json | None, given: Json, phases: Sequence[str]) -> Json:
-    """The plan after an update; phases that the plan has already are allowed too. Changes neither argument.
+    """The plan after an update. Changes neither argument.
 
     Raises InvalidInput, LimitExceeded, NotFound when there is no plan.
     """
     if current is None:
         raise NotFound(f"there is no plan yet to update: make one with action='create'{_example(phases)}")
-    has = [current["current_phase"], *(step["phase"] for step in current["steps"])]
-    allowed = list(dict.fromkeys([*phases, *has]))
-    change = _read(given, allowed)
+    change = _read(given)
     if not change:
         raise InvalidInput(f"plan: nothing to update; give any of {', '.join(_PLAN_KEYS)}")
     steps = change.get("steps", [])
     whole = "goal" in change and steps and all("description" in item and "index" not in item for item in steps)
-    return _check_fit(_apply_whole(current, change, allowed) if whole else _apply_patch(current, change, allowed))
+    return _check_fit(_apply_whole(current, change) if whole else _apply_patch(current, change))
 
 
 def _example(phases: Sequence[str]) -> str:
@@ -74,7 +80,7 @@ def _example(phases: Sequence[str]) -> str:
     return f', plan={{"goal": "...", "steps": [{step}]}}'
 
 
-def _read(given: Json, phases: Sequence[str]) -> Json:
+def _read(given: Json) -> Json:
     """What is given, checked key by key; steps as objects that are not checked yet."""
     check_keys(given, "plan", _PLAN_KEYS, passed_over=("currentPhase",))
     change = {key: given[key] for key in _PLAN_KEYS if given.get(key) is not None}
@@ -83,8 +89,8 @@ def _read(given: Json, phases: Sequence[str]) -> Json:
         raise InvalidInput("plan: current_phase and currentPhase are one and the same; give one of them")
     if "goal" in change:
         _check_words(change["goal"], "plan.goal")
-    if "current_phase" in change:
-        _check_choice(change["current_phase"], "plan.current_phase", "phase", phases)
+    if "current_phase" in change and _is_blank(change["current_phase"], "plan.current_phase"):
+        del change["current_phase"]
     if "iteration" in change:
         change["iteration"] = _whole_number(change["iteration"], "plan.iteration", MOST_ITERATIONS)
     if "steps" in change:
@@ -106,14 +112,14 @@ def _check_items(steps: Any) -> list[Json]:
     return [{key: value for key, value in item.items() if value is not None} for item in items]
 
 
-def _check_fields(item: Json, where: str, phases: Sequence[str]) -> Json:
+def _check_fields(item: Json, where: str) -> Json:
     """What an item says of its step, checked."""
-    if "phase" in item:
-        _check_choice(item["phase"], f"{where}.phase", "phase", phases)
+    if "phase" in item and _is_blank(item["phase"], f"{where}.phase"):
+        item = {key: value for key, value in item.items() if key != "phase"}
     if "description" in item:
         _check_words(item["description"], f"{where}.description")
     if "status" in item:
-        _check_choice(item["status"], f"{where}.status", "status", STATUSES)
+        item = {**item, "status": _read_status(item["status"], f"{where}.status")}
     if not isinstance(item.get("result", ""), str):
         raise InvalidInput(f'{where}.result: must be a string ("" removes it), not {describe(item["result"])}')
     if "id" in item:
@@ -121,16 +127,23 @@ def _check_fields(item: Json, where: str, phases: Sequence[str]) -> Json:
     return {key: item[key] for key in _STEP_KEYS if key in item and key != "id"}
 
 
-def _check_words(value: Any, where: str) -> None:
+def _is_blank(value: Any, where: str) -> bool:
     if not isinstance(value, str):
         raise InvalidInput(f"{where}: must be a string, not {describe(value)}")
-    if not value.strip():
+    return not value.strip()
+
+
+def _check_words(value: Any, where: str) -> None:
+    if _is_blank(value, where):
         raise InvalidInput(f"{where}: must not be empty; say it in a few words")
 
 
-def _check_choice(value: Any, where: str, kind: str, allowed: Sequence[str]) -> None:
-    if not isinstance(value, str) or value not in allowed:
-        raise InvalidInput(f"{where}: unknown {kind} {describe(value)}; {describe_choices(value, allowed)}")
+def _read_status(value: Any, where: str) -> str:
+    """A status, under the names of other systems too."""
+    status = _OTHER_STATUSES.get(value.lower(), value) if isinstance(value, str) else value
+    if status not in STATUSES:
+        raise InvalidInput(f"{where}: unknown status {describe(value)}; {describe_choices(value, STATUSES)}")
+    return str(status)
 
 
 def _whole_number(value: Any, where: str, most: int) -> int:
@@ -169,8 +182,7 @@ class _Ids:
         return f"s{self.last}"
 
 
-def _apply_whole(current: Json | None, change: Json, phases: Sequence[str]) -> Json:
-    before = current or {"current_phase": phases[0], "iteration": 1, "steps": [], "last_id": 0}
+def _apply_whole(before: Json, change: Json) -> Json:
     items = change.get("steps", [])
     said: list[Json] = []
     for place, item in enumerate(items):
@@ -178,7 +190,7 @@ def _apply_whole(current: Json | None, change: Json, phases: Sequence[str]) -> J
         check_keys(item, where, _STEP_KEYS)
         if "description" not in item:
             raise InvalidInput(f"{where}.description: is missing; every step needs one")
-        said.append(_check_fields(item, where, phases))
+        said.append(_check_fields(item, where))
     _check_distinct([item.get("id") for item in items])
     phase = change.get("current_phase", before["current_phase"])
     known, same = _match_steps(items, before["steps"])
@@ -224,7 +236,7 @@ def _match_steps(items: Sequence[Json], steps: Sequence[Json]) -> tuple[list[Jso
     return met, same
 
 
-def _apply_patch(current: Json, change: Json, phases: Sequence[str]) -> Json:
+def _apply_patch(current: Json, change: Json) -> Json:
     steps = [dict(step) for step in current["steps"]]
     phase = change.get("current_phase", current["current_phase"])
     ids = _Ids(current["last_id"], {step["id"] for step in steps})
@@ -232,7 +244,7 @@ def _apply_patch(current: Json, change: Json, phases: Sequence[str]) -> Json:
     for number, item in enumerate(change.get("steps", [])):
         where = f"plan.steps[{number}]"
         check_keys(item, where, (*_STEP_KEYS, "index"))
-        fields = _check_fields(item, where, phases)
+        fields = _check_fields(item, where)
         if "id" not in item and "index" not in item:
             _check_new(item, where, before)
             steps.append(_make_step(ids.new(), {"phase": phase}, fields))

@@ -31,13 +31,16 @@ AGENT_EVENTS = ("AgentStart", "AgentEnd", "TurnStart", "TurnEnd", "ToolExecution
 _IDS = ("agent_id", "sub_agent_id", "tool_call_id")
 _NAMES = ("agent_name", "sub_agent_name", "tool_name", "model")
 _ORDER = (
+    # A sender's own id and place of a step. The server gives a step its seq.
+    *("id", "step_index"),
     *("agent_id", "agent_name", "sub_agent_id", "sub_agent_name", "role", "content", "tool_name", "tool_call_id"),
     *("arguments", "result", "is_error", "usage", "model", "message_id", "metadata"),
 )
 _OF_STEP = ("type", "operation_id", *_ORDER, "created_at")
 _OF_EVENT = ("type", "operation_id", "payload", "message_id")
 # What a record of VoltAgent or an answer of list_steps has besides. Order and owner are the server's to say.
-_PASSED_OVER = ("id", "step_index", "user_id", "conversation_id", "seq")
+_PASSED_OVER = ("user_id", "conversation_id", "seq")
+_OF_EVENT_PASSED_OVER = ("id", "step_index", *_PASSED_OVER)
 _SPELLINGS = frozenset((*_OF_STEP, *_OF_EVENT, *_PASSED_OVER))
 
 _ONLY_OF_TOOLS = ("tool_name", "tool_call_id", "arguments", "result", "is_error")
@@ -140,7 +143,7 @@ def _spell_keys(raw: Json, where: str) -> Json:
 
 
 def _read_event(given: Json, where: str, limits: Limits) -> IncomingEvent:
-    check_keys(given, where, _OF_EVENT, _PASSED_OVER)
+    check_keys(given, where, _OF_EVENT, _OF_EVENT_PASSED_OVER)
     payload = given.get("payload", {})
     if not isinstance(payload, dict):
         raise InvalidInput(f"{where}.payload: must be a JSON object, not {describe(payload)}")
@@ -165,7 +168,7 @@ def _read_step(given: Json, where: str, limits: Limits) -> IncomingStep:
     if type_ in ("tool_call", "tool_result") and isinstance(given.get("id"), str):
         given = {"tool_call_id": given["id"], **given}  # VoltAgent has the call's id there
     body = {name: given[name] for name in _ORDER if name in given}
-    for name in (*_IDS, *_NAMES, "message_id"):
+    for name in ("id", *_IDS, *_NAMES, "message_id"):
         if body.get(name) == "":
             del body[name]
     _check_type(type_, body, where)

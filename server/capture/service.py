@@ -59,6 +59,8 @@ class HookService:
         call, rules = opened.call, opened.settings.capture
         if not (call.event.shows and call.session and rules.tokens) or opened.ignored.is_everything:
             return
+        if opened.engine.memory == "off":
+            return
         if call.by_subagent and not rules.subagents:
             return
         async with self._answering[opened.scope, call.session]:
@@ -125,6 +127,8 @@ class HookService:
 
     async def _store_open(self, opened: _Open) -> None:
         call = opened.call
+        if opened.engine.memory != "on":
+            return
         session = await self._sessions.read(opened.scope, call.session)
         session.note_event(call.host, call.event.name, self._engine.now())
         if call.session and not opened.ignored.is_everything:

@@ -102,7 +102,7 @@ def _settings(settings: Settings) -> Iterator[Finding]:
     if settings.project:
         yield Finding("layerlore", "project", f"{settings.project}, beside the memory of {settings.resource}")
     off = "nothing is stored or remembered: set memory = on"
-    yield expect("layerlore", "memory", settings.memory == "on", yes="on", no="off", mend=off)
+    yield expect("layerlore", "memory", settings.memory != "off", yes=settings.memory, no="off", mend=off)
     as_sent = f"stored as sent (redaction = {settings.redaction})"
     yield expect(
         "layerlore",

@@ -74,8 +74,6 @@ def as_text(value: Any) -> str:
 
 def read_ms(value: Any) -> int | None:
     """A time as milliseconds: from ISO 8601, or from seconds or milliseconds since 1970. None for anything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = int(value * 1000) if abs(value) < 100_000_000_000 else int(value)
     try:
         return parse_time(value, "time")
     except InvalidInput:

@@ -52,8 +52,8 @@ def check_hooks(settings: Settings, places: Places | None = None) -> Iterator[Fi
             install = shell_command("install", name, "--capture")
             yield Finding(SECTION, host.title, f"it is installed and calls no hook; `{install}` sets them up")
     yield from _check_spool(state)
-    if any_set_up and (not settings.local.share or settings.memory != "on"):
-        off = "memory is off" if settings.memory != "on" else "no server is shared (local.share = false)"
+    if any_set_up and (not settings.local.share or settings.memory == "off"):
+        off = "memory is off" if settings.memory == "off" else "no server is shared (local.share = false)"
         yield Finding(SECTION, "server", f"{off}: hooks keep and show nothing", "degraded", "set local.share = true")
 
 

@@ -95,7 +95,7 @@ def _refusal(settings: Settings) -> str:
     """Why there cannot be several workers; "" if there can."""
     if sys.platform == "win32":
         return "on Windows one process serves; leave it out"
-    if settings.memory == "on" and settings.database.get_secret_value() == "sqlite://:memory:":
+    if settings.memory != "off" and settings.database.get_secret_value() == "sqlite://:memory:":
         return "a database in memory belongs to one process; name a file, or leave it out"
     return ""
 

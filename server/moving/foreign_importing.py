@@ -3,6 +3,7 @@ word."""
 
 from collections.abc import Callable, Iterator, Sequence
 
+from layerlore.extraction.kinds.titles import shorten
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.entries import normalize
 from layerlore.memory.messages import addition
@@ -138,7 +139,7 @@ class ForeignImport:
         self, scope: Scope, found: ForeignConversation, before: Thread | None, said: Sequence[Json]
     ) -> None:
         """Give a thread its title, and the times of what is in it."""
-        title = found.title[: self._engine.limits.title_chars] if found.title else None
+        title = shorten(found.title, self._engine.limits.title_chars) if found.title else None
         if title and (before is None or before.title is None):
             metadata = found.metadata if before is None else None
             await update_thread(self._engine, scope, found.thread_id, title=title, metadata=metadata, sent=self._sent)

@@ -73,8 +73,8 @@ def import_file(settings: Settings, asked: ImportRequest) -> int:
 
 
 async def _import(settings: Settings, asked: ImportRequest) -> int:
-    if settings.memory == "off":
-        raise InvalidInput("memory is off: nothing is stored, and so nothing can be imported")
+    if settings.memory != "on":
+        raise InvalidInput(f"memory is {settings.memory}: nothing is stored, and so nothing can be imported")
     scope = (
         find_project_scope(settings, asked.tenant, asked.project) if asked.project else scope_of(settings, asked.tenant)
     )

@@ -7,7 +7,7 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import CompleteRequestParams, CompleteResult, Completion, PromptReference, ResourceTemplateReference
 
 from layerlore.memory.rules.validation import check_text, describe_choices
-from layerlore.server.access.caller import RequestContext
+from layerlore.server.access.caller import RequestContext, settings_of
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.prompts.prompts import PROMPTS
 from layerlore.server.resources.kinds import TEMPLATED
@@ -42,7 +42,7 @@ _IDS = {"thread_id": find_thread_ids, "run_id": find_run_ids}
 
 async def complete(ctx: RequestContext, params: CompleteRequestParams) -> CompleteResult:
     """The caller's own ids that begin with what was typed, newest first. Raises LayerloreError."""
-    if ctx.lifespan_context.settings.memory == "off":
+    if settings_of(ctx).memory == "off":
         raise InvalidInput("memory is switched off (memory = off): there is nothing to complete")
     arguments, name = _arguments(params.ref), params.argument.name
     if name not in arguments:

@@ -17,7 +17,7 @@ from mcp.types import (
 )
 
 from layerlore.memory.rules.validation import describe_choices
-from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of
+from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.resources.contents import cut_text
 from layerlore.server.tools.call import DEFAULT_LINE_TOKENS, Call, call_function
@@ -310,7 +310,7 @@ def _shortened(counter: "tokens.TokenCounter", text: str, most: int) -> str:
 
 async def list_prompts(ctx: RequestContext, _: PaginatedRequestParams) -> ListPromptsResult:
     """Those who may not read get none: every prompt brings what is remembered."""
-    on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
+    on = settings_of(ctx).memory != "off" and "read" in principal_of(ctx).rights
     default = default_of(ctx)
     return ListPromptsResult(prompts=[_described_for(each.listed, default) for each in PROMPTS.values()] if on else [])
 
@@ -325,7 +325,7 @@ def _described_for(prompt: Prompt, default: Default) -> Prompt:
 
 async def get_prompt(ctx: RequestContext, params: GetPromptRequestParams) -> GetPromptResult:
     """The prompt as messages of the user. Raises LayerloreError."""
-    if ctx.lifespan_context.settings.memory == "off":
+    if settings_of(ctx).memory == "off":
         raise InvalidInput("memory is switched off (memory = off): there are no prompts")
     prompt = PROMPTS.get(params.name)
     if prompt is None:

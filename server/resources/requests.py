@@ -20,7 +20,7 @@ from mcp.types import (
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import RequestContext, caller_of, principal_of
+from layerlore.server.access.caller import RequestContext, caller_of, principal_of, settings_of
 from layerlore.server.explorer.page import read_page
 from layerlore.server.resources.contents import make_contents
 from layerlore.server.resources.kinds import JSON, KINDS, OF_A_THREAD, TEMPLATED, Address, Kind, describe_kind
@@ -44,7 +44,7 @@ async def list_resources(ctx: RequestContext, params: PaginatedRequestParams) ->
     first. Those who may not read get none."""
     if "read" not in principal_of(ctx).rights:
         return ListResourcesResult(resources=[])
-    if ctx.lifespan_context.settings.memory == "off":
+    if settings_of(ctx).memory == "off":
         return ListResourcesResult(resources=[_of_nobody_in_particular("status")])
     cursor = params.cursor or ""
     try:
@@ -82,7 +82,7 @@ def _explorer() -> Resource:
 
 async def list_templates(ctx: RequestContext, _: PaginatedRequestParams) -> ListResourceTemplatesResult:
     """The URI templates: all of them for those who may read, none for others."""
-    on = ctx.lifespan_context.settings.memory == "on" and "read" in principal_of(ctx).rights
+    on = settings_of(ctx).memory != "off" and "read" in principal_of(ctx).rights
     return ListResourceTemplatesResult(
         resource_templates=_templates() if on else [], ttl_ms=_HOUR_MS, cache_scope="private"
     )
@@ -125,7 +125,7 @@ async def read_resource(ctx: RequestContext, params: ReadResourceRequestParams) 
         page = TextResourceContents(uri=uri, mime_type=APP_MIME_TYPE, text=html, _meta=_PAGE_META)
         return ReadResourceResult(contents=[page])
     address = address_of(uri)
-    if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
+    if settings_of(ctx).memory == "off" and address.kind != "status":
         raise InvalidInput("memory is switched off (memory = off); only memory://status can be read")
     answer = await _answer(ctx, address)
     most = ctx.lifespan_context.settings.limits.answer_bytes

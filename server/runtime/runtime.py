@@ -24,6 +24,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import make_line
 from layerlore.memory.parts.tokens import TokenCounter, load_counter
 from layerlore.memory.secrets.redaction import Redactor, mask_without_key
+from layerlore.memory.settings.mode import MemoryClosed
 from layerlore.memory.usage.call_counts import WRITE_SECONDS, estimate_shown
 from layerlore.server.access.caller import Caller
 from layerlore.server.access.openings import Openings
@@ -37,6 +38,7 @@ from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
 from layerlore.server.tools.call import Call
+from layerlore.server.tools.curation import memory_status
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
 from layerlore.server.tools.messages import add_messages
@@ -112,6 +114,9 @@ class Runtime:
             await load_for(function)
             agent = caller.scope.agent_id
             engine, settings = self.engine.for_agent(agent), settings.for_agent(agent)
+            # An operator may look at what was stored before the memory was switched off.
+            if settings.memory == "off" and function is not memory_status.function and not caller.operates:
+                raise MemoryClosed(settings.describe_closed(agent))
             tools = self._tools_for(settings, caller.principal.rights)
             call = Call(
                 name, engine, settings, caller, given, self._worker, tools, self.describe, openings=self._openings
@@ -124,7 +129,7 @@ class Runtime:
             return await self._defaults.add_note(answer, call)
 
     def _tools_for(self, settings: Settings, rights: frozenset[Right]) -> frozenset[str]:
-        key = (rights, settings.working_memory.read_only, settings.entries.enabled, *settings.toolsets)
+        key = (rights, settings.memory, settings.working_memory.read_only, settings.entries.enabled, *settings.toolsets)
         if key not in self._tools:
             self._tools[key] = list_callable(settings, rights)
         return self._tools[key]
@@ -239,7 +244,7 @@ async def open_engine(settings: Settings) -> Engine:
     """The engine that the settings describe; its database is open, its embedder not loaded. Raises LayerloreError."""
     mask_logs(mask_without_key)
     check_rules(settings, TokenCounter(None))  # a mistake is reported before a database is made
-    url = settings.database.get_secret_value() if settings.memory == "on" else "sqlite://:memory:"
+    url = settings.database.get_secret_value() if settings.memory != "off" else "sqlite://:memory:"
     counting = asyncio.create_task(asyncio.to_thread(load_counter))
     database = await open_database(
         url,
@@ -274,6 +279,7 @@ async def open_engine(settings: Settings) -> Engine:
         retention=settings.retention,
         context=settings.context,
         windows=window_rules(settings, counter),
+        memory=settings.memory,
         embedding=embedding,
     )
     return replace(engine, agents={name: _with_rules(engine, settings, name) for name in settings.agents})
@@ -289,11 +295,12 @@ def _with_rules(engine: Engine, settings: Settings, agent: str) -> Engine:
         entries=own.entries,
         context=own.context,
         windows=window_rules(own, engine.tokens, agent),
+        memory=own.memory,
     )
 
 
 async def _embedding(settings: Settings, database: Database) -> EmbeddingService | None:
-    if settings.memory != "on":
+    if settings.memory == "off":
         return None
     embedder = choice.make_embedder(settings.embedding, unpack_into=settings.data_dir / EMBEDDER_FOLDER)
     if embedder is None:

@@ -1,5 +1,6 @@
 """The MCP server: the SDK's, with calls checked, run and answered in our own way."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from layerlore.server.access.caller import (
     Default,
     Lifespan,
     RequestContext,
+    caller_of,
     default_of,
     is_for_page,
     principal_of,
@@ -34,7 +36,7 @@ from layerlore.server.tools.arguments import check_arguments, quote_name, sugges
 from layerlore.server.tools.declaration import Declaration
 from layerlore.server.tools.explorer import show_to_page
 from layerlore.server.tools.instructions import name_current
-from layerlore.server.tools.toolsets import ALL_TOOLS, choose_for_pages, choose_tools
+from layerlore.server.tools.toolsets import ALL_TOOLS, choose_for_pages, choose_tools, list_writers
 from layerlore.storage.core.errors import LayerloreError
 
 log = logging.getLogger(__name__)
@@ -80,8 +82,7 @@ class ToolServer(MCPServer[Lifespan]):
         process = context.request_context.lifespan_context
         offered = self._offered(context.request_context)
         if name not in offered:
-            if process.settings.memory == "off" and name in ALL_TOOLS:
-                raise ToolError(f"there is no tool {name!r}; memory is switched off (memory = off)")
+            self._refuse_closed(context.request_context, name)
             near = suggest_name(name, offered)
             raise MCPError(INVALID_PARAMS, process.mask(f"there is no tool {quote_name(name)}{near}"))
         try:
@@ -111,12 +112,26 @@ class ToolServer(MCPServer[Lifespan]):
         beside = choose_for_pages(settings) if page else []
         return [each.name for each in choose_tools(settings)], [each.name for each in beside]
 
+    def _refuse_closed(self, ctx: RequestContext, name: str) -> None:
+        """Raises ToolError for a tool that the mode of the agent's memory takes away."""
+        settings = settings_of(ctx)
+        if settings.memory == "on" or name not in ALL_TOOLS:
+            return
+        if settings.memory == "off" or name in list_writers():
+            agent = ""
+            with contextlib.suppress(LayerloreError):  # a call that names no agent
+                agent = caller_of(ctx).scope.agent_id
+            raise ToolError(f"{name} cannot be called: {settings.describe_closed(agent)}")
+
     async def _act(
         self, process: Lifespan, name: str, arguments: dict[str, Any], context: Context[Lifespan, Any]
     ) -> Any:
         declaration = self._declarations[name]
         needs = declaration.needs(arguments)
         caller = await admit(context.request_context, needs, name, of_tenant=declaration.of_tenant)
+        settings = process.settings.for_agent(caller.scope.agent_id)
+        if settings.memory == "read-only" and declaration.changes(arguments):
+            raise ToolError(f"{name} cannot be called so: {settings.describe_closed(caller.scope.agent_id)}")
         values, given = check_arguments(self._declared[name], arguments)
         answer = await process.act(name, declaration.function, caller, values, given)
         return declaration.hide_stored(answer, caller.principal.rights)

@@ -41,7 +41,7 @@ async def keep_up(runtime: Runtime) -> None:
         tasks.start_soon(_erase_now_and_then, engine)
         if engine.retention.deletes:
             tasks.start_soon(_retain_now_and_then, engine)
-        if runtime.settings.memory == "on":
+        if runtime.settings.memory != "off":
             tasks.start_soon(_keep_index, engine)
             tasks.start_soon(_do_jobs, runtime)
         for tool in DECLARATIONS:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 from layerlore.memory.settings.context import ContextRules
 from layerlore.memory.settings.documents import WorkingMemoryRules
 from layerlore.memory.settings.entries import EntryRules
+from layerlore.memory.settings.mode import MemoryChoice, MemoryMode
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.settings.section import Section, one_line, read_json
 from layerlore.memory.settings.window import WindowSettings
@@ -24,16 +25,20 @@ class AgentSettings(Section):
     """What one agent has otherwise than the server. Each setting that is given takes the place of the server's; a document
     of working memory (its format, template and schema) does so as a whole."""
 
+    memory: MemoryChoice = "on"
     window: WindowSettings = WindowSettings()
     working_memory: WorkingMemoryRules = WorkingMemoryRules()
     entries: EntryRules = EntryRules()
     recall: RecallRules = RecallRules()
     context: ContextRules = ContextRules()
 
-    def over(self, server: Any) -> dict[str, Section]:
-        """The sections of ``server``'s settings that this agent has otherwise, as they are for it, by name."""
-        found: dict[str, Section] = {}
-        for name in sorted(self.model_fields_set):
+    def over(self, server: Any) -> dict[str, Section | MemoryMode]:
+        """What of ``server``'s settings this agent has otherwise, as it is for it, by name. A memory that the server has
+        switched off is off for every agent: there is no database."""
+        found: dict[str, Section | MemoryMode] = {}
+        if "memory" in self.model_fields_set and server.memory != "off":
+            found["memory"] = self.memory
+        for name in sorted(self.model_fields_set - {"memory"}):
             own, section = getattr(self, name), getattr(server, name)
             found[name] = section.model_copy(update={each: getattr(own, each) for each in own.model_fields_set})
         return found

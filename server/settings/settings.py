@@ -28,6 +28,7 @@ from layerlore.memory.settings.documents import WorkingMemoryRules
 from layerlore.memory.settings.embedding import EmbeddingSettings
 from layerlore.memory.settings.entries import EntryRules
 from layerlore.memory.settings.llm import LlmSettings
+from layerlore.memory.settings.mode import MemoryChoice, describe_closed
 from layerlore.memory.settings.observations import ObservationRules
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.settings.retention import RetentionRules
@@ -77,11 +78,6 @@ def _toolset_names(value: Any) -> Any:
     if any(name not in known for name in names):
         raise ValueError(f"each must be one of {', '.join(known)}, all")
     return names
-
-
-def _on_or_off(value: Any) -> Any:
-    """TOML's ``memory = false``, and what a variable may say for it."""
-    return {"true": "on", "false": "off"}.get(str(value).lower(), value)
 
 
 def _known_form(value: SecretStr) -> SecretStr:
@@ -143,7 +139,7 @@ class PlanSettings(Section):
     ] = Field(
         default=["build", "execute", "inspect", "evaluate", "debug"],
         min_length=1,
-        description="The phases that a plan and its steps may be in, distinct names. A new plan begins in the first.",
+        description="The usual phases of a plan, distinct names. A new plan begins in the first; any other text is a phase, too.",
     )
 
 
@@ -213,8 +209,10 @@ class Settings(BaseSettings):
         "session; where the protocol has no sessions (HTTP since 2026-07-28), one for each agent and resource, called "
         "main.",
     )
-    memory: Annotated[Literal["on", "off"], BeforeValidator(_on_or_off)] = Field(
-        default="on", description="on, or off: nothing is stored, and the only tool that is left says so."
+    memory: MemoryChoice = Field(
+        default="on",
+        description="on; read-only: reads work, and every write is refused; or off: nothing is stored, and the only tool "
+        "that is left says so.",
     )
     database: Annotated[SecretStr, AfterValidator(_known_form)] = Field(
         default=SecretStr(""),
@@ -264,8 +262,8 @@ class Settings(BaseSettings):
     )
     agents: AgentProfiles = Field(
         default={},
-        description="What single agents of this server have otherwise, by their names: any setting of window, "
-        "working_memory, entries, recall and context. What is not given there is the server's; a conversation's own "
+        description="What single agents of this server have otherwise, by their names: memory (on, read-only, "
+        "off), and any setting of window, working_memory, entries, recall and context. What is not given there is the server's; a conversation's own "
         "window (update_thread) goes before both. A document of working memory (thread, resource) is given as a whole. In "
         "a variable, as JSON.",
         examples=["[agents.support.window]", 'limit = "messages"', "[agents.support.entries]", "enabled = false"],
@@ -298,6 +296,12 @@ class Settings(BaseSettings):
         """These settings, as they are for an agent."""
         own = self.agents.get(agent)
         return self if own is None else self.model_copy(update=own.over(self))
+
+    def describe_closed(self, agent: str) -> str:
+        """Why a call of the agent is refused by the mode of its memory; for the settings as they are for the agent."""
+        own = self.agents.get(agent)
+        is_own = own is not None and own.memory == self.memory and "memory" in own.model_fields_set
+        return describe_closed(self.memory, agent if is_own else "")
 
     @property
     def on_postgres(self) -> bool:

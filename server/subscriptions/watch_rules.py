@@ -2,7 +2,7 @@
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.access.caller import RequestContext, caller_of
+from layerlore.server.access.caller import RequestContext, caller_of, settings_of
 from layerlore.server.access.permissions import permit
 from layerlore.server.access.principal import READ
 from layerlore.server.resources.uris import address_of
@@ -22,7 +22,7 @@ def check(ctx: RequestContext, uri: str) -> None:
     Raises InvalidInput, LimitExceeded.
     """
     address, limits = address_of(uri), Limits()
-    if ctx.lifespan_context.settings.memory == "off" and address.kind != "status":
+    if settings_of(ctx).memory == "off" and address.kind != "status":
         raise InvalidInput("memory is switched off (memory = off); only memory://status can be watched")
     if address.thread_id:
         check_id(address.thread_id, "thread_id", limits.thread_id_chars)

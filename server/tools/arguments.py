@@ -8,12 +8,13 @@ who sends that fills them in.
 """
 
 import difflib
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
 from layerlore.memory.rules.ages import DAY_MS
@@ -29,23 +30,140 @@ NESTED = "objects in this argument are filled in as calls are"
 """Annotates an argument whose objects, by its schema, are treated as a call's arguments are: an empty value is left out
 of one that gives every key, and says what it says in any other."""
 
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
 _MOST_PROBLEMS = 5
 # What is shown of a name that does not exist, in characters.
 _LONGEST_NAME = 64
 _EMPTY: dict[str, Any] = {"integer": 0, "array": [], "object": {}}
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_COUNTERPARTS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("conversation_id", "chat_id", "session_id", "conversation", "thread", "chat"), ("thread_id",)),
+    **dict.fromkeys(
+        (
+            "top_k",
+            "topk",
+            "k",
+            "semantic_limit",
+            "num_results",
+            "max_results",
+            "last_messages",
+            "max_messages",
+            "last_n",
+        ),
+        ("limit",),
+    ),
+    **dict.fromkeys(
+        ("threshold", "semantic_threshold", "similarity_threshold", "score_threshold", "min_relevance"), ("min_score",)
+    ),
+    **dict.fromkeys(("from", "start", "start_date", "date_from", "from_date", "after_date"), ("since",)),
+    **dict.fromkeys(("to", "end", "end_date", "date_to", "to_date", "before_date"), ("until",)),
+    **dict.fromkeys(("max_token", "token_limit", "token_budget", "tokens"), ("max_tokens",)),
+    **dict.fromkeys(("question", "q", "search", "search_query", "input"), ("query", "data")),
+    **dict.fromkeys(("text", "fact", "note", "memory", "value", "working_memory"), ("content", "query")),
+    **dict.fromkeys(("quote", "quotes"), ("evidence",)),
+    **dict.fromkeys(("role", "message_roles"), ("roles",)),
+    **dict.fromkeys(("message", "message_list"), ("messages",)),
+    **dict.fromkeys(("sort_by", "sort", "order"), ("order_by",)),
+    **dict.fromkeys(("name", "conversation_title"), ("title",)),
+    **dict.fromkeys(("message_ids", "id", "memory_id", "memory_ids", "entry_ids"), ("ids", "entry_id")),
+    **dict.fromkeys(("mode", "delete_mode"), ("which",)),
+    **dict.fromkeys(("resume_data", "response", "payload"), ("data",)),
+    **dict.fromkeys(("checkpoint", "snapshot", "workflow_state"), ("state",)),
+    **dict.fromkeys(("ttl", "expires_in"), ("ttl_seconds",)),
+    **dict.fromkeys(("step", "conversation_steps"), ("steps",)),
+    **dict.fromkeys(("result", "response_data"), ("output",)),
+    **dict.fromkeys(("include_state",), ("with_state",)),
+    **dict.fromkeys(("execution_id", "workflow_run_id"), ("run_id",)),
+    **dict.fromkeys(("task", "task_id"), ("task_key",)),
+    **dict.fromkeys(("error", "failure"), ("output", "reason")),
+    **dict.fromkeys(("memory_scope",), ("scope",)),
+    **dict.fromkeys(("memory_type", "types", "kind", "type"), ("kinds", "types")),
+}
+"""Names that other systems have for an argument, and ours: the first of them that the tool has."""
+
+_OF_CALLER = "no argument names a user or an agent: they come from the credential, or from how the server is launched"
+_IN_SETTINGS = "it is a setting of the server, not of a call"
+_ELSEWHERE: tuple[tuple[frozenset[str], dict[str, str]], ...] = (
+    (
+        frozenset({"user_id", "user", "resource_id", "resource", "agent_id", "agent", "tenant_id", "tenant", "run_as"}),
+        {"": _OF_CALLER},
+    ),
+    (
+        frozenset({"offset", "skip", "page"}),
+        {"cursor": "use cursor: pages continue with the next_cursor of the last", "limit": "use limit"},
+    ),
+    (
+        frozenset({"goal", "current_phase", "iteration", "phases", "phase"}),
+        {"plan": 'it is a key inside plan: plan={"goal": ..., "current_phase": ..., "steps": [...]}'},
+    ),
+    (frozenset({"steps", "status"}), {"plan": 'it is a key inside plan: plan={"steps": [...]}'}),
+    (
+        frozenset({"content", "role", "files", "created_at", "tool_calls"}),
+        {"messages": 'it is a key of a message: messages=[{"role": "user", "content": "..."}]'},
+    ),
+    (
+        frozenset({"metadata", "history_ids", "input_ids", "response_ids", "turn", "persistence"}),
+        {"messages": "it is a key inside messages"},
+    ),
+    (frozenset({"approved", "approve", "deny"}), {"data": 'use data={"approved": true}', "decisions": "use decisions"}),
+    (
+        frozenset(
+            {"schema", "template", "system_prompt", "generate_title", "embedder", "embedding", "embedding_model"}
+        ),
+        {"": _IN_SETTINGS},
+    ),
+    (
+        frozenset({"trim_mode", "drop", "trim", "limit_type", "max_images", "threshold", "summarize_prompt"}),
+        {"window": "it is a key inside window", "": "update_thread(window={...}) sets it for a conversation"},
+    ),
+    (frozenset({"descending", "asc", "desc", "direction"}), {"order_by": "use descending"}),
+    (frozenset({"namespace", "container", "collection"}), {"": _OF_CALLER}),
+)
+"""Arguments of other systems that are something else here: for a tool that has the first argument ("": for any), the hint."""
+
+_SAME_VALUES: dict[str, dict[str, str]] = {
+    "scope": {
+        **dict.fromkeys(("user", "profile", "user_profile", "global", "agent"), "resource"),
+        **dict.fromkeys(("conversation", "session", "chat", "session_memory"), "thread"),
+    },
+    "status": {
+        **dict.fromkeys(("success", "succeeded", "done", "finished"), "completed"),
+        **dict.fromkeys(("error", "failure"), "failed"),
+        **dict.fromkeys(("canceled", "aborted"), "cancelled"),
+        **dict.fromkeys(("waiting", "paused", "pending"), "suspended"),
+        "active": "running",
+    },
+    "roles": {"human": "user", "ai": "assistant", "model": "assistant", "developer": "system", "function": "tool"},
+    "which": {
+        **dict.fromkeys(("last", "latest", "by_latest", "by_latest_workflow_request"), "last_turn"),
+        "everything": "all",
+    },
+    "kinds": {
+        **dict.fromkeys(("entries", "memory", "memories", "fact", "facts", "episodic"), "entry"),
+        **dict.fromkeys(("messages", "conversation", "conversations"), "message"),
+    },
+    "mode": {"overwrite": "replace", "set": "replace", "add": "append"},
+    "format": {"markdown": "text", "md": "text", "vercel": "ai-sdk", "ai_sdk": "ai-sdk", "google": "gemini"},
+    "detail": {"full": "high", "brief": "low", "short": "low"},
+    "order_by": {"created": "created_at", "updated": "updated_at"},
+}
+"""For arguments by name, the values of other systems, and ours."""
 
 
 def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:
     """The arguments as the tool's function takes them, with defaults for what is left out, and the names of those that
     are not. Raises ToolError."""
-    allowed = list(tool.parameters.get("properties", {}))
+    schemas: Mapping[str, Any] = tool.parameters.get("properties", {})
+    allowed = list(schemas)
+    arguments = _rename(arguments, allowed)
     unknown = [name for name in arguments if name not in allowed]
     if unknown:
         takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
-        raise ToolError(
-            f"{tool.name} has no argument {quote_name(unknown[0])}{suggest_name(unknown[0], allowed)} ({takes})"
-        )
-    given = drop_left_out(tool, arguments)
+        hint = _find_hint(unknown[0], allowed) or suggest_name(unknown[0], allowed)
+        raise ToolError(f"{tool.name} has no argument {quote_name(unknown[0])}{hint} ({takes})")
+    named = {name: _rename_value(name, value, schemas[name]) for name, value in arguments.items()}
+    given = drop_left_out(tool, named)
     try:
         # JSON text was read for what is left out already: the SDK's own function would try it again.
         return tool.fn_metadata.arg_model.model_validate(given).model_dump_one_level(), frozenset(given)
@@ -53,6 +171,48 @@ def check_arguments(tool: Tool, arguments: dict[str, Any]) -> tuple[dict[str, An
         problems = error.errors(include_url=False, include_input=False, include_context=False)
         shown = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:_MOST_PROBLEMS])
         raise ToolError(f"{tool.name}: {shown}") from error
+
+
+def _rename(arguments: Mapping[str, Any], allowed: Collection[str]) -> dict[str, Any]:
+    """The arguments under our names, where another system has another name for the same."""
+    found: dict[str, Any] = {}
+    for name, value in arguments.items():
+        short = name[:_LONGEST_NAME]
+        snake = _HUMP.sub("_", short).lower().replace("-", "_")
+        known = (snake, *_COUNTERPARTS.get(snake, ()))
+        ours = next((each for each in known if each in allowed and each not in arguments and each not in found), name)
+        found[name if name in allowed else ours] = value
+    return found
+
+
+def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value of an argument under our name for it; one text stands for a list of it."""
+    items: Mapping[str, Any] = schema.get("items", {})
+    if schema.get("type") != "array" or items.get("type") != "string":
+        return _find_same(name, value, schema)
+    is_one = isinstance(value, str) and value and not value.lstrip().startswith("[")
+    values = [value] if is_one else value
+    return [_find_same(name, each, items) for each in values] if isinstance(values, list) else values
+
+
+def _find_same(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
+    same, known = _SAME_VALUES.get(name), schema.get("enum")
+    if same is None or not isinstance(value, str) or (known is not None and value in known):
+        return value
+    snake = _HUMP.sub("_", value[:_LONGEST_NAME].strip()).lower().replace("-", "_").replace(" ", "_")
+    meant = (same.get(snake), snake)
+    return next((each for each in meant if each and (known is None or each in known)), value)
+
+
+def _find_hint(name: str, allowed: Collection[str]) -> str:
+    """The end of an error about an argument that other systems have, and that is something else here."""
+    snake = _HUMP.sub("_", name[:_LONGEST_NAME]).lower()
+    hints = next((hints for names, hints in _ELSEWHERE if snake in names), {})
+    hint = next((text for argument, text in hints.items() if not argument or argument in allowed), "")
+    if not hint:
+        ours = next((each for each in _COUNTERPARTS.get(snake, ()) if each in allowed), "")
+        hint = f"it is the same as {ours}, which is given, too" if ours else ""
+    return f"; {hint}" if hint else ""
 
 
 def quote_name(name: str) -> str:
@@ -66,10 +226,19 @@ def suggest_name(name: str, allowed: list[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def _write_number(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else value
+
+
+Moment = Annotated[str, BeforeValidator(_write_number)]
+"""A time as an argument: ISO 8601, or a number of seconds or milliseconds since 1970, whose digits the function gets."""
+
+
 def parse_until(text: str) -> int:
     """An ``until`` in milliseconds since 1970: a date alone means the whole day, to its last moment."""
     moment = parse_time(text, "until")
-    return moment + DAY_MS - 1 if len(text.strip()) <= len("2025-03-01") else moment
+    return moment + DAY_MS - 1 if _DATE.fullmatch(text.strip()) else moment
 
 
 def drop_left_out(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class Call:
             return None
         return stored_bytes.Quota(rates.tenant_stored_bytes, rates.resource_stored_bytes)
 
+    @property
+    def reserved_tokens(self) -> int:
+        """The tokens of an answer that the line on its default thread takes."""
+        return DEFAULT_LINE_TOKENS if self.default_use.thread_id else 0
+
     def thread(self, argument: str, *, reads: bool = False) -> str:
         """The thread that the call means, its name checked. Raises InvalidInput."""
         if not argument and self.caller.default != "named":

@@ -27,7 +27,13 @@ async def get_context(
     send."""
     thread = call.thread(thread_id, reads=True)
     answer = await context.get_context(
-        call.engine, call.scope, thread, query=query, max_tokens=max_tokens, format=format
+        call.engine,
+        call.scope,
+        thread,
+        query=query,
+        max_tokens=max_tokens,
+        format=format,
+        reserved=call.reserved_tokens,
     )
     # It has the same blocks: a recall after it does not repeat them.
     call.claim_opening()

@@ -14,7 +14,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
-from layerlore.server.access.principal import Right
+from layerlore.server.access.principal import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.stored_content import drop_stored, holds_stored
 
@@ -106,6 +106,10 @@ class Declaration:
         """The rights that a call takes, all of them."""
         acts = frozenset({self.right}) if self.rights_of is None else self.rights_of(arguments)
         return acts | {"read"} if self.shows_stored and not self.reduced else acts
+
+    def changes(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments may change what is stored."""
+        return not self.annotations.read_only_hint and bool(self.needs(arguments) - READ)
 
     def open_to(self, rights: Collection[Right]) -> bool:
         """Whether it can be called in any way with these rights."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
@@ -9,7 +10,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
@@ -71,6 +72,11 @@ class StoredMessage(TypedDict):
     status: Literal["added", "unchanged", "replaced"]
 
 
+class SkippedMessage(TypedDict):
+    index: int
+    reason: Literal["empty"]
+
+
 class AddedMessages(TypedDict):
     stored: NotRequired[int]
     seqs: NotRequired[str]
@@ -78,6 +84,7 @@ class AddedMessages(TypedDict):
     replaced: NotRequired[int]
     thread_id: NotRequired[str]
     messages: NotRequired[list[StoredMessage]]
+    skipped: NotRequired[list[SkippedMessage]]
     skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
     totals: NotRequired[Totals]
@@ -125,8 +132,8 @@ async def get_messages(
     offset: Annotated[int | None, EMPTY_SAYS] = None,
     before: int | None = None,
     after: Annotated[int | None, EMPTY_SAYS] = None,
-    since: Annotated[str, Field(description="ISO 8601")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601")] = "",
+    until: Moment = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: int | None = None,
     part: str = "",
@@ -177,7 +184,8 @@ async def get_messages(
     elif (since or until) and not thread_id:
         page = await reader.get_messages_of_all(call.engine, call.scope, asked)
     else:
-        page = await reader.get_messages(call.engine, call.scope, call.thread(thread_id, reads=True), asked)
+        thread = call.thread(thread_id, reads=True)
+        page = await reader.get_messages(call.engine, call.scope, thread, replace(asked, reserved=call.reserved_tokens))
     return await asyncio.to_thread(page_text.render_page, page) if format == "text" else page
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from layerlore.memory.rules.pages import count_entry_bytes, count_sent_bytes
 from layerlore.memory.rules.validation import check_text, parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import UNLISTED, parse_until
+from layerlore.server.tools.arguments import UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, tool
 from layerlore.storage.core.json_text import to_json
@@ -55,6 +55,15 @@ Kinds = Annotated[
 ]
 
 
+Subject = Annotated[
+    str,
+    UNLISTED,
+    Field(
+        description='Only what is about it, or about nothing in particular; "*": all. Default: the conversation\'s own.'
+    ),
+]
+
+
 @tool("Recall memory", "core", "read", largest_answer=200_000)
 async def recall_memory(
     call: Call,
@@ -62,8 +71,8 @@ async def recall_memory(
     queries: Annotated[list[str], Field(description="Up to 5 wordings.")] = [],  # noqa: B006 - never changed
     limit: Annotated[int, Field(ge=1, le=100)] = 50,
     thread_id: Annotated[str, Field(description="Only this conversation.")] = "",
-    since: Annotated[str, Field(description="ISO 8601")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601")] = "",
+    until: Moment = "",
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 1500,
     neighbours: bool = False,
@@ -72,6 +81,7 @@ async def recall_memory(
     min_score: MinScore = 0.0,
     explain: Annotated[bool, UNLISTED, Field(description="Shows what made each score.")] = False,
     opening: Opening = True,
+    subject: Subject = "",
     format: TextOrJson = "text",
 ) -> str | Json:
     """Find what was said and noted in all conversations. Call it before you answer about the user, the past, or anything
@@ -88,7 +98,9 @@ async def recall_memory(
         kinds=kinds or (("message",) if roles else scopes.RECALL_KINDS),
         neighbours=neighbours,
         explained=format == "text" and max_tokens >= _ROOM_TO_EXPLAIN,
+        asking=call.caller.default_thread,
         min_score=min_score or None,
+        subject=check_text(subject, "subject").strip(),
     )
     # The caller's own thread may be one that nobody wrote to yet.
     if asked.thread_id is not None and asked.thread_id != call.caller.default_thread:

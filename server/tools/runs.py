@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
-from pydantic import BeforeValidator, Field, SkipValidation, WithJsonSchema
+from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import parse_time
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import (
     ANY_JSON,
@@ -95,11 +95,6 @@ Decisions = Annotated[
         }
     ),
 ]
-
-
-def _listed(value: Any) -> Any:
-    """One name may stand for a list of one."""
-    return [value] if isinstance(value, str) else value
 
 
 class StartedRun(TypedDict):
@@ -368,13 +363,12 @@ async def list_runs(
     call: Call,
     status: Annotated[
         list[AskedStatus],
-        BeforeValidator(_listed),
         Field(description="Only these; left out: all. resumable: nothing is missing but a runner."),
     ] = [],  # noqa: B006 - a default in a schema, never changed
     workflow_id: str = "",
     thread_id: Annotated[str, Field(description="Only of this conversation; left out: of all.")] = "",
-    since: Annotated[str, Field(description="ISO 8601, of when it was made.")] = "",
-    until: Annotated[str, Field(description="ISO 8601")] = "",
+    since: Annotated[Moment, Field(description="ISO 8601, of when it was made.")] = "",
+    until: Annotated[Moment, Field(description="ISO 8601")] = "",
     metadata: Annotated[FreeObject, Field(description="Keys and values that must be equal.")] = {},  # noqa: B006
     limit: Annotated[int, Field(ge=1, le=100)] = 20,
     cursor: str = "",

@@ -143,7 +143,7 @@ async def _find_problems(call: Call, work: Background, embedded: Json) -> list[s
     if damage := call.engine.database.health.damage:
         found.append(f"the memory is damaged: {'; '.join(damage)} (`layerlore doctor` says more, and the way out)")
     found += _find_missing_vectors(embedded)
-    if embedded["state"] == "off" and call.settings.memory == "on":
+    if embedded["state"] == "off" and call.settings.memory != "off":
         found.append("recall finds words only: there is no embedder (embedding.embedder = none)")
     if call.engine.tokens.name == ESTIMATE:
         found.append("tokens are estimated: no encoding file was found; reinstall litellm, which ships it")

@@ -159,6 +159,7 @@ async def get_briefing(
     """All that a sub-agent without memory needs: the task, the user's rules and corrections, goal and current step, the
     user's profile, earlier attempts, what is remembered about it, and the last messages."""
     thread = call.thread(thread_id, reads=True)
+    most = max_tokens - call.reserved_tokens
     return await briefing.get_briefing(
-        call.engine, call.scope, thread, task, task_key=task_key, max_tokens=max_tokens, json=format == "json"
+        call.engine, call.scope, thread, task, task_key=task_key, max_tokens=most, json=format == "json"
     )

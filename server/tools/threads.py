@@ -7,12 +7,13 @@ from typing_extensions import TypedDict
 
 from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
-from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, parse_until
+from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
+from layerlore.storage.threads.subjects import KEY
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_threads, threads
@@ -123,16 +124,24 @@ async def update_thread(
     title: Annotated[str, Field(description='"" removes it.'), EMPTY_SAYS] = "",
     metadata: Annotated[FreeObject, Field(description="Merged in; null removes a key.")] = {},  # noqa: B006
     window: RawWindow = None,
+    subject: Annotated[
+        str,
+        UNLISTED,
+        EMPTY_SAYS,
+        Field(description='Whom or what it is about: it is not shown what is about another. "" removes it.'),
+    ] = "",
 ) -> Json:
     """Set a conversation's title, metadata or window; it is made if absent. What is left out stays."""
-    if not call.given & {"title", "metadata", "window"}:
-        raise InvalidInput("nothing to update: give a title, metadata or a window")
+    if not call.given & {"title", "metadata", "window", "subject"}:
+        raise InvalidInput("nothing to update: give a title, metadata, a window or a subject")
+    if "subject" in call.given:
+        metadata = {**metadata, KEY: validation.check_text(subject, KEY).strip() or None}
     return await threads.update_thread(
         call.engine,
         call.scope,
         call.thread(thread_id),
         title=title if "title" in call.given else None,
-        metadata=metadata if "metadata" in call.given else None,
+        metadata=metadata if call.given & {"metadata", "subject"} else None,
         window=window if "window" in call.given else None,
         sent=call.sent(thread_id),
     )
@@ -153,8 +162,8 @@ async def list_all_threads(
     agent: Annotated[str, Field(description="Only of this agent.")] = "",
     resource: Annotated[str, Field(description="Only of this user.")] = "",
     metadata: FreeObject = {},  # noqa: B006
-    since: Annotated[str, Field(description="ISO 8601, of order_by.")] = "",
-    until: str = "",
+    since: Annotated[Moment, Field(description="ISO 8601, of order_by.")] = "",
+    until: Moment = "",
     order_by: Literal["updated_at", "created_at"] = "updated_at",
     descending: bool = True,
     limit: Annotated[int, Field(ge=1, le=100)] = 20,

@@ -52,7 +52,12 @@ def choose_tools(settings: Settings) -> list[Declaration]:
     unlisted = _switched_off(settings)
     preset = frozenset().union(*(tools for name, tools in PRESETS.items() if name in settings.toolsets))
     chosen = [each for each in DECLARATIONS if each.toolset in settings.toolsets or each in preset]
-    return [each for each in chosen if each not in unlisted]
+    return [each for each in chosen if each not in unlisted and _may_be_called(each, settings)]
+
+
+def _may_be_called(tool: Declaration, settings: Settings) -> bool:
+    """Whether the mode of the memory leaves a way to call the tool."""
+    return settings.memory == "on" or not all(map(tool.changes, tool.ways))
 
 
 def choose_for_pages(settings: Settings) -> list[Declaration]:
@@ -60,7 +65,7 @@ def choose_for_pages(settings: Settings) -> list[Declaration]:
     if settings.memory == "off":
         return []
     taken = {*choose_tools(settings), *_switched_off(settings)}
-    return [each for each in (*DECLARATIONS, *OF_PAGES) if each not in taken]
+    return [each for each in (*DECLARATIONS, *OF_PAGES) if each not in taken and _may_be_called(each, settings)]
 
 
 def choose_declared(settings: Settings) -> list[Declaration]:

@@ -1,5 +1,6 @@
 """Open work of a scope: plans in which something is still to be done, and runs that are suspended."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,12 @@ class OpenWork:
     runs: tuple[Run, ...] = ()
     total_plans: int = 0
     total_runs: int = 0
+
+    def without(self, thread_ids: Collection[str]) -> "OpenWork":
+        """The open work that is not of these threads, as far as it was read."""
+        plans_left = tuple(each for each in self.plans if each.thread_id not in thread_ids)
+        runs_left = tuple(each for each in self.runs if each.thread_id not in thread_ids)
+        return OpenWork(plans_left, runs_left, len(plans_left), len(runs_left))
 
 
 def _live(table: FromClause, whose: ColumnElement[bool], condition: ColumnElement[bool], *columns: Any) -> Select[Any]:

@@ -70,7 +70,7 @@ CANONICAL = st.builds(
     st.none() | IDS,
     st.none() | IDS,
     OBJECTS,
-    st.none() | st.integers(-62_135_596_800_000, 253_402_300_799_999),
+    st.none() | st.integers(631_152_000_000, 20_000_000_000_000),
 )
 
 

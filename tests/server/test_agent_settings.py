@@ -62,6 +62,10 @@ def test_a_variable_has_them_as_json_and_a_file_as_tables(tmp_path: Path) -> Non
             {"recal": {}},
             "agents.support.recal (from flag --recal): no such setting; did you mean agents.support.recall",
         ),
+        (
+            {"memory": "sometimes"},
+            "agents.support.memory (from flag --memory): Input should be 'on', 'read-only' or 'off'",
+        ),
         ({"recall": {"flor": 0.1}}, "no such setting; did you mean agents.support.recall.floor?"),
         ({"http": {"port": 1}}, "agents.support.http (from flag --http): no such setting"),
         ({"recall": {"floor": 1.5}}, "agents.support.recall.floor (from flag --floor): Input should be less than"),
@@ -136,6 +140,94 @@ async def test_two_agents_of_one_server_each_have_their_own_rules(tmp_path: Path
         assert (await _shown(plain), await _shown(support)) == (3, 1)
         await answer(support, "update_thread", thread_id="main", window={"max_messages": 3})
         assert await _shown(support) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "mode"),
+    [(False, "off"), ("off", "off"), (True, "on"), ("read-only", "read-only"), ("readOnly", "read-only")],
+)
+def test_the_memory_of_an_agent_has_a_mode(given: Any, mode: str) -> None:
+    settings = of(support={"memory": given})
+    assert settings.for_agent("support").memory == mode
+    assert settings.for_agent("other").memory == "on"
+    # Without a database there is nothing to switch on.
+    assert (
+        load_settings({"memory": "off", "agents": {"support": {"memory": given}}}).for_agent("support").memory == "off"
+    )
+
+
+CLOSED = {"plain": {}, "off": {"memory": False}, "reader": {"memory": "read-only"}}
+READER = Principal("key:host", "acme", frozenset(CLOSED), "ana", frozenset(RIGHTS))
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_agent_whose_memory_is_off_stores_and_recalls_nothing(tmp_path: Path, mode: str) -> None:
+    said = {"messages": [{"role": "user", "content": "green tea"}], "thread_id": "tea"}
+    async with (
+        served(settings_in(tmp_path), Told(host=READER)) as url,
+        connected(url, "host", mode, **{"Layerlore-Agent": "off"}) as client,
+    ):
+        await answer(client, "add_messages", **said)
+    settings = settings_in(tmp_path, agents=CLOSED)
+    async with (
+        served(settings, Told(host=READER)) as url,
+        connected(url, "host", mode, **{"Layerlore-Agent": "off"}) as client,
+    ):
+        assert await _listed(client) == {"memory_status"}
+        assert (await answer(client, "memory_status"))["memory"] == "off"
+        for tool, arguments in (("add_messages", said), ("recall_memory", {"query": "tea"}), ("get_context", {})):
+            error = await refused(client, tool, **arguments)
+            assert "memory is switched off for this agent (agents.off.memory = off)" in error
+        assert not (await client.list_prompts()).prompts
+        assert [str(each.uri) for each in (await client.list_resources()).resources] == ["memory://status"]
+        with pytest.raises(MCPError, match="memory is switched off"):
+            await client.read_resource("memory://threads/tea/messages")
+        with pytest.raises(MCPError, match="memory is switched off"):
+            await client.get_prompt("resume_work", {})
+    # Switched on again, it has what it had.
+    async with (
+        served(settings_in(tmp_path), Told(host=READER)) as url,
+        connected(url, "host", mode, **{"Layerlore-Agent": "off"}) as client,
+    ):
+        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_an_agent_whose_memory_is_read_only_reads_and_changes_nothing(tmp_path: Path, mode: str) -> None:
+    said = {"messages": [{"role": "user", "content": "green tea"}], "thread_id": "tea"}
+    async with (
+        served(settings_in(tmp_path), Told(host=READER)) as url,
+        connected(url, "host", mode, **{"Layerlore-Agent": "reader"}) as client,
+    ):
+        await answer(client, "add_messages", **said)
+    settings = settings_in(tmp_path, agents=CLOSED, toolsets=["all"])
+    async with (
+        served(settings, Told(host=READER)) as url,
+        connected(url, "host", mode, **{"Layerlore-Agent": "reader"}) as client,
+    ):
+        tools = await _listed(client)
+        assert {"get_messages", "recall_memory", "get_context", "get_working_memory", "plan", "list_runs"} <= tools
+        assert not tools & {"add_messages", "remember", "forget", "update_working_memory", "erase_memory", "start_run"}
+        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+        assert "green tea" in str((await client.call_tool("recall_memory", {"query": "green tea"})).content)
+        assert "There is no plan" in str((await client.call_tool("plan", {"action": "review"})).content)
+        writes: list[tuple[str, Any]] = [
+            ("add_messages", said),
+            ("remember", {"content": "Ana likes tea."}),
+            ("forget", {"query": "tea"}),
+            ("delete_messages", {"which": "all", "thread_id": "tea"}),
+            ("plan", {"action": "create", "plan": {"goal": "x"}}),
+        ]
+        for tool, arguments in writes:
+            error = await refused(client, tool, **arguments)
+            assert "memory is read-only for this agent (agents.reader.memory = read-only)" in error
+        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+        async with connected(url, "host", mode, **{"Layerlore-Agent": "plain"}) as plain:
+            await answer(plain, "add_messages", **said)
 
 
 @pytest.mark.anyio

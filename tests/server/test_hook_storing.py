@@ -5,13 +5,13 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from layerlore.memory.documents import working_memory
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.messages import reader
+from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.service import MOST_TRIES, HookService
@@ -226,3 +226,34 @@ def test_all_folders_that_an_event_is_the_first_to_need_are_for_their_owner_alon
     hooks = tmp_path / "data" / "hooks" / "memory"
     hand_over(str(hooks), {})
     assert [each.stat().st_mode & 0o777 for each in (hooks / "spool", hooks, *hooks.parents[:2])] == [0o700] * 4
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("off", False), ("read-only", True)])
+async def test_hooks_of_an_agent_whose_memory_is_closed_store_nothing(
+    tmp_path: Path, mode: Literal["off", "read-only"], shown: bool
+) -> None:
+    folder, hooks = tmp_path / "data", tmp_path / "hooks"
+    async with opened(folder, hooks) as store:
+        store.write(claude(1, "user", "The deploy needs the staging key."))
+        await store.hook()
+        assert await store.said() == ["The deploy needs the staging key."]
+    async with opened(folder, hooks, agents={"default": {"memory": mode}}) as store:
+        store.write(claude(2, "user", "And a review."))
+        await store.hook()
+        assert await store.said() == ["The deploy needs the staging key."]
+        text = await store.shown("UserPromptSubmit", "other", prompt="Which key does the deploy need?")
+        assert ("staging key" in text) == shown
+
+
+async def test_a_session_with_a_subject_is_shown_nothing_of_another(tmp_path: Path) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "The customer's phone number is 0664 1234567."))
+        await store.hook()
+        sent = Sent(Origin("test", "update_thread", "local"))
+        prompt = "What is the customer's phone number?"
+        assert "0664" in await store.shown("UserPromptSubmit", "s-2", prompt=prompt)
+        for thread, subject in (("s", "1001"), ("s-3", "1004"), ("s-4", "1001")):
+            named = {"subject": subject}
+            await threads.update_thread(store.engine, SCOPE, thread, title=None, metadata=named, sent=sent)
+        assert "0664" not in await store.shown("UserPromptSubmit", "s-3", prompt=prompt)
+        assert "0664" in await store.shown("UserPromptSubmit", "s-4", prompt=prompt)

@@ -152,7 +152,7 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(name: str, value: str, t
         ({"data_dir": "~nobody-has-this-name/x"}, "data_dir (from flag --data-dir): its ~ names no known home folder"),
         ({"agent": "a\nb"}, "agent (from flag --agent): a name without control characters is needed"),
         ({"thread": "x" * 256}, "thread (from flag --thread): String should have at most 255 characters"),
-        ({"memory": "of"}, "memory (from flag --memory): Input should be 'on' or 'off'"),
+        ({"memory": "of"}, "memory (from flag --memory): Input should be 'on', 'read-only' or 'off'"),
         ({"toolsets": ","}, "toolsets (from flag --toolsets): List should have at least 1 item"),
     ],
 )

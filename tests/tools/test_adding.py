@@ -95,7 +95,7 @@ async def test_the_shapes_of_providers_become_the_same_messages(
 
 
 async def test_what_get_messages_gives_can_be_added_again_as_it_is(tools: Tools) -> None:
-    await tools.add("main", *OPENAI, {"role": "user", "content": "thanks", "metadata": {"k": 1}, "created_at": 1})
+    await tools.add("main", *OPENAI, {"role": "user", "content": "thanks", "metadata": {"k": 1}, "created_at": 10**12})
     read = await tools.messages("main")
     assert "give its `data`" in await tools.refused("add_messages", messages=read, thread_id="copy")
     pages = [json.loads(json.dumps(message)) for message in read]

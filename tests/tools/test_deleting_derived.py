@@ -213,3 +213,30 @@ async def test_without_retention_what_was_made_from_a_message_is_erased_at_once(
         assert (await shown(tools))["profile"] == ["teal"]
         versions = await tools("get_working_memory", scope="resource", format="json")
         assert "mauve" not in str(versions)
+
+
+async def test_a_receipt_counts_what_goes_with_a_forgotten_message(tools: Tools, background: Background) -> None:
+    await tell(tools, "main", "teal")
+    await background.work()
+    before = await shown(tools)
+    assert (before["entries"], before["title"]) == (["teal"], ["teal"])
+    preview = await tools("forget", query="teal")
+    assert "- entry " in preview
+    assert "- message #1 of thread main" in preview
+    told = await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
+    counted = told.split(" Erased for good")[0]
+    assert counted.startswith("Forgotten: 1 entry, 1 message")
+    assert counted.endswith("1 title.")
+    assert "Not changed" not in told
+    after = await shown(tools)
+    assert (after["messages"], after["entries"], after["title"]) == ([], [], [])
+
+
+async def test_a_receipt_counts_an_entry_that_only_its_message_is_about(tools: Tools) -> None:
+    said = "The kettle of brass was dear."
+    await tools.say("main", f"The samovar came from Tula. {said}")
+    await tools("remember", content=said, evidence=said, thread_id="main", source="user_assertion")
+    preview = await tools("forget", query="samovar from Tula")
+    assert "- entry " not in preview
+    told = await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
+    assert told.startswith("Forgotten: 1 entry, 1 message.")

@@ -43,9 +43,10 @@ async def test_a_message_has_at_most_256_kib_of_text(tools: Tools) -> None:
     assert (await tools.page("main", limit=1))["total"] == 2
 
 
-async def test_a_call_has_one_to_a_hundred_messages(tools: Tools) -> None:
+async def test_a_call_has_at_most_a_hundred_messages(tools: Tools) -> None:
     await tools.say("main", *["x"] * 100)
-    for count in (0, 101):
+    assert (await tools("add_messages", thread_id="main", messages=[]))["messages"] == []
+    for count in (101, 200):
         await tools.refused("add_messages", thread_id="main", messages=[user("x")] * count)
     assert (await tools.page("main"))["total"] == 100
 
@@ -146,7 +147,7 @@ async def test_a_title_has_at_most_255_characters(tools: Tools) -> None:
 
 async def test_ids_and_names_have_at_most_255_characters(tools: Tools) -> None:
     await tools.add("main", user("x", id="i" * 255, name="n" * 255))
-    for unfit in ({"id": "i" * 256}, {"name": "n" * 256}, {"id": ""}, {"id": "a\nb"}):
+    for unfit in ({"id": "i" * 256}, {"name": "n" * 256}, {"id": "a\nb"}):
         await tools.refused("add_messages", thread_id="main", messages=[user("x", **unfit)])
     assert len(await tools.messages("main")) == 1
 

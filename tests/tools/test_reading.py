@@ -403,3 +403,21 @@ async def test_a_message_is_deleted_by_the_number_that_its_line_has(tools: Tools
     await tools("delete_messages", which="ids", ids=["#3", "#5"], thread_id="main")
     assert await tools.texts("main") == ["1", "2", "4", "6", "7", "8", "9", "10"]
     assert "'#3'" in await tools.refused("delete_messages", which="ids", ids=["#3"], thread_id="main")
+
+
+@pytest.mark.parametrize("unit", [1, 1000], ids=["seconds", "milliseconds"])
+async def test_a_time_is_a_number_of_seconds_or_milliseconds_too(tools: Tools, unit: int) -> None:
+    for day in range(1, 4):
+        await tools.add("main", {"role": "user", "content": f"day {day}", "created_at": (1_760_000_000 + day) * unit})
+    said = [each["said_at"] for each in await tools.messages("main")]
+    assert said[0] == "2025-10-09T08:53:21.000Z"
+    wanted = (1_760_000_002) * unit
+    for moment in (wanted, str(wanted)):
+        assert await tools.texts("main", since=moment, until=moment) == ["day 2"]
+        assert len(await tools.found("day", since=moment, until=moment)) == 1
+
+
+async def test_a_number_that_is_no_time_of_a_conversation_is_refused_with_a_hint(tools: Tools) -> None:
+    sent = [{"role": "user", "content": "x", "created_at": 1_760_000_000_000_000}]
+    assert "microseconds" in await tools.refused("add_messages", messages=sent, thread_id="main")
+    assert "1990 to 2603" in await tools.refused("get_messages", thread_id="main", since=100_000_000)

@@ -235,6 +235,7 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "get_run": {"cut"},  # test_answer_sizes
     "next_memory_job": {"waiting", "again_in_seconds", "again_after"},  # test_memory_jobs: when nothing is due
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
+    "add_messages": {"skipped"},  # test_empty_messages
     "undo": {"left", "already"},  # test_undoing
     "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
 }
@@ -352,7 +353,7 @@ async def test_arguments_that_no_model_needs_are_taken_and_stand_in_meta(all_too
     await all_tools.say("main", "tea")
     assert (await all_tools.hits("tea", kinds=["message"], explain=True))[0]["text"] == "tea"
     assert await all_tools.hits("tea", kinds=["entry"]) == []
-    refused = await all_tools.refused("recall_memory", query="tea", kind=["entry"])
+    refused = await all_tools.refused("recall_memory", query="tea", kinds_of=["entry"])
     assert "did you mean 'kinds'?" in refused
 
 

@@ -46,6 +46,30 @@ async def test_a_turn_that_was_interrupted_is_read_back_as_it_was_written_down(t
     assert (len(newer["historyIds"]), newer["inputIds"], newer["responseIds"]) == (6, ["i2"], [])
 
 
+async def test_a_list_without_the_name_of_its_turn_is_taken_and_comes_back(tools: Tools) -> None:
+    of_agent = turn_list()
+    del of_agent["turn"]
+    await tools("add_messages", messages=of_agent, thread_id="main")
+    # The list is sent again as the turn goes on, and belongs to the same turn.
+    of_agent["messages"].append({"id": "r2", "role": "tool", "content": [RESULT]})
+    of_agent["responseIds"].append("r2")
+    await tools("add_messages", messages=json.dumps(of_agent), thread_id="main")
+    marks = {each["id"]: (each.get("turn"), each.get("set")) for each in await tools.messages("main")}
+    response = ("i1", "response")
+    assert marks == {"h1": (None, None), "i1": ("i1", "input"), "r1": response, "u1": response, "r2": response}
+    page = await tools("get_messages", thread_id="main", turn="i1")
+    sets = [page[name] for name in ("historyIds", "inputIds", "responseIds")]
+    assert sets == [["h1"], ["i1"], ["r1", "u1", "r2"]]
+
+
+async def test_a_list_with_empty_sets_is_a_list_of_messages(tools: Tools) -> None:
+    idle = {"messages": [{"role": "user", "content": "x"}], "historyIds": [], "inputIds": [], "responseIds": []}
+    await tools("add_messages", messages=idle, thread_id="main")
+    assert await tools.texts("main") == ["x"]
+    nothing = {"messages": [], "historyIds": [], "inputIds": [], "responseIds": []}
+    assert (await tools("add_messages", messages=nothing, thread_id="main"))["messages"] == []
+
+
 async def test_a_mark_is_set_on_what_is_there_and_the_last_one_counts(tools: Tools) -> None:
     await tools.add("main", {"id": "a", "role": "user", "content": "x"})
     for turn, of in (("t1", "response"), ("t1", "input")):
@@ -62,7 +86,6 @@ async def test_a_mark_is_set_on_what_is_there_and_the_last_one_counts(tools: Too
         ([{"role": "user", "content": "x", "turn": "t"}], "messages[0].set: null with a turn; allowed: history, input"),
         ([{"role": "user", "content": "x", "set": "input"}], "messages[0].turn: must be a string, not null"),
         (turn_list(inputId=[]), "messages: unknown key 'inputId'; allowed: messages, turn, historyIds"),
-        (turn_list(turn=None), "messages[1].turn: must be a string, not null"),
     ],
 )
 async def test_what_is_marked_wrongly_is_refused(tools: Tools, messages: object, error: str) -> None:
