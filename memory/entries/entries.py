@@ -2,7 +2,7 @@
 correction takes the place of the one entry that it corrects. Everything else is kept beside what is there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import anyio
@@ -31,9 +31,9 @@ MOST_NAMED = 3
 PATIENCE_SECONDS = 10.0
 """Seconds that a batch may take: the caller of submit_memory_job waits for it, and a remote embedder may hang."""
 _SHARED_WORDS = 0.5
-"""Without vectors, an entry with this share of its words in common is named as similar."""
-_CANDIDATE = 0.5
-"""A correction names entries from this cosine on, or with this part of ``_SHARED_WORDS``."""
+"""Entries with this share of their words in common are alike, whatever their vectors say."""
+_LIKELY = 0.6
+"""A correction names entries from this part of the bound on that are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ async def keep_entry(
     if wrong is not None and (new.trust != "user" or (new.origin == "extracted" and said_at <= wrong.seen_at)):
         return KeptEntry("wrong", wrong.entry_id)
     own = "" if known is None else known.entry_id
-    near = await _find_near(tx, scope, new.content, embedded)
+    near = await _find_near(tx, scope, new.content, embedded, similarity or 1.0)
     found = await entries.read_seen(tx, scope, [*near, *corrects])
     seen = {entry_id: entry for entry_id, entry in found.items() if entry_id != own and not entry.is_expired(now)}
     nearest = [entry_id for entry_id in sorted(near, key=lambda each: -near[each]) if entry_id in seen]
@@ -160,8 +160,13 @@ async def keep_entry(
     beside = [entry_id for entry_id in nearest if entry_id not in corrected.gone]
     if known is None and not corrected.gone and similarity > 0:
         said = next((entry_id for entry_id in beside if says_same(new.content, seen[entry_id].content)), None)
-        if said is not None:
+        adds = new.origin != "extracted" and (new.sources or new.expires_at)
+        if said is not None and not adds:
             return KeptEntry("similar", said)
+        if said is not None:
+            # The entry keeps its text, and gets the evidence and the end that the repetition brings.
+            known, new = seen[said], replace(new, content=seen[said].content)
+            beside.remove(said)
     rivals = {*corrected.standing, *corrected.rivals}
     against = [
         seen[entry_id]
@@ -179,8 +184,7 @@ async def keep_entry(
     pinned = await entry_marks.inherit_pin(tx, scope, entry_id, corrected.gone, now=now)
     await _mark_contradicted(tx, scope, entry_id, new.seen_at, against)
     is_open = new.kind == "correction" and not corrected.gone
-    alike = similarity if embedded else _SHARED_WORDS
-    likely = [entry_id for entry_id in beside if near[entry_id] >= _CANDIDATE * (1.0 if embedded else _SHARED_WORDS)]
+    likely = [entry_id for entry_id in beside if near[entry_id] >= _LIKELY]
     return KeptEntry(
         "kept" if known is None else "refreshed",
         entry_id,
@@ -188,7 +192,7 @@ async def keep_entry(
         corrected.standing,
         tuple(entry.entry_id for entry in against),
         tuple(likely[:MOST_NAMED]) if is_open else (),
-        tuple([entry_id for entry_id in beside if near[entry_id] >= alike > 0][:MOST_NAMED]),
+        tuple([entry_id for entry_id in beside if near[entry_id] >= 1][:MOST_NAMED]),
         pinned,
     )
 
@@ -231,10 +235,19 @@ def _trust(entry: Entry | NewEntry) -> int:
     return TRUSTS.index(cast(Trust, entry.trust))
 
 
-async def _find_near(tx: Tx, scope: Scope, content: str, embedded: EmbeddedText | None) -> dict[str, float]:
-    """The nearest entries of the scope, and how near each is."""
-    if embedded is None:
-        return await _find_sharing_words(tx, scope, content)
+async def _find_near(
+    tx: Tx, scope: Scope, content: str, embedded: EmbeddedText | None, similarity: float
+) -> dict[str, float]:
+    """The nearest entries of the scope by their words and their vectors, and how near each is: from 1 on they are alike."""
+    shared = await _find_sharing_words(tx, scope, content)
+    near = {entry_id: share / _SHARED_WORDS for entry_id, share in shared.items()}
+    by_meaning = await _find_by_vectors(tx, scope, embedded) if embedded else {}
+    for entry_id, cosine in by_meaning.items():
+        near[entry_id] = max(near.get(entry_id, 0.0), cosine / similarity)
+    return near
+
+
+async def _find_by_vectors(tx: Tx, scope: Scope, embedded: EmbeddedText) -> dict[str, float]:
     row_ids = [
         await vectors.nearest(
             tx, scope, embedded.model, np.packbits(chunk > 0).tobytes(), most=NEAREST, kinds=("entry",)

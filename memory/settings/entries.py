@@ -20,7 +20,8 @@ class EntryRules(Section):
         default=0.86,
         ge=0,
         le=1,
-        description="Cosine from which on two entries say the same, so that one of them is kept. 0: only equal texts do.",
+        description="Cosine from which on an answer names another entry as similar. Two entries are one only if their words say "
+        "the same; 0: only if their texts are equal.",
     )
     auto_inject: bool = Field(
         default=True, description="Whether a context has the entries that fit its newest message."

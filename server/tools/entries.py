@@ -77,7 +77,7 @@ async def remember(
         "caller", "user_assertion", "user_accepted_assistant_proposal", "verified_assistant_finding"
     ] = "caller",
     kind: Literal["preference", "decision", "fact", "correction", "explicit_remember"] | None = None,
-    replaces: Annotated[str, Field(description="Id of the entry to correct.")] = "",
+    replaces: Annotated[str, Field(description="The entry to correct.")] = "",
     expires_at: Annotated[str, Field(description="ISO 8601.")] = "",
     thread_id: ThreadId = "",
     about: About = None,

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.entries.marking import mark_entry
+from layerlore.memory.entries.remember_requests import RememberRequest, remember
 from layerlore.memory.messages import addition
 from layerlore.memory.moving.imports import Import
 from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.rules.limits import Limits
+from layerlore.memory.rules.validation import parse_time
 from layerlore.memory.work import steps
 from layerlore.memory.work.run_lists import RunListing, list_runs
 from layerlore.storage.audit.stored_bytes import Quota
@@ -166,6 +168,16 @@ async def test_pins_and_what_is_wrong_move_too_and_no_older_file_makes_it_right(
         rows = {row["entry_id"]: row for row in await export_lines(engine, elsewhere) if row["record"] == "entry"}
         assert rows[cake]["status"] == "wrong", mode
         assert ("pinned_at" in rows[tea]) == (mode != "overwrite")
+
+
+async def test_when_an_entry_ends_moves_with_it(engine: Engine) -> None:
+    scope = Scope("local", "agent", "ends")
+    asked = RememberRequest("Tea is kept in the attic.", expires_at="2100-01-01")
+    await remember(engine, scope, "", asked, sent=SENT)
+    elsewhere = Scope("local", "agent", "elsewhere")
+    await bring(engine, elsewhere, await export_lines(engine, scope))
+    (row,) = [line for line in await export_lines(engine, elsewhere) if line["record"] == "entry"]
+    assert row["expires_at"] == parse_time("2100-01-02", "time")
 
 
 async def test_what_comes_in_is_checked_and_masked_like_what_is_added(engine: Engine) -> None:

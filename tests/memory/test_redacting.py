@@ -155,7 +155,7 @@ async def test_of_two_entries_that_say_the_same_once_they_are_masked_the_older_s
     assert not await is_searched(memory, ONE)
     assert not await is_searched(memory, TWO)
     # It is found by what it says, so that it is not kept a second time.
-    assert (await memory.remember(f"the KEY is {ONE}."))["id"] == older
+    assert (await memory.remember(f"the key is  {ONE}."))["id"] == older
     assert (await memory.remember(f"Another key is {TWO}."))["id"] == other
 
 

@@ -20,6 +20,7 @@ from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, rende
 from layerlore.memory.moving.sharing import list_shared, take_shared
 from layerlore.memory.removal import deletion, erasure, forget_requests
 from layerlore.memory.removal.undoing import undo
+from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import Conflict, InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.anyio
 HOUR = 3_600_000
 TEXTS = (
     "The build of the walnut shop runs with make.",
-    "the build of the  walnut shop runs with MAKE.",
+    "the build of the  walnut shop runs with make.",
     "The build of the walnut shop runs with bazel.",
     "Tea is kept in the cellar.",
     "Tea is kept in the attic.",
@@ -267,6 +268,24 @@ async def test_what_two_said_apart_stays_until_both_are_forgotten(stores: list[S
     await cleo.forget()
     await exchange(anna, ben, cleo)
     assert [len(await each.told()) for each in stores] == [0, 0, 0]
+
+
+async def test_when_an_entry_ends_is_known_on_every_machine(stores: list[Store]) -> None:
+    anna, ben, _ = stores
+    await anna.remember("Tea is kept in the attic.", expires_at="2100-01-01")
+    await exchange(anna, ben)
+    (told,) = await ben.told()
+    assert (told.content, told.expires_at) == ("Tea is kept in the attic.", parse_time("2100-01-02", "time"))
+
+
+async def test_identifiers_that_differ_in_case_stay_two_entries(stores: list[Store]) -> None:
+    anna, ben, _ = stores
+    await anna.remember("Set PATH before the start.")
+    await ben.remember("Set path before the start.")
+    await exchange(anna, ben)
+    for each in (anna, ben):
+        told = {entry.content for entry in await each.told()}
+        assert told == {"Set PATH before the start.", "Set path before the start."}
 
 
 async def test_a_correction_takes_the_place_of_what_it_corrects_on_every_machine(stores: list[Store]) -> None:

@@ -199,15 +199,18 @@ def test_server_memorys_graph_and_mem0s_memories_become_entries(kept: Cli, tmp_p
     memory = {"id": "1", "memory": "Ben is allergic to nuts", "hash": "h", "metadata": None, "user_id": "ben"}
     other = {**memory, "memory": "Key: ghp_" + "a1B2" * 9, "user_id": "cy"}
     times = {"created_at": "2024-07-26T08:29:36.751915-07:00", "updated_at": None}
-    memories.write_text(json.dumps({"results": [{**memory, **times}, {**other, **times}], "relations": []}), "utf-8")
+    ends = {"expiration_date": "2100-01-01"}
+    memories.write_text(
+        json.dumps({"results": [{**memory, **times, **ends}, {**other, **times}], "relations": []}), "utf-8"
+    )
     code, _, err = kept("import", str(memories))
     assert code == 1
     assert "--everyone" in err
     found = bring(kept, memories, "--everyone")
     assert (found["counts"]["entry"], found["masked"]) == ({"added": 2}, 1)
     of_ben = [each for each in stored(kept, "--resource=ben") if each["record"] == "entry"]
-    assert [(each["content"], each["seen_at"], each["origin"]) for each in of_ben] == [
-        ("Ben is allergic to nuts", 1722007776751, "caller")
+    assert [(each["content"], each["seen_at"], each["origin"], each["expires_at"]) for each in of_ben] == [
+        ("Ben is allergic to nuts", 1722007776751, "caller", 4102531200000)
     ]
 
 

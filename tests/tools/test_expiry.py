@@ -39,7 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.mark.databases
-async def test_an_entry_is_shown_until_it_expires(tools: Tools, clock: Clock) -> None:
+async def test_an_entry_is_shown_until_it_expires(all_tools: Tools, clock: Clock) -> None:
+    tools = all_tools
     kept = await tools("remember", content=HOLIDAY, expires_at=day(2))
     shown = await tools("recall_memory", query="Where is the user on holiday?")
     assert HOLIDAY in shown
@@ -62,7 +63,8 @@ async def test_an_entry_is_shown_until_it_expires(tools: Tools, clock: Clock) ->
     assert (again["status"], again["id"] == kept["id"]) == ("kept", False)
 
 
-async def test_a_line_of_the_profile_is_shown_until_it_expires(tools: Tools, clock: Clock) -> None:
+async def test_a_line_of_the_profile_is_shown_until_it_expires(all_tools: Tools, clock: Clock) -> None:
+    tools = all_tools
     await update(tools, "lives in Graz", **PROFILE)
     await update(tools, "is on holiday", expires_at=day(2), **PROFILE)
     assert await content(tools, **PROFILE) == f"lives in Graz\n\nis on holiday (until {day(2)})"

@@ -121,7 +121,7 @@ async def test_nobody_but_the_user_says_again_what_is_wrong(tools: Tools) -> Non
         told = await tools.refused("remember", content=content)
         assert f"entry '{kept['id']}', which says this, is marked as wrong" in told
     # Another entry may be kept, however much it is like it.
-    assert (await tools("remember", content="The user is allergic to all walnuts."))["status"] == "kept"
+    assert (await tools("remember", content="The user's mother is allergic to walnuts."))["status"] == "kept"
     assert (await tools("remember", content="The user is not allergic to walnuts."))["status"] == "kept"
     assert (await tools("remember", content=FACT, **PROOF))["status"] == "refreshed"
     assert await entries(tools, wrong=True) == []

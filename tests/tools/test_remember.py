@@ -99,6 +99,17 @@ async def test_entries_that_are_alike_are_all_kept_and_named(tools: Tools) -> No
     assert (again["status"], again["id"], again["content"]) == ("similar", told["id"], "Tests run after the deploy.")
 
 
+async def test_a_repetition_with_evidence_adds_the_evidence_to_the_entry(tools: Tools) -> None:
+    await tools.say("main", "I live in Graz.")
+    first = await tools("remember", content="The user lives in Graz.")
+    again = await tools("remember", content="User lives in Graz", evidence="I live in Graz", source="user_assertion",
+                        thread_id="main")  # fmt: skip
+    assert (again["status"], again["id"]) == ("refreshed", first["id"])
+    (row,) = await listed(tools)
+    assert (row["content"], row["trust"]) == ("The user lives in Graz.", "user")
+    assert [source["quote"] for source in row["sources"]] == ["I live in Graz"]
+
+
 async def test_assignments_of_two_tickets_do_not_contradict_each_other(tools: Tools) -> None:
     await tools("remember", content="Ticket 4711 is assigned to Ana.")
     told = await tools("remember", content="Ticket 4712 is assigned to Ben.")

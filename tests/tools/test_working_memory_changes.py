@@ -166,7 +166,7 @@ async def test_a_line_that_is_not_there_or_not_the_only_one_changes_nothing(tool
 
 async def test_a_value_of_a_json_document_is_changed_by_its_path(connect: Connect) -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
-    async with connect(working_memory={"resource": {"format": "json", "schema": schema}}) as tools:
+    async with connect(working_memory={"resource": {"format": "json", "json_schema": schema}}) as tools:
         await update(tools, {"home": {"city": "Lima"}, "likes": ["tea", "cake"], "age": 34}, **PROFILE)
         await update(tools, "Quito", replace_line="home.city", **PROFILE)
         await update(tools, "", replace_line="likes.0: tea", **PROFILE)
