@@ -4,7 +4,7 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -246,7 +246,7 @@ def _text(value: Any, where: str) -> str:
 
 def _find_connection(ctx: RequestContext) -> Hashable | None:
     if ctx.request is None:
-        return ctx.lifespan_context
+        return cast(Hashable, ctx.lifespan_context)
     modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
     connection: Hashable | None = None if modern else connection_of(ctx.session)
     return connection

@@ -14,13 +14,12 @@ from typing import Literal, cast
 from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
 
 from layerlore.storage.core import installation, resource_lock
-from layerlore.storage.core.damaged_values import list_of
-from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, in_thread, of_scope, of_thread, same_thread
 from layerlore.storage.core.statements import any_of, insert_or_ignore
 from layerlore.storage.core.tables import SCOPE, entries, entry_sources, messages, search_rows, shared_lines, threads
 from layerlore.storage.core.transaction import Row, Tx
+from layerlore.storage.derived.unproven_words import read_words, store_words
 from layerlore.storage.index import lexical
 
 Status = Literal["active", "superseded", "dropped", "wrong"]
@@ -96,7 +95,7 @@ class Entry:
     @property
     def unproven_words(self) -> list[str]:
         """The names and numbers that no quotation of the entry contains."""
-        return [str(word) for word in list_of(self.unproven)] if self.unproven else []
+        return read_words(self.unproven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +236,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
         now,
         new.seen_at,
         expires_at=new.expires_at,
-        unproven=_store_words(new.unproven),
+        unproven=store_words(new.unproven),
     )
     values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
     await tx.run(_INSERT, **of_scope(scope), **values)
@@ -249,6 +248,11 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     """Make a known entry active again, as it was said now, and add its sources to those it had."""
     stands = known.status == "active" and known.origin == "shared"
     origin: Origin = "caller" if "caller" in (known.origin, new.origin) else "shared" if stands else new.origin
+    unproven: Sequence[str] = new.unproven
+    if known.status == "active" and not new.sources:
+        unproven = known.unproven_words
+    elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
+        unproven = [word for word in new.unproven if word in known.unproven_words]
     # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
     trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
     changed = {
@@ -262,7 +266,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
         "pinned_at": known.pinned_at if known.status == "active" else None,
         "expires_at": new.expires_at
         or (None if known.status != "active" or known.is_expired(now) else known.expires_at),
-        "unproven": _store_words(_join_unproven(known, new)),
+        "unproven": store_words(unproven),
     }
     await tx.run(
         _REVIVE,
@@ -272,21 +276,6 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     )
     await _add_sources(tx, scope, known.entry_id, new.sources, now)
     await index_anew(tx, scope, known.entry_id, search_text)
-
-
-def _join_unproven(known: Entry, new: NewEntry) -> Sequence[str]:
-    """The words that none of an entry's quotations contains, old or new."""
-    if known.status != "active":
-        return new.unproven
-    if not new.sources:
-        return known.unproven_words
-    if known.origin in OWN_WORD and not known.unproven:
-        return new.unproven  # nothing was quoted before
-    return [word for word in new.unproven if word in known.unproven_words]
-
-
-def _store_words(words: Sequence[str]) -> str | None:
-    return to_json(list(words)) if words else None
 
 
 _TRUSTS = ("web", "tool", "assistant", "user")

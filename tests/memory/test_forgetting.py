@@ -44,7 +44,7 @@ async def test_a_query_previews_and_its_token_does_away_with_exactly_that(memory
     await memory.say("main", "My gate code is 4711.", "Tea, please.")
     await memory.say("other", "The gate code again: 4711")
     await _note(memory, "other", "Ana gave her gate code", "Ana likes tea")
-    entry = await memory.remember("Ana's gate code is 4711.")
+    entry = await memory.remember("Ana's gate code is 4711.", thread="")
     await memory.remember("Ana likes tea.")
     profile = "# Ana\n- gate code: 4711\n- likes tea\n"
     await working_memory.update_document(

@@ -47,7 +47,7 @@ async def test_every_call_that_a_skill_shows_is_taken(tools: Tools, queue: Queue
         called.add(tool)
         if tool == "remember":
             assert answer["status"] in ("kept", "refreshed"), answer
-            assert "unproven" not in answer
+            assert "kept_without_kind" not in answer
             known["ID"] = answer["id"]
         elif tool == "next_memory_job":
             assert answer["status"] == "taken"

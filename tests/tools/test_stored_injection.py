@@ -179,7 +179,7 @@ async def kept(tools: Tools, payloads: list[Payload], **given: str) -> list[Json
 async def test_an_entry_stays_in_its_line_and_is_nobodys_wish_without_a_users_words(tools: Tools) -> None:
     answers = await kept(tools, PAYLOADS, kind="preference")
     assert {answer["source"] for answer in answers} == {"caller"}
-    assert {answer["unproven"] for answer in answers} == {"preference"}
+    assert {answer["kept_without_kind"] for answer in answers} == {"preference"}
     await tools.say("main", "so?")
     seen: set[str] = set()
     for some in batched(PAYLOADS, 5):
