@@ -167,6 +167,8 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
         yield f"{whose}, without a quotation", ""
     for old in entry.get("superseded", ()):
         yield f'in place of "{_line(old["content"])}" ({_when(old["created_at"])})', ""
+    if "expires_at" in entry:
+        yield f"not shown after {_when(entry['expires_at'])}", ""
     if "contradicted_by" in entry:
         yield f"a newer entry says otherwise: {entry['contradicted_by']}", ""
     if "contradicts" in entry:
