@@ -160,7 +160,8 @@ def without_aside(content: str) -> str:
 
 def _read_word(text: str, kind: str, *, leads: bool) -> StatementWord:
     if kind == "number":
-        return StatementWord(*[_read_number(text)] * 2, kind, False)
+        number = _read_number(text)
+        return StatementWord(number, number, kind, leads=False)
     if text[0] == "−" or text.endswith("−"):
         text = text.replace("−", "-")
     key = text.casefold()
