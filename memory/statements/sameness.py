@@ -7,7 +7,7 @@ sign, negation and word is in both, in an order that means the same. In doubt th
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layerlore.memory.entries.statement_words import (
+from layerlore.memory.statements.statement_words import (
     NEGATIONS,
     OF,
     USER,
