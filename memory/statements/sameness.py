@@ -11,8 +11,8 @@ from layerlore.memory.statements.statement_words import (
     NEGATIONS,
     OF,
     USER,
-    Statement,
     StatementWord,
+    WordedStatement,
     is_same_word,
     read_statement,
     word_set,
@@ -35,7 +35,7 @@ def says_same(one: str, other: str) -> bool:
     return is_same_statement(read_statement(one), read_statement(other))
 
 
-def is_same_statement(first: Statement, second: Statement) -> bool:
+def is_same_statement(first: WordedStatement, second: WordedStatement) -> bool:
     """Whether two statements say the same."""
     any_case = first.is_lower or second.is_lower
     words, others = _drop_user(first, second)
@@ -43,7 +43,7 @@ def is_same_statement(first: Statement, second: Statement) -> bool:
     return bool(words) and (_is_same(words, others, any_case) or _is_rearranged(words, others, any_case))
 
 
-def _drop_user(first: Statement, second: Statement) -> tuple[Words, Words]:
+def _drop_user(first: WordedStatement, second: WordedStatement) -> tuple[Words, Words]:
     """The words of both; a note may leave out that it is about the user: "Works at Bosch"."""
     words, others = first.words, second.words
     if _leaves_out_user(words, others):

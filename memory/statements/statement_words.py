@@ -122,7 +122,7 @@ class StatementWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class WordedStatement:
     """The words of a text. ``is_lower``: it has no capital, so that its writer may write none."""
 
     words: tuple[StatementWord, ...]
@@ -130,7 +130,7 @@ class Statement:
 
 
 @lru_cache(maxsize=4096)
-def read_statement(content: str) -> Statement:
+def read_statement(content: str) -> WordedStatement:
     """The words of a text, in their order."""
     text = unicodedata.normalize("NFC", " ".join(content.split()))
     for pattern, whole in _SHORT_FORMS:
@@ -150,7 +150,7 @@ def read_statement(content: str) -> Statement:
             continue
         found += _name_user(word, single)
         single = False
-    return Statement(tuple(found), text == text.lower())
+    return WordedStatement(tuple(found), text == text.lower())
 
 
 def without_aside(content: str) -> str:
