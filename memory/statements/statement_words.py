@@ -80,8 +80,8 @@ _WORD = regex.compile(
   | (?P<sign>[\p{Extended_Pictographic}\p{Regional_Indicator}--[\p{Nd}#*©®™]][\p{M}\p{Cf}\p{Emoji_Modifier}]*)
   | (?P<letter>[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}])
   | (?P<word>(?:'s\b|[\p{L}\p{M}_][\p{L}\p{M}\p{N}_]*)(?:[+\-#*−]+(?![\p{L}\p{N}\p{M}]))?)
-  | (?P<inner>(?<=\S)[.:!](?=[\p{L}\p{N}_=])|(?<!\S)[.!\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
-  | (?P<other>[[\p{S}\p{P}]--[.,;:!"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：！（）「」『』《》·•،؛۔।]])
+  | (?P<inner>(?<=\S)[.:!;,](?=[\p{L}\p{N}_=])|(?<!\S)[.\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
+  | (?P<other>[[\p{S}\p{P}]--[.,;:"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：（）「」『』《》·•،؛۔।]])
     """,
     regex.VERBOSE | regex.VERSION1,
 )
