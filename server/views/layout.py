@@ -31,7 +31,7 @@ MENDING: Mapping[View, Sequence[str]] = {
         "Secrets that were stored: layerlore redact.",
     ),
     "entries": (
-        f'Wrong: layerlore edit entries ID, or {_SAY} remember(kind="correction"), which takes the place of what it corrects.',
+        f'Wrong: layerlore edit entries ID, or {_SAY} remember(replaces="ID"), which takes its place.',
         "No longer wanted: layerlore forget ID, or layerlore forget WORDS, which shows first what would go.",
         "What rests on a message goes with it: layerlore show thread ID.",
     ),
