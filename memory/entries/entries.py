@@ -10,9 +10,9 @@ import numpy as np
 
 from layerlore.memory.embedding.port import EmbeddingFailed, Vectors
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.contradictions import contradicts, is_other_value
-from layerlore.memory.entries.sameness import says_same
 from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.statements.contradictions import contradicts, is_other_value
+from layerlore.memory.statements.sameness import says_same
 from layerlore.memory.text.trust import TRUSTS, Trust
 from layerlore.storage.core.records import Scope, SearchText
 from layerlore.storage.core.transaction import Tx

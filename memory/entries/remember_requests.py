@@ -25,7 +25,7 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded,
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_lists
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
 from layerlore.storage.messages import pages
 from layerlore.storage.removal.acts import ActPart
@@ -258,7 +258,7 @@ async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
         ids.append(answer["id"])
     if not ids:
         return answer
-    there = await engine.database.read(entries.read_told, scope, ids)
+    there = await engine.database.read(entry_lists.read_named, scope, ids)
     texts = {entry_id: engine.derived_text(entry.content) for entry_id, entry in there.items()}
     shown: Json = {
         name: [{"id": each, **({"content": texts[each]} if each in texts else {})} for each in some]

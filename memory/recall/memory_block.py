@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.entry_expiry import drop_expired
 from layerlore.memory.entries.quotes import add_contradicted
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
@@ -13,7 +14,7 @@ from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
 from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
-from layerlore.memory.rules.expiry import drop_expired, name_end
+from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import quote_line

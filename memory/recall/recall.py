@@ -16,6 +16,7 @@ import numpy as np
 
 from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.entries.entry_expiry import drop_expired, is_expired
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
 from layerlore.memory.parts.past_days import PastDays, find_past_days
 from layerlore.memory.parts.search_words import find_query_words, show_word
@@ -42,7 +43,6 @@ from layerlore.memory.recall.results import (
     find_confidence,
     join_results,
 )
-from layerlore.memory.rules.expiry import drop_expired, is_expired
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.index_rows import IndexedRow

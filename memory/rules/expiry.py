@@ -1,14 +1,11 @@
 """When something that is remembered expires: an entry at a time, a line of a document by its ending ``(until 2026-12-01)``."""
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import parse_time
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Message
-from layerlore.storage.derived.entries import PLACE
 
 EXPIRY_SIGN = "(until "
 """Stands in each line that expires."""
@@ -22,17 +19,6 @@ def parse_expiry(text: str, where: str = "expires_at") -> int:
     InvalidInput."""
     moment = parse_time(text, where)
     return moment + DAY_MS if _DATE.fullmatch(text.strip()) else moment
-
-
-def is_expired(entry: Message, now: int) -> bool:
-    """Whether an entry, in the shape of a message, has ended."""
-    expires_at = entry.metadata.get("expires_at") if entry.thread_id.startswith(PLACE) else None
-    return isinstance(expires_at, int) and expires_at <= now
-
-
-def drop_expired(found: Iterable[Message], now: int) -> list[Message]:
-    """The messages without the entries that have ended."""
-    return [message for message in found if not is_expired(message, now)]
 
 
 def read_expiry(text: str, now: int) -> int:

@@ -111,12 +111,12 @@ _BESIDE = "Each may have a session memory (get_working_memory) and notes (memory
 _CHANGES = (
     (
         "update_working_memory",
-        "to add to the profile (scope='resource'), or with mode='replace' and the whole new text to correct it",
+        "to add to the profile (scope='resource'), with replace_line to change one line, or with mode='replace' and the whole new text",
     ),
     ("clear_working_memory", "to empty the profile (scope='resource')"),
     (
         "remember",
-        "with kind='correction' to correct an entry: the new one takes the place of the old; or to add one",
+        "with replaces=ID to correct an entry: the new one takes the place of the old; or to add one",
     ),
     (
         "forget",

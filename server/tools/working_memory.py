@@ -101,7 +101,7 @@ async def update_working_memory(
     thread, sent = _thread(call, scope, thread_id), call.sent(thread_id)
     if restore_version is not None:
         if call.given & {"content", "mode", "replace_line", "expires_at"}:
-            raise InvalidInput("restore_version: brings a version back as it was; leave content and the others out")
+            raise InvalidInput("restore_version: brings a version back as it was; leave content and mode out")
         change = working_memory.restore_document(
             call.engine,
             _owner(call, scope),

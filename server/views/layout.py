@@ -31,7 +31,7 @@ MENDING: Mapping[View, Sequence[str]] = {
         "Secrets that were stored: layerlore redact.",
     ),
     "entries": (
-        f'Wrong: layerlore edit entries ID, or {_SAY} remember(kind="correction"), which takes the place of what it corrects.',
+        f'Wrong: layerlore edit entries ID, or {_SAY} remember(replaces="ID"), which takes its place.',
         "No longer wanted: layerlore forget ID, or layerlore forget WORDS, which shows first what would go.",
         "What rests on a message goes with it: layerlore show thread ID.",
     ),
@@ -167,6 +167,8 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
         yield f"{whose}, without a quotation", ""
     for old in entry.get("superseded", ()):
         yield f'in place of "{_line(old["content"])}" ({_when(old["created_at"])})', ""
+    if "expires_at" in entry:
+        yield f"not shown after {_when(entry['expires_at'])}", ""
     if "contradicted_by" in entry:
         yield f"a newer entry says otherwise: {entry['contradicted_by']}", ""
     if "contradicts" in entry:

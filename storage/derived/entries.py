@@ -152,7 +152,6 @@ IS_SEEN = and_(entries.c.status == "active", IS_TOLD)
 
 _named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _SEEN = select(*COLUMNS).where(_named, IS_SEEN)
-_TOLD = select(*COLUMNS).where(_named, or_(entries.c.status == "active", entries.c.status == "superseded"), IS_TOLD)
 _COUNT = select(func.count()).select_from(entries).where(in_scope(entries), entries.c.status == "active")
 _BY_HASH = select(*COLUMNS).where(in_scope(entries), entries.c.content_hash == bindparam("hash"))
 _INSERT = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Entry.__dataclass_fields__)})
@@ -200,12 +199,6 @@ def _entry(row: Row) -> Entry:
 async def read_seen(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
     """Of these entries those that can be seen, by id."""
     rows = await tx.all(_SEEN, **of_scope(scope), ids=list(ids)) if ids else ()
-    return {entry.entry_id: entry for entry in map(_entry, rows)}
-
-
-async def read_told(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
-    """Of these entries those that can be seen, or could if another had not taken their place, by id."""
-    rows = await tx.all(_TOLD, **of_scope(scope), ids=list(ids)) if ids else ()
     return {entry.entry_id: entry for entry in map(_entry, rows)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Select, bindparam, select, tuple_
+from sqlalchemy import Select, bindparam, or_, select, tuple_
 
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import in_scope, of_scope
@@ -29,6 +29,12 @@ _REPLACED = (
     select(*COLUMNS)
     .where(*_is_replaced, any_of(entries.c.superseded_by, "ids"))
     .order_by(entries.c.seen_at.desc(), entries.c.entry_id)
+)
+_NAMED = select(*COLUMNS).where(
+    in_scope(entries),
+    any_of(entries.c.entry_id, "ids"),
+    or_(entries.c.status == "active", entries.c.status == "superseded"),
+    IS_TOLD,
 )
 _SUCCESSOR = select(entries.c.superseded_by).where(*_is_replaced, entries.c.entry_id == bindparam("of_entry"))
 
@@ -64,6 +70,12 @@ async def read_page(tx: Tx, scope: Scope, *, before: tuple[int, str] | None, lim
     return [
         Entry(*row) for row in await tx.all(_page(before is not None), **of_scope(scope), page_size=limit, **behind)
     ]
+
+
+async def read_named(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, Entry]:
+    """Of these entries those that can be seen, or could if another had not taken their place, by id."""
+    rows = await tx.all(_NAMED, **of_scope(scope), ids=list(ids)) if ids else ()
+    return {entry.entry_id: entry for entry in (Entry(*row) for row in rows)}
 
 
 async def read_preferences(tx: Tx, scope: Scope, *, most: int) -> list[Entry]:

@@ -90,7 +90,7 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.of_content": lambda tx, who: entries.of_content(tx, who, "apple pie"),
         "entries.revive": lambda tx, who: entries.revive(tx, who, known, new, now=NOW, search_text=search_text),
         "entries.read_seen": lambda tx, who: entries.read_seen(tx, who, [ID]),
-        "entries.read_told": lambda tx, who: entries.read_told(tx, who, [ID]),
+        "entry_lists.read_named": lambda tx, who: entry_lists.read_named(tx, who, [ID]),
         "entries.show_seen": lambda tx, who: entries.show_seen(tx, who, [ID], search_text),
         "entries.sourced_from": lambda tx, who: entries.sourced_from(tx, who, uid),
         "entries.sourced_from, some messages": lambda tx, who: entries.sourced_from(tx, who, uid, [1]),

@@ -134,7 +134,7 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
                 "content": "tea",
                 "scope": "thread",
                 "mode": "replace",
-                "expected_version": 0,
+                "replace_line": "",
                 "thread_id": "",
             },
         ),
@@ -155,7 +155,15 @@ async def test_a_call_that_fits_the_schema_as_strict_mode_makes_it_works(connect
         ),
         (
             "remember",
-            {"content": "Tea is at four", "evidence": "", "source": "caller", "kind": "fact", "thread_id": ""},
+            {
+                "content": "Tea is at four",
+                "evidence": "",
+                "source": "caller",
+                "kind": "fact",
+                "replaces": "",
+                "expires_at": "",
+                "thread_id": "",
+            },
         ),
         (
             "list_threads",

@@ -6,12 +6,12 @@ only if its subject and its predicate are the same words, and the value is a nam
 
 from collections.abc import Sequence
 
-from layerlore.memory.entries.sameness import is_other_person, is_same_statement, leave_person
-from layerlore.memory.entries.statement_words import (
+from layerlore.memory.statements.sameness import is_other_person, is_same_statement, leave_person
+from layerlore.memory.statements.statement_words import (
     NEGATIONS,
     USER,
-    Statement,
     StatementWord,
+    WordedStatement,
     is_same_word,
     read_statement,
     without_aside,
@@ -60,12 +60,12 @@ def is_other_value(new: str, known: str) -> bool:
     return frame[-1].key in _PREPOSITIONS or is_named or value[0].is_number or _has_one_value(frame, value[0])
 
 
-def _without_now(statement: Statement) -> Statement:
+def _without_now(statement: WordedStatement) -> WordedStatement:
     words = tuple(word for word in statement.words if word.key not in _NOW)
-    return Statement(words, statement.is_lower)
+    return WordedStatement(words, statement.is_lower)
 
 
-def _split(one: Statement, other: Statement) -> tuple[Words, tuple[Words, Words]] | None:
+def _split(one: WordedStatement, other: WordedStatement) -> tuple[Words, tuple[Words, Words]] | None:
     """The words that two statements begin with, and the value that each ends with; None unless both have a subject and a
     predicate in common, and a value of their own."""
     any_case = one.is_lower or other.is_lower
@@ -109,7 +109,7 @@ def _is_person(subject: Words) -> bool:
     return len(subject) == 1 and (subject[0].key == USER or not subject[0].text.islower())
 
 
-def _is_denial(one: Statement, other: Statement) -> bool:
+def _is_denial(one: WordedStatement, other: WordedStatement) -> bool:
     """Whether one statement is the other with a "not"."""
     longer, shorter = (one, other) if len(one.words) > len(other.words) else (other, one)
     at = [place for place, word in enumerate(longer.words) if word.key in NEGATIONS]
@@ -120,4 +120,4 @@ def _is_denial(one: Statement, other: Statement) -> bool:
     if len(rest) == len(shorter.words) and at[0] < len(rest):
         verb = shorter.words[at[0]]
         rest[at[0]] = verb if leave_person(verb.key) == rest[at[0]].key else rest[at[0]]
-    return is_same_statement(Statement(tuple(rest), longer.is_lower), shorter)
+    return is_same_statement(WordedStatement(tuple(rest), longer.is_lower), shorter)

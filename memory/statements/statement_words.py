@@ -80,8 +80,8 @@ _WORD = regex.compile(
   | (?P<sign>[\p{Extended_Pictographic}\p{Regional_Indicator}--[\p{Nd}#*©®™]][\p{M}\p{Cf}\p{Emoji_Modifier}]*)
   | (?P<letter>[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}])
   | (?P<word>(?:'s\b|[\p{L}\p{M}_][\p{L}\p{M}\p{N}_]*)(?:[+\-#*−]+(?![\p{L}\p{N}\p{M}]))?)
-  | (?P<inner>(?<=\S)[.:!](?=[\p{L}\p{N}_=])|(?<!\S)[.!\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
-  | (?P<other>[[\p{S}\p{P}]--[.,;:!"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：！（）「」『』《》·•،؛۔।]])
+  | (?P<inner>(?<=\S)[.:!;,](?=[\p{L}\p{N}_=])|(?<!\S)[.\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
+  | (?P<other>[[\p{S}\p{P}]--[.,;:"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：（）「」『』《》·•،؛۔।]])
     """,
     regex.VERBOSE | regex.VERSION1,
 )
@@ -122,7 +122,7 @@ class StatementWord:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class WordedStatement:
     """The words of a text. ``is_lower``: it has no capital, so that its writer may write none."""
 
     words: tuple[StatementWord, ...]
@@ -130,7 +130,7 @@ class Statement:
 
 
 @lru_cache(maxsize=4096)
-def read_statement(content: str) -> Statement:
+def read_statement(content: str) -> WordedStatement:
     """The words of a text, in their order."""
     text = unicodedata.normalize("NFC", " ".join(content.split()))
     for pattern, whole in _SHORT_FORMS:
@@ -150,7 +150,7 @@ def read_statement(content: str) -> Statement:
             continue
         found += _name_user(word, single)
         single = False
-    return Statement(tuple(found), text == text.lower())
+    return WordedStatement(tuple(found), text == text.lower())
 
 
 def without_aside(content: str) -> str:

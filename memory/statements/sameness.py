@@ -7,12 +7,12 @@ sign, negation and word is in both, in an order that means the same. In doubt th
 from collections.abc import Sequence
 from dataclasses import replace
 
-from layerlore.memory.entries.statement_words import (
+from layerlore.memory.statements.statement_words import (
     NEGATIONS,
     OF,
     USER,
-    Statement,
     StatementWord,
+    WordedStatement,
     is_same_word,
     read_statement,
     word_set,
@@ -25,6 +25,8 @@ _OPENERS = word_set(
     "per"
 )
 _JOINTS = frozenset({"and", "or", "but", "then", "than", "und", "oder", "aber", "et", "ou", "y", "o", "e"})
+_MOST_REARRANGED = 40
+"""In words. The cost grows with their third power, and a longer text is no single statement."""
 _VERB_FORMS = {"has": "have", "goes": "go", "does": "do", "is": "is"}
 
 Words = Sequence[StatementWord]
@@ -35,7 +37,7 @@ def says_same(one: str, other: str) -> bool:
     return is_same_statement(read_statement(one), read_statement(other))
 
 
-def is_same_statement(first: Statement, second: Statement) -> bool:
+def is_same_statement(first: WordedStatement, second: WordedStatement) -> bool:
     """Whether two statements say the same."""
     any_case = first.is_lower or second.is_lower
     words, others = _drop_user(first, second)
@@ -43,7 +45,7 @@ def is_same_statement(first: Statement, second: Statement) -> bool:
     return bool(words) and (_is_same(words, others, any_case) or _is_rearranged(words, others, any_case))
 
 
-def _drop_user(first: Statement, second: Statement) -> tuple[Words, Words]:
+def _drop_user(first: WordedStatement, second: WordedStatement) -> tuple[Words, Words]:
     """The words of both; a note may leave out that it is about the user: "Works at Bosch"."""
     words, others = first.words, second.words
     if _leaves_out_user(words, others):
@@ -108,7 +110,9 @@ def leave_person(verb: str) -> str:
 
 def _is_rearranged(words: Words, others: Words, any_case: bool) -> bool:
     """Whether two parts of the one have changed places in the other: "at Bosch as an engineer"."""
-    if len(words) != len(others) or sorted(each.key for each in words) != sorted(each.key for each in others):
+    if len(words) > _MOST_REARRANGED or len(words) != len(others):
+        return False
+    if sorted(each.key for each in words) != sorted(each.key for each in others):
         return False
     starts = 0
     while starts < len(words) and is_same_word(words[starts], others[starts], any_case=any_case):
