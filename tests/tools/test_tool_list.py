@@ -241,7 +241,7 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
     "get_messages": {"turn", "historyIds", "inputIds", "responseIds"},  # test_turn_sets
     "undo": {"left", "already"},  # test_undoing
-    "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
+    "submit_memory_job": {"duplicates", "refused", "open", "unproven"},  # test_turn_jobs, test_memory_jobs
 }
 
 
