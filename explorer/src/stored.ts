@@ -20,6 +20,7 @@ export interface Entry {
   contradicted_by?: string;
   contradicts?: string[];
   pinned?: boolean;
+  unproven?: string[];
   wrong?: boolean;
   superseded?: { id: string; content: string; superseded_at: string; created_at: string }[];
 }

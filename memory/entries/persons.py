@@ -4,9 +4,10 @@ import regex
 
 from layerlore.memory.parts.search_words import split_words
 
-_USER = regex.compile(
+USER = regex.compile(
     r"users?|benutzer\w*|nutzer\w*|utilisat\w*|usuari\w*|utente|gebruiker|uzytkown\w*|kullanici\w*|пользовател\w*|用户"
 )
+"""The words for the user, folded."""
 _OF_MYSELF = regex.compile(
     r"^\W*(?:i|i['’]\p{L}+|my|ich|mein\w*|je|j['’]\p{L}+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
     regex.IGNORECASE,
@@ -24,5 +25,5 @@ def tells_of_user(content: str, kind: str = "") -> bool:
     if kind == "decision" or _THIS_PROJECT.search(content):
         return False
     return kind == "preference" or bool(
-        _OF_MYSELF.search(content) or any(_USER.fullmatch(word) for word in split_words(content)[:3])
+        _OF_MYSELF.search(content) or any(USER.fullmatch(word) for word in split_words(content)[:3])
     )

@@ -120,6 +120,9 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
     expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
     owner = await _find_owner(engine, scope, content, asked)
+    if quotations:
+        # A quotation that is refused waits for no vector.
+        await engine.database.read(_find_evidence, scope, engine, thread_id, quoted, lock=False)
     vectors, missing = await keeping.embed_soon(engine, content)
     elsewhere: FoundEvidence | None = None
     if owner.resource_id != scope.resource_id:
@@ -333,12 +336,14 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
     return content
 
 
-async def _find_evidence(tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation) -> FoundEvidence:
+async def _find_evidence(
+    tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation, *, lock: bool = True
+) -> FoundEvidence:
     """What an entry rests on in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
     if not quoted.quotations and not quoted.searches:
         return FoundEvidence()
     try:
-        thread = await threads.lock(tx, scope, thread_id)
+        thread = await (threads.lock if lock else threads.find)(tx, scope, thread_id)
     except NotFound:
         if not quoted.quotations:
             return FoundEvidence()

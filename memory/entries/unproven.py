@@ -30,6 +30,7 @@ _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
 _SHORTEST_PIECE = 3
 _LONG_NUMBER = 7
+_LOOKED_BACK = 40
 
 
 def list_unproven(content: str, texts: Sequence[str]) -> list[str]:
@@ -42,8 +43,15 @@ def _list_identifying(content: str) -> Iterator[str]:
     """The tokens that have a digit or a capital inside, consist of capitals, or begin with one within a sentence."""
     for found in _TOKEN.finditer(content):
         token = max(_APOSTROPHE.split(found[0]), key=len)
-        if _is_identifying(token, content[: found.start()]):
+        if _is_identifying(token, _read_before(content, found.start())):
             yield token
+
+
+def _read_before(content: str, at: int) -> str:
+    """The characters before a place, as many as tell whether a sentence begins there."""
+    begin = max(0, at - _LOOKED_BACK)
+    cut = "x" if begin else ""  # no beginning of a sentence
+    return cut + content[begin:at]
 
 
 def _is_identifying(token: str, before: str) -> bool:
@@ -61,9 +69,11 @@ class _Quoted:
 
     def __init__(self, text: str) -> None:
         folded = _fold(_ISO_MONTH.sub(lambda date: f"{date[0]} {month_name[int(date[1])]}", text))
-        self._words = [word for word in regex.split(r"[^\p{L}\p{N}]+", folded) if word]
-        self._row = "".join(self._words)
-        self._numbers = {int(each) for each in regex.findall(r"\d+", folded)}
+        words = [word for word in regex.split(r"[^\p{L}\p{N}]+", folded) if word]
+        self._row = "".join(words)
+        # The unit of "5MB" is a word, too.
+        self._words = {*words, *regex.findall(r"(?<=\d)\p{L}+", folded)}
+        self._numbers = [int(each) for each in regex.findall(r"\d+", folded)]
         joined = regex.sub(r"(?<=\d)[\s.,'’/-]+(?=\d)", "", folded)
         self._joined = regex.findall(r"\d+", joined)
         self._scripts = {script for script in ("Latin", "Cyrillic", "Greek") if regex.search(rf"\p{{{script}}}", text)}
@@ -72,12 +82,19 @@ class _Quoted:
         folded = _fold(token)
         if any(map(str.isdigit, folded)):
             return self._contains_number(folded)
+        if _KATAKANA.fullmatch(token):
+            return folded in self._row
         if regex.match(r"[\p{Latin}\p{Cyrillic}\p{Greek}]", token) and not self._is_in_script(token):
             return True  # a name in other letters cannot be compared
         pieces = [piece for piece in regex.split(r"[^\p{L}\p{N}]+", folded) if piece]
         return all(any(is_form(piece, word) for word in self._words) for piece in pieces) or (
             len(pieces) > 1 and "".join(pieces) in self._row
         )
+
+    def _has_in_a_row(self, numbers: list[int]) -> bool:
+        """Whether the numbers follow each other: 3:45 is "3 hours and 45 minutes", and 3.3 is not in "3.2"."""
+        starts = range(len(self._numbers) - len(numbers) + 1)
+        return any(self._numbers[at : at + len(numbers)] == numbers for at in starts)
 
     def _is_in_script(self, token: str) -> bool:
         return any(regex.match(rf"\p{{{script}}}", token) for script in self._scripts)
@@ -92,7 +109,7 @@ class _Quoted:
         if regex.search(r"\p{L}", bare):
             return regex.sub(r"[^\p{L}\p{N}]+", "", bare) in self._row
         number = "".join(groups)
-        if all(int(group) in self._numbers for group in groups) or number in self._joined:
+        if self._has_in_a_row([int(group) for group in groups]) or number in self._joined:
             return True
         # A telephone number is written with and without spaces.
         long = [row for row in self._joined if len(row) >= _LONG_NUMBER]

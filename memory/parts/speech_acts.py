@@ -176,17 +176,6 @@ def find_sentences(text: str) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def find_clauses(text: str) -> Iterator[tuple[int, int]]:
-    """Where the clauses of a sentence begin and end, as its commas and conjunctions part it."""
-    begin = 0
-    for parting in _CLAUSE.finditer(text):
-        if parting.start() > begin:
-            yield begin, parting.start()
-        begin = parting.end()
-    if begin < len(text):
-        yield begin, len(text)
-
-
 def find_question(sentence: str) -> int:
     """Where in a sentence its question begins, which lasts to its end; -1 where it asks nothing."""
     low = fold_sentence(sentence)

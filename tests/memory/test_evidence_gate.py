@@ -113,6 +113,8 @@ def test_a_block_that_is_named_like_ours_is_not_evidence(block: str) -> None:
         ("Ana moved to Linz on 2026-10-06.", "I move to Linz on 5 October", ["2026-10-06"]),
         ("Ana moved to Linz on 2026-10-05.", "I move to Linz on 5 October", []),
         ("The invoice INC-204 is about 1,000 euros.", "invoice inc 204 is about 1000 euros", []),
+        ("It runs version 3.3.", "it runs version 3.2", ["3.3"]),
+        ("The goal is 3:45.", "il mio obiettivo è 3 ore e 45", []),
         ("The port is 9443.", "the port is ٨٤٤٣", ["9443"]),
         ("The port is 8443.", "the port is ٨٤٤٣", []),
         ("The phone number is +43 664 555 0182.", "my number: 06645550182", ["43"]),

@@ -238,7 +238,7 @@ SEEN_ELSEWHERE: dict[str, set[str]] = {
     "memory_status": {"agent_settings", "retention"},  # only where settings say so
     "add_messages": {"skipped"},  # test_empty_messages
     "undo": {"left", "already"},  # test_undoing
-    "submit_memory_job": {"duplicates", "refused", "open"},  # test_turn_jobs
+    "submit_memory_job": {"duplicates", "refused", "open", "unproven"},  # test_turn_jobs, test_memory_jobs
 }
 
 

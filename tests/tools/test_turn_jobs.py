@@ -130,6 +130,14 @@ async def test_each_part_stands_or_falls_alone_and_what_is_refused_can_be_mended
     assert (await tools("next_memory_job"))["status"] == "nothing_due"
 
 
+async def test_lines_of_the_profile_with_names_that_no_user_said_are_kept_and_named(tools: Tools, queue: Queue) -> None:
+    await say(tools, queue, *TURN)
+    document = "Runs version 3.3 on the harbour server.\nIs patient."
+    stored = await submit(tools, await take(tools), {**ANSWER, "profile": {**PROFILE, "document": document}})
+    assert stored["unproven"] == ["profile: line 1"]
+    assert "version 3.3" in await tools("get_working_memory", scope="resource")
+
+
 async def test_an_answer_with_nothing_to_keep_is_short(tools: Tools, queue: Queue) -> None:
     await say(tools, queue, *TURN)
     nothing = {"entries": [], "profile": None, "session_memory": "", "title": "Failing export"}

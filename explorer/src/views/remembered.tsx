@@ -261,6 +261,11 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
             pinned
           </Badge>
         )}
+        {entry.unproven && (
+          <Badge tone="warn" title="Names and numbers that no quotation of it contains.">
+            not in the quote: {entry.unproven.join(", ")}
+          </Badge>
+        )}
         {entry.wrong && (
           <Badge tone="warn" title="No conversation is told it, and nobody but you can say it again.">
             marked as wrong
