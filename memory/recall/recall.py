@@ -47,11 +47,11 @@ from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope
 from layerlore.storage.core.scopes import KINDS, Kind
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import subjects
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.indexed_rows import messages_of
-from layerlore.storage.threads import subjects
 
 MOST_QUERIES = 5
 # Seed 000: the neighbours of a hit.

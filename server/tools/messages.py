@@ -64,7 +64,7 @@ class StoredMessage(TypedDict):
     status: Literal["added", "unchanged", "replaced"]
 
 
-class SkippedMessage(TypedDict):
+class SkippedEntry(TypedDict):
     index: int
     reason: Literal["empty"]
 
@@ -72,7 +72,7 @@ class SkippedMessage(TypedDict):
 class AddedMessages(TypedDict):
     thread_id: str
     messages: list[StoredMessage]
-    skipped: NotRequired[list[SkippedMessage]]
+    skipped: NotRequired[list[SkippedEntry]]
     skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
     totals: Totals
