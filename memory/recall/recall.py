@@ -262,7 +262,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
     # What else says otherwise may be what the filters leave out.
     if prepared.asked.filters is None and not prepared.asked.subject:
         shown = await add_contradicted(tx, scope, shown)
-    quoted = await add_quotes(tx, scope, engine, shown)
+    quoted = await add_quotes(tx, scope, engine, shown, prepared.asked.subject)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
     hits: list[Hit] = []
     for message in quoted:
