@@ -147,7 +147,7 @@ _PLAIN_ROLES: tuple[Role, ...] = ("user", "assistant", "system")
 
 _MARKS = ("turn", "set")
 _SETS = ("history", "input", "response")
-_NOTHING = (None, "", [], {})
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
 _HEADING = frozenset({"role", "type", "id", "name", "metadata", "created_at", "createdAt", "said_at"})
 _OF_CUSTOM = frozenset({"createdAt", "hidden_characters", "seq", "tokens"})
 
