@@ -44,10 +44,10 @@ from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, summaries, working_memory
+from layerlore.storage.derived.subjects import subject_in
 from layerlore.storage.messages import windows
 from layerlore.storage.messages.light_parts import place_of
 from layerlore.storage.threads import threads
-from layerlore.storage.threads.subjects import subject_in
 from layerlore.storage.work import attempts, plans
 from layerlore.storage.work.plans import Revision
 

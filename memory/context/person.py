@@ -8,9 +8,9 @@ from layerlore.memory.recall.memory_block import RecalledMemory, find_memory, pr
 from layerlore.memory.recall.recall import PreparedRecall
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, working_memory
+from layerlore.storage.derived import entries, subjects, working_memory
 from layerlore.storage.derived.working_memory import Version
-from layerlore.storage.threads import subjects, threads
+from layerlore.storage.threads import threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,21 @@ from layerlore.storage.core.records import Json, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries
 from layerlore.storage.derived.entries import PLACE, Shown
+from layerlore.storage.derived.subjects import find_others
 from layerlore.storage.messages import indexed_rows
 
 
-async def add_quotes(tx: Tx, scope: Scope, engine: Engine, shown: Sequence[Message]) -> list[Message]:
-    """The messages, those that are entries with the quotation of each of their sources."""
+async def add_quotes(
+    tx: Tx, scope: Scope, engine: Engine, shown: Sequence[Message], subject: str = ""
+) -> list[Message]:
+    """The messages, those that are entries with the quotation of each of their sources that is about no other
+    ``subject``."""
     ids = _list_entries(shown)
     if not ids:
         return list(shown)
-    sources = await entries.sources_of(tx, scope, ids)
+    others = (await find_others(tx, scope, subject)).uids
+    found = await entries.sources_of(tx, scope, ids)
+    sources = {id_: [source for source in each if source.thread_uid not in others] for id_, each in found.items()}
     places = [(source.thread_uid, source.seq) for each in sources.values() for source in each]
     read = await indexed_rows.messages_of(tx, scope, places)
 

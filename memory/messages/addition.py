@@ -16,6 +16,7 @@ from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Gathering, Kind
 from layerlore.storage.messages import addition, answered_calls, pages
@@ -23,7 +24,6 @@ from layerlore.storage.messages.light_parts import as_models_see
 from layerlore.storage.messages.messages import Appended
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
-from layerlore.storage.threads.subjects import KEY, subject_in
 from layerlore.storage.threads.threads import Description
 
 # More text than this, in characters, is prepared in a thread: the event loop must not wait for it.

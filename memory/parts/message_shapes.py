@@ -113,6 +113,7 @@ _PASSED_OVER = frozenset(
     }
 )
 """What providers write on an answer for themselves, and what we count ourselves. It is no part of what was said."""
+
 _READERS: dict[str, Reader] = {
     **CANONICAL_READERS,
     **OPENAI_READERS,
@@ -166,7 +167,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class SkippedMessage:
-    """A message that says nothing: its place in the list that was sent, and why it is not stored."""
+    """A message that is not stored: its place in the list that was sent, and why."""
 
     index: int
     reason: str
@@ -243,8 +244,7 @@ def _entries(raw: Any) -> list[Any]:
 
 def _mark_list(raw: Json) -> list[Any]:
     """The messages of a turn as seed 002 writes it down, {"messages", "historyIds", "inputIds", "responseIds"}; each marked
-    with its set. Without the name of the ``turn`` beside them, the turn has the id of its first message: so a list that
-    is sent again, grown, is of the same turn."""
+    with its set. A turn without a name (``turn``) has the id of its first message, so that it keeps it as it grows."""
     known = ("messages", "turn", "historyIds", "inputIds", "responseIds")
     check_keys(raw, "messages", known, ("thread_id", "total", "next"))
     sets: dict[str, str] = {}
@@ -252,8 +252,7 @@ def _mark_list(raw: Json) -> list[Any]:
         for id_ in read_list(raw.get(f"{of}Ids"), f"messages.{of}Ids"):
             if isinstance(id_, str):
                 sets[id_] = of
-    of_turn = [id_ for name in ("input", "response") for id_ in raw.get(f"{name}Ids") or []]
-    turn = raw.get("turn") or next(iter(of_turn), None)
+    turn = raw.get("turn") or next((id_ for name in ("inputIds", "responseIds") for id_ in raw.get(name) or []), None)
     marked: list[Any] = []
     for entry in raw["messages"]:
         which = sets.get(str(entry.get("id"))) if isinstance(entry, dict) else None
@@ -298,8 +297,7 @@ def _message(raw: Any, where: str, limits: Limits) -> IncomingMessage | None:
 
 
 def _is_bare(raw: Json) -> bool:
-    """Whether a message has nothing but its heading. An item of the Responses API and a function's answer say something
-    by being there."""
+    """Whether a message is only a heading. Items of the Responses API and a function's answer say something anyway."""
     if raw.get("role") == "function" or raw.get("type") not in (None, "message", "llm", CUSTOM):
         return False
     return all(value in _NOTHING for key, value in raw.items() if key not in _HEADING)

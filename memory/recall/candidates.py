@@ -23,11 +23,11 @@ from layerlore.storage.core.records import ROLES, Scope
 from layerlore.storage.core.row_ids import sort_distinct
 from layerlore.storage.core.scopes import RECALL_KINDS, Kind, RecallKind, index_kinds, read_note_place
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, notes
+from layerlore.storage.derived import entries, notes, subjects
 from layerlore.storage.index import lexical as index_lexical
 from layerlore.storage.index import vectors
 from layerlore.storage.messages import indexed_rows
-from layerlore.storage.threads import subjects, threads
+from layerlore.storage.threads import threads
 
 Vector = NDArray[np.float32]
 Place = tuple[str, int]

@@ -21,9 +21,8 @@ from layerlore.memory.text.quotation import quote_line
 from layerlore.storage.core.records import Message, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries, entry_lists, entry_marks
+from layerlore.storage.derived import entries, entry_lists, entry_marks, subjects
 from layerlore.storage.derived.entries import Entry
-from layerlore.storage.threads import subjects
 
 DESCRIPTION = "Source-backed case entries retrieved from previous threads for this turn."
 """The description of the block, as seed 004 has it."""

@@ -49,11 +49,11 @@ from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Message, Role, Scope
 from layerlore.storage.core.scopes import RECALL_KINDS, RecallKind, read_note_place
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived import subjects
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.index.vectors import PendingRow
 from layerlore.storage.messages import indexed_rows, windows
 from layerlore.storage.messages.indexed_rows import messages_of
-from layerlore.storage.threads import subjects
 
 MOST_QUERIES = 5
 # Seed 000: the neighbours of a hit.
@@ -280,7 +280,7 @@ async def _find_shown(tx: Tx, scope: Scope, engine: Engine, prepared: PreparedRe
     # What else says otherwise may be what the filters leave out.
     if asked.filters is None and not asked.subject:
         shown = drop_expired(await add_contradicted(tx, scope, shown), prepared.now)
-    quoted = await add_quotes(tx, scope, engine, shown)
+    quoted = await add_quotes(tx, scope, engine, shown, asked.subject)
     by_id = {(hit.message.thread_id, hit.message.seq): hit for hit in found.hits}
     hits: list[Hit] = []
     for message in quoted:

@@ -41,7 +41,12 @@ class WindowFields(Section):
     max_messages: Messages = Field(default=20, ge=1, le=MOST, description="`continuous`: how many messages are in.")
     threshold: Messages = Field(default=500, ge=1, le=MOST, description="`threshold`: how many the window never holds.")
     target: Messages = Field(default=100, ge=1, le=MOST, description="`threshold`: what a cut leaves.")
-    max_tokens: Tokens = Field(default=2000, ge=1, le=MOST, description="`tokens`: the budget.")
+    max_tokens: Tokens = Field(
+        default=2000,
+        ge=1,
+        le=MOST,
+        description="`tokens`: the budget. In a context it is for all that is shown, what is recalled too.",
+    )
     min_messages: Messages = Field(
         default=0,
         ge=0,

@@ -14,8 +14,8 @@ from layerlore.memory.work.run_lists import show_run
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
+from layerlore.storage.derived.subjects import find_others, subject_in
 from layerlore.storage.threads import threads
-from layerlore.storage.threads.subjects import find_others, subject_in
 from layerlore.storage.work import open_work
 from layerlore.storage.work.open_work import MOST_COUNTED, OpenPlan
 from layerlore.storage.work.runs import Run

@@ -72,7 +72,7 @@ class StoredMessage(TypedDict):
     status: Literal["added", "unchanged", "replaced"]
 
 
-class SkippedMessage(TypedDict):
+class SkippedEntry(TypedDict):
     index: int
     reason: Literal["empty"]
 
@@ -84,7 +84,7 @@ class AddedMessages(TypedDict):
     replaced: NotRequired[int]
     thread_id: NotRequired[str]
     messages: NotRequired[list[StoredMessage]]
-    skipped: NotRequired[list[SkippedMessage]]
+    skipped: NotRequired[list[SkippedEntry]]
     skipped_deleted: NotRequired[list[str]]
     masked: NotRequired[int]
     totals: NotRequired[Totals]

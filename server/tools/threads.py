@@ -13,7 +13,7 @@ from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, Threa
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
-from layerlore.storage.threads.subjects import KEY
+from layerlore.storage.derived.subjects import KEY
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_threads, threads

@@ -88,6 +88,8 @@ async def test_an_entry_that_rests_on_several_conversations_is_shown_to_both(all
     await all_tools("update_thread", thread_id="new-1004", subject="1004")
     hits = await all_tools.hits("When are invoices sent?", kinds=["entry"], meta={"layerlore/thread": "new-1004"})
     assert [hit["text"] for hit in hits] == [said]
+    assert "case-1004" in str(hits)
+    assert "case-1001" not in str(hits)
 
 
 async def test_a_subject_is_changed_and_removed(all_tools: Tools) -> None:

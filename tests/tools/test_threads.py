@@ -129,7 +129,7 @@ async def test_an_update_makes_a_thread_that_is_absent(tools: Tools) -> None:
 
 async def test_an_update_without_anything_to_update_is_an_error(tools: Tools) -> None:
     error = await tools.refused("update_thread", thread_id="a")
-    assert "give a title, metadata or a window" in error
+    assert "give a title, metadata, a window or a subject" in error
     assert await names(tools) == []
 
 
