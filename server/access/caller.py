@@ -245,11 +245,13 @@ def _text(value: Any, where: str) -> str:
 
 
 def _find_connection(ctx: RequestContext) -> Hashable | None:
-    if ctx.request is None:
-        return ctx.lifespan_context
-    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    connection: Hashable | None = None if modern else connection_of(ctx.session)
-    return connection
+    is_stateless = ctx.request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if is_stateless:
+        return None
+    # On stdio the process, or the host behind its thin client, is the connection.
+    connection: Any = ctx.lifespan_context if ctx.request is None else connection_of(ctx.session)
+    found: Hashable = connection
+    return found
 
 
 def _own_thread(ctx: RequestContext, default: Default) -> str:
