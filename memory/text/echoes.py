@@ -46,7 +46,7 @@ _LINE = (
     r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\]))[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
-_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: \d|: ))[^\]\n]*\]?"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: #|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
 # Of a page of messages, the further lines of a text begin with a space.
 _READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
