@@ -74,6 +74,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (", relevance ", rf"{_BULLETS}hit \d+: score [\d.]+, relevance [^\n]*"),
         ("[thread ", rf"{_BULLETS}\[thread [^\n]+, {_DAY}\]{_LINES}"),
         ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
+        ("Nothing is open:", r"Nothing is open: no plan, no suspended run, no noted task\."),
         ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
         ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
