@@ -5,7 +5,7 @@
     #32 assistant: Noted.
     [same thread, 2026-11-24]
     #33 user Ana: And to sesame, as it seems.
-    [messages 31-33 of 33; earlier ones: before=31]
+    [messages #31-#33; 33 in all; earlier ones: before=31]
 
 Only the first line of a message begins without a space, so that nothing in a text can pass for a line of ours.
 """
@@ -89,12 +89,12 @@ def render_closing(page: Json) -> str:
 
 def _describe_range(page: Json, entries: Sequence[Json]) -> str:
     if "thread_id" not in page:
-        return f": {len(entries):,} of {page['total']:,}"
+        return f": {len(entries):,} shown; {page['total']:,} in all"
     first, last = entries[0]["seq"], entries[-1]["seq"]
-    return f" {first if first == last else f'{first}-{last}'} of {page['total']:,}"
+    return f" #{first}{'' if first == last else f'-#{last}'}; {page['total']:,} in all"
 
 
 def _describe_empty(page: Json) -> str:
     if page["total"]:
-        return f": none from here on, {page['total']:,} in all"
+        return f": none from here on; {page['total']:,} in all"
     return f": none in thread {quote_line(page['thread_id'])}" if "thread_id" in page else ": none"

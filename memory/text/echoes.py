@@ -48,7 +48,7 @@ _LINE = (
     r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
-_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: \d|: ))[^\]\n]*\]?"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: #|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
 # Of a page of messages, the further lines of a text begin with a space.
 _READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
@@ -83,6 +83,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         (" of thread ", rf"{_BULLETS}{_LINE}"),
         ("[attempt in thread ", rf"{_BULLETS}{_LINE}"),
         ("[same thread, ", rf"{_BULLETS}\[same thread, {_DAY}\]{_LINES}"),
+        ("Nothing is open:", r"Nothing is open: no plan, no suspended run, no noted task\."),
         ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
         ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),

@@ -4,7 +4,7 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -245,11 +245,13 @@ def _text(value: Any, where: str) -> str:
 
 
 def _find_connection(ctx: RequestContext) -> Hashable | None:
-    if ctx.request is None:
-        return cast(Hashable, ctx.lifespan_context)
-    modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-    connection: Hashable | None = None if modern else connection_of(ctx.session)
-    return connection
+    is_stateless = ctx.request is not None and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if is_stateless:
+        return None
+    # On stdio the process, or the host behind its thin client, is the connection.
+    connection: Any = ctx.lifespan_context if ctx.request is None else connection_of(ctx.session)
+    found: Hashable = connection
+    return found
 
 
 def _own_thread(ctx: RequestContext, default: Default) -> str:

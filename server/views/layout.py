@@ -188,6 +188,10 @@ def _profile(found: Json) -> Iterator[RenderableType]:
     yield from _table(("version", "change", "at", "by", "tool"), rows, numbers=("version",))
 
 
+# What is open is shown by the first of these that it has.
+_SAYS = ("goal", "reason", "run_id", "current_task", "next_step")
+
+
 def _plan(found: Json) -> Iterator[RenderableType]:
     plan = found.get("plan")
     if plan:
@@ -198,7 +202,7 @@ def _plan(found: Json) -> Iterator[RenderableType]:
         (
             each["thread_id"],
             each["kind"],
-            each.get("goal") or each.get("reason") or each.get("run_id", ""),
+            next(each[name] for name in _SAYS if name in each),
             f"{each['steps_done']} of {each['steps']} steps" if each["kind"] == "plan" else "",
             _when(each["updated_at"]),
         )

@@ -71,7 +71,7 @@ async def read_view(call: Call, asked: Asked) -> Json:
         case "plan" if asked.thread_id:
             return await _ask(call, plan, action="review", thread_id=asked.thread_id, format="json")
         case "plan":
-            return {"open": [], **await open_work.read_elsewhere(call.engine, call.scope, "")}
+            return await open_work.list_open(call.engine, call.scope)
         case "runs":
             return await _list(call, list_runs, "runs", asked, **_of(asked))
         case "events":

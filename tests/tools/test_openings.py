@@ -76,6 +76,17 @@ async def test_after_a_context_no_recall_says_the_same_again(connect: Connect) -
         assert PROFILE not in await recall(tools)
 
 
+async def test_in_a_conversation_with_a_plan_the_opening_has_the_plan_until_it_is_done(connect: Connect) -> None:
+    await fill(connect)
+    async with connect(thread="trip") as tools:
+        first = await recall(tools)
+        assert "<plan>" in first
+        assert "s1 [pending] build: Compare the flights" in first
+        await tools("plan", action="update", plan={"steps": [{"id": "s1", "status": "completed"}]})
+    async with connect(thread="trip") as tools:
+        assert "Compare the flights" not in await recall(tools)
+
+
 async def test_there_is_no_opening_where_nothing_is_kept_where_none_is_wanted_and_of_another_user(
     connect: Connect,
 ) -> None:

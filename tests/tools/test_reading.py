@@ -334,7 +334,7 @@ async def test_a_page_is_plain_lines_under_heads_of_day_unless_structure_is_aske
             "#2 user Ana: build",
             "[same thread, 2025-03-03]",
             "#3 user: ship",
-            "[messages 1-3 of 3]",
+            "[messages #1-#3; 3 in all]",
         ]
     )
     assert await tools("get_messages", thread_id="nobody") == "[messages: none in thread nobody]"
@@ -343,12 +343,12 @@ async def test_a_page_is_plain_lines_under_heads_of_day_unless_structure_is_aske
 async def test_the_last_line_of_a_page_names_what_goes_on(tools: Tools) -> None:
     await tools.say("main", *TEN)
     for asked, last in (
-        ({"limit": 3}, "[messages 8-10 of 10; earlier ones: before=8]"),
-        ({"limit": 3, "before": 8}, "[messages 5-7 of 10; earlier ones: before=5]"),
-        ({"limit": 1, "after": 3}, "[messages 4 of 10; later ones: after=4]"),
-        ({"limit": 3, "offset": 0}, "[messages 1-3 of 10; the next ones: offset=3]"),
-        ({"after": 8}, "[messages 9-10 of 10]"),
-        ({"offset": 10}, "[messages: none from here on, 10 in all]"),
+        ({"limit": 3}, "[messages #8-#10; 10 in all; earlier ones: before=8]"),
+        ({"limit": 3, "before": 8}, "[messages #5-#7; 10 in all; earlier ones: before=5]"),
+        ({"limit": 1, "after": 3}, "[messages #4; 10 in all; later ones: after=4]"),
+        ({"limit": 3, "offset": 0}, "[messages #1-#3; 10 in all; the next ones: offset=3]"),
+        ({"after": 8}, "[messages #9-#10; 10 in all]"),
+        ({"offset": 10}, "[messages: none from here on; 10 in all]"),
     ):
         assert (await tools("get_messages", thread_id="main", **asked)).splitlines()[-1] == last
 
@@ -364,7 +364,7 @@ async def test_what_was_said_then_is_lines_under_the_heads_of_its_conversations(
         "#1 user: lunch",
         "[thread work, 2025-03-02]",
         "#2 user: test",
-        "[messages: 3 of 3]",
+        "[messages: 3 shown; 3 in all]",
     ]
 
 
