@@ -8,16 +8,16 @@ from typing import Any
 
 import anyio
 
-from benchmarks.asking import NotComplete, vectors_complete
 from benchmarks.servers import Connection, Launch, ToolFailed, in_process, ours
 from benchmarks.truth.cases import Json, message
-from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
 
 # Jobs that correct by meaning are done within a second; a busy machine takes some more.
 _JOBS_SECONDS = 20.0
 _VECTORS_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _WAITING_JOB = "corrections"
+# How a recall without hits begins: if all could be compared, and if vectors were still to come.
+_NOTHING = ("Nothing relevant", "Nothing was found")
 _UNLISTED = "layerlore/unlisted-arguments"
 
 
@@ -86,16 +86,27 @@ class Memory:
         counted = await self.call("erase_memory")
         await self.call("erase_memory", dry_run=False, confirm=counted["confirm"])
 
+    async def embedder_loaded(self) -> None:
+        """Wait until a new server compares by meaning: until then its answers depend on how busy the machine is."""
+        await self.say(["The embedder is loaded for this."], "warm-up")
+        await self.vectors_made()
+
     async def vectors_made(self) -> None:
         """Wait until everything can be compared by meaning. Without an embedder nothing is waited for."""
-        with contextlib.suppress(NotComplete):
-            await vectors_complete(self.connection, _VECTORS_SECONDS)
+        with anyio.move_on_after(_VECTORS_SECONDS):
+            while await self._vectors_wait():
+                await anyio.sleep(_POLL_SECONDS)
 
     async def corrections_made(self) -> None:
         """Wait for the background work of corrections, which may hide entries after the answer."""
         with anyio.move_on_after(_JOBS_SECONDS):
             while await self._corrections_wait():
                 await anyio.sleep(_POLL_SECONDS)
+
+    async def _vectors_wait(self) -> bool:
+        status = await self.call("memory_status")
+        vectors = status.get("vectors") or {}
+        return bool(vectors.get("model")) and (vectors["pending"] > 0 or vectors["state"] != "ready")
 
     async def _corrections_wait(self) -> bool:
         status = await self.call("memory_status")
@@ -137,7 +148,7 @@ def shows(answer: str, text: str) -> bool:
 
 def is_nothing(answer: str) -> bool:
     """Whether a recall says that nothing is remembered."""
-    return NOTHING in answer or NOTHING_YET in answer
+    return any(phrase in answer for phrase in _NOTHING)
 
 
 def _ids(found: Any) -> list[str]:
@@ -147,4 +158,4 @@ def _ids(found: Any) -> list[str]:
 
 def _marks(found: Any) -> list[str]:
     """The unproven words of an answer. An older server has a text there that is about something else."""
-    return list(found) if isinstance(found, list) else []
+    return [str(each) for each in found] if isinstance(found, list) else []

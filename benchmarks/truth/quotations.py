@@ -26,7 +26,7 @@ THREAD = "talk"
 # How many entries of each kind one job hands in: a turn makes at most five.
 JOB_SHARES = {"faithful": 2, "invented_quotes": 1, "wrong_roles": 1, "twisted": 1}
 # Work on a turn is due two seconds after it.
-_DUE_SECONDS = 30.0
+_DUE_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 
 
@@ -93,6 +93,7 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     marked = Figure(PART, "twisted: marked", 1.0)
     marked_falsely = Figure(PART, "faithful: marked", unwanted=True)
     async with opened(folder, "quotes") as memory:
+        await memory.embedder_loaded()
         for conversation in sample.of(read_conversations()):
             for claims in (conversation.of_kind("faithful"), conversation.of_kind(*KINDS[1:])):
                 # An invented entry that repeats a faithful one would be recognised as a repetition.
