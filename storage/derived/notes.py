@@ -224,7 +224,7 @@ def _make_message(standing: NotePlace, place: str, seq: int, note: IndexedNote, 
     return Message(
         thread_id=place,
         seq=seq,
-        id=f"{place}:{seq}",
+        id=f"{standing.kind}-{hashlib.sha256(f'{place} {seq}'.encode()).hexdigest()[:12]}",
         role=cast(Role, standing.kind),
         name=None,
         parts=[{"type": "text", "text": note.text}],
