@@ -114,7 +114,7 @@ async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedN
     for task_key, number, action, result, error, diagnosis, fix, logged_at in await tx.all(
         _ATTEMPTS, **of_thread(scope, thread_uid)
     ):
-        ended = f"{action} → {error or result}"
+        ended = f"{action} → FAILED: {error}" if error else f"{action} → {result}"
         more = [f"{name}: {text}" for name, text in (("Diagnosis", diagnosis), ("Fix applied", fix)) if text]
         text = f"{task_key}: {' | '.join([ended, *more])}"
         about = {"task_key": task_key, "attempt": number, "status": "failed" if error else "done"}

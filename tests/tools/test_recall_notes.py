@@ -42,6 +42,7 @@ async def _found(tools: Tools, query: str, **arguments: object) -> list[tuple[st
         ("Where do the tomatoes stand?", "session_memory", "The tomatoes stand", "[session memory of thread garden, "),
         ("Which moving company is cheaper?", "plan", "Huber is cheaper", ", step pending] Compare"),
         ("What did the swap cost?", "plan", "340 euros", ", step completed] Swap the battery of the van → It cost 340"),
+        ("what failed?", "attempt", "undefined symbol", "[attempt in thread build, "),
         ("linker undefined symbol", "attempt", "undefined symbol", "[attempt in thread build, "),
     ],
 )
@@ -64,7 +65,7 @@ async def test_a_failed_attempt_says_so(tools: Tools) -> None:
     await _note(tools)
     (hit,) = await tools.hits("undefined symbol", kinds=["attempt"])
     assert hit["status"] == "failed"
-    assert ", failed] wheel: Ran the linker → undefined symbol" in await tools(
+    assert ", failed] wheel: Ran the linker → FAILED: undefined symbol" in await tools(
         "recall_memory", query="undefined symbol"
     )
 
