@@ -179,6 +179,9 @@ async def _recall(engine: Engine, scope: Scope, thread_id: str, task: str) -> li
     for hit in drop_repeated(recalled.hits)[:_MOST_RECALLED]:
         own = hit.message.whose != "you" and hit.message.thread_id == thread_id
         line = make_line(hit.message, recalled.sought, chunk=hit.chunk)
+        if hit.is_note:
+            lines.append(RecalledLine(f"- {line}"))
+            continue
         where = "this conversation" if own else f"thread {quote_line(hit.message.thread_id)}"
         said = f"- [{where}, {age(hit.message.said_at, now)}] {str(line).strip()}"
         lines.append(RecalledLine(said, hit.message.seq if own else 0))

@@ -34,13 +34,14 @@ LONGEST_WORD = 64
 
 # A word, with the signs that belong to it (C++, C#, A+, the blood group A-); or an emoji, two letters of a flag, a sign.
 _WORD = regex.compile(
-    r"(?P<word>[\p{L}\p{N}\p{M}]+)(?P<signs>\+\+(?!\p{L})|#(?!\p{L})|\+(?![\p{L}\p{N}+])"
+    r"([\p{L}\p{N}\p{M}]+)(\+\+(?!\p{L})|#(?!\p{L})|\+(?![\p{L}\p{N}+])"
     r"|(?<=(?<![\p{L}\p{N}\p{M}])\p{L}{1,2})[-\u2212](?![\p{L}\p{N}-]))?"
-    r"|(?P<sign>[\U0001F1E6-\U0001F1FF]{2}|[\p{So}\p{Sc}%§‰\u203c\u2049]|[\p{Sm}--[\p{ASCII}\u2044]])",
+    r"|([\U0001F1E6-\U0001F1FF]{2}|[\p{So}\p{Sc}%§‰\u203c\u2049]|[\p{Sm}--[\p{ASCII}\u2044]])",
     regex.V1,
 )
 # Texts of ASCII without these have no signs.
-_ASCII_SIGN = re.compile(r"[#$%+]|\b[A-Za-z]{1,2}-(?![A-Za-z0-9-])")
+_ASCII_SIGN = re.compile(r"[#$%+]")
+_ASCII_MINUS = re.compile(r"-(?![A-Za-z0-9-])(?:(?<=(?<![A-Za-z0-9])[A-Za-z]-)|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}-))")
 # How an emoji is drawn: its colour, its skin, its place in a sequence. It stays the same word.
 _DRAWING = regex.compile(r"[\ufe00-\ufe0f\u200d\u20e3\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]")
 _FOREIGN_DIGIT = regex.compile(r"[\p{Nd}--\p{ASCII}]", regex.V1)
@@ -81,17 +82,19 @@ def split_words(text: str) -> list[str]:
     """The words of a text, folded, in order, repeats included; those with a sign of their own and signs are spelled as
     ``spell_signs`` does."""
     if text.isascii():
-        if not _ASCII_SIGN.search(text):
+        if not (_ASCII_SIGN.search(text) or ("-" in text and _ASCII_MINUS.search(text))):
             return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
         folded = text.lower()
     else:
         folded = _fold(text)
     found: list[str] = []
-    for match in _WORD.finditer(folded):
-        if match["sign"]:
-            found.append(spell_signs(match["sign"]))
+    for run, signs, sign in _WORD.findall(folded):
+        if sign:
+            found.append(spell_signs(sign))
+        elif signs or not run.isascii():
+            found.extend(_cut_word(run, signs))
         else:
-            found.extend(_cut_word(match["word"], match["signs"] or ""))
+            found.append(run[:LONGEST_WORD])
     return found
 
 

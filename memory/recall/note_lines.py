@@ -36,4 +36,4 @@ def describe_note(note: Message) -> str:
 def make_note_json(note: Message, text: str) -> Json:
     """A note as JSON, with the text that is shown of it."""
     whose = {"whose": note.whose} if note.whose else {}
-    return {"kind": note.role, **whose, **note.metadata, "text": text, "said_at": iso(note.said_at)}
+    return {"kind": note.role, **whose, "id": note.id, **note.metadata, "text": text, "said_at": iso(note.said_at)}

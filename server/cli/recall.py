@@ -94,7 +94,12 @@ def _find_signals(hits: list[Json]) -> list[str]:
 
 
 def _place(hit: Json) -> str:
-    return f"entry {hit['id']}" if hit["kind"] == "entry" else f"{hit['thread_id']} #{hit['seq']}"
+    if hit["kind"] == "entry":
+        return f"entry {hit['id']}"
+    if hit["kind"] == "message":
+        return f"{hit['thread_id']} #{hit['seq']}"
+    kind = hit["kind"].replace("_", " ")
+    return f"{kind} of {hit['thread_id']}" if "thread_id" in hit else kind
 
 
 def _scores(hit: Json, shown: Sequence[str]) -> list[str]:

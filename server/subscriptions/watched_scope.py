@@ -44,7 +44,7 @@ def kinds_of(types: Collection[str] | None) -> set[Kind]:
 
 
 def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Change]:
-    """What events of the resource change: the profile, the entries and with them what a recall finds, or which threads
+    """What events of the resource change: the profile and the entries, with them what a recall finds, or which threads
     there are and what they are called."""
     if happened is None:
         return {*_ALONE, ("status", ""), _LIST_CHANGED}
@@ -56,7 +56,7 @@ def changes_of_resource(happened: Collection[tuple[str, Json]] | None) -> set[Ch
 
 def _changes_of_event(type_: str, payload: Json) -> set[Change]:
     if type_.startswith("profile_"):
-        return {("profile", "")}
+        return {("profile", ""), ("recall", "")}
     if type_.startswith("entries_"):
         ids = payload.get("ids") or [ANY]
         return {("entries", ""), ("recall", ""), *(("entry", str(entry_id)) for entry_id in ids)}

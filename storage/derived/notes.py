@@ -114,7 +114,7 @@ async def _read_attempts(tx: Tx, scope: Scope, thread_uid: str) -> list[IndexedN
     for task_key, number, action, result, error, diagnosis, fix, logged_at in await tx.all(
         _ATTEMPTS, **of_thread(scope, thread_uid)
     ):
-        ended = f"{action} → {error or result}"
+        ended = f"{action} → FAILED: {error}" if error else f"{action} → {result}"
         more = [f"{name}: {text}" for name, text in (("Diagnosis", diagnosis), ("Fix applied", fix)) if text]
         text = f"{task_key}: {' | '.join([ended, *more])}"
         about = {"task_key": task_key, "attempt": number, "status": "failed" if error else "done"}
@@ -224,7 +224,7 @@ def _make_message(standing: NotePlace, place: str, seq: int, note: IndexedNote, 
     return Message(
         thread_id=place,
         seq=seq,
-        id=f"{place}:{seq}",
+        id=f"{standing.kind}-{hashlib.sha256(f'{place} {seq}'.encode()).hexdigest()[:12]}",
         role=cast(Role, standing.kind),
         name=None,
         parts=[{"type": "text", "text": note.text}],

@@ -1,19 +1,23 @@
 """The index has the notes that stand, whatever was done to them, and no others."""
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from sqlalchemy import text
 
 from layerlore.memory.documents.working_memory import update_document
+from layerlore.memory.embedding.service import EmbeddingService
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.recall.index_rebuild import rebuild_all, rebuild_old
+from layerlore.memory.recall.vector_writer import VectorWriter
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.scopes import NOTE_KINDS, note_place
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import notes
+from layerlore.storage.index import vectors
 from layerlore.storage.threads import threads
 
 from .entry_memory import ANA, Memory
@@ -104,3 +108,21 @@ async def test_a_line_that_stays_keeps_its_row_and_its_time(memory: Memory) -> N
     (door,) = (await memory.recall("door")).hits
     assert after.message.said_at == before.message.said_at
     assert door.message.said_at == memory.now
+
+
+async def test_a_note_gets_its_vector_from_the_writer_and_keeps_it_while_the_line_stays(
+    memory_of: Callable[..., Memory], embedding: EmbeddingService
+) -> None:
+    memory = memory_of(embedding)
+    model = embedding.embedder.name
+
+    async def write(content: str) -> vectors.Progress:
+        await update_document(
+            memory.engine, ANA, "resource", "", content, mode="replace", expected_version=None, sent=memory.sent()
+        )
+        return await memory.engine.database.read(vectors.progress, ANA, model)
+
+    assert await write("A quince grows in the garden.\nThe door is red.") == vectors.Progress(2, 0)
+    assert await VectorWriter(memory.engine, embedding, "writer").scan()
+    assert (await memory.recall("a sloe, a quince?")).hits[0].explain().cosine is not None
+    assert await write("A quince grows in the garden.\nThe door is blue.") == vectors.Progress(2, 1)

@@ -39,7 +39,7 @@ def test_types_of_events_say_which_resources_of_a_thread_changed(types: list[str
 @pytest.mark.parametrize(
     ("type_", "payload", "changed"),
     [
-        ("profile_updated", {}, {"profile"}),
+        ("profile_updated", {}, {"profile", "recall"}),
         ("entries_changed", {"ids": ["e"]}, {"entries", "entry", "recall"}),
         ("never_heard_of", {}, EVERYTHING),
         ("thread_created", {"thread_id": "a"}, {"threads", None}),

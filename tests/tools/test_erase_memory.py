@@ -292,7 +292,7 @@ async def test_what_is_erased_is_hidden_from_another_server_at_once(connect: Con
         await one.say("main", "a quokka")
         await one("update_working_memory", scope="resource", content="likes quokkas")
         await one("remember", content="The quokka is happy.")
-        assert len(await two.found("quokka")) == 2
+        assert len(await two.found("quokka")) == 3
         await erase(one)
         assert await two.found("quokka") == []
         assert await two.messages("main") == []

@@ -42,6 +42,7 @@ async def _found(tools: Tools, query: str, **arguments: object) -> list[tuple[st
         ("Where do the tomatoes stand?", "session_memory", "The tomatoes stand", "[session memory of thread garden, "),
         ("Which moving company is cheaper?", "plan", "Huber is cheaper", ", step pending] Compare"),
         ("What did the swap cost?", "plan", "340 euros", ", step completed] Swap the battery of the van → It cost 340"),
+        ("what failed?", "attempt", "undefined symbol", "[attempt in thread build, "),
         ("linker undefined symbol", "attempt", "undefined symbol", "[attempt in thread build, "),
     ],
 )
@@ -64,7 +65,7 @@ async def test_a_failed_attempt_says_so(tools: Tools) -> None:
     await _note(tools)
     (hit,) = await tools.hits("undefined symbol", kinds=["attempt"])
     assert hit["status"] == "failed"
-    assert ", failed] wheel: Ran the linker → undefined symbol" in await tools(
+    assert ", failed] wheel: Ran the linker → FAILED: undefined symbol" in await tools(
         "recall_memory", query="undefined symbol"
     )
 
@@ -177,3 +178,18 @@ async def test_a_recalled_note_that_a_host_stores_is_an_echo(tools: Tools) -> No
     for number, said in enumerate([answer, *lines]):
         await tools.add(f"host {number}", {"role": "assistant", "content": said})
         assert await tools.hits("penicillin tomatoes Huber battery linker", thread_id=f"host {number}") == []
+
+
+async def test_a_briefing_has_the_notes_of_other_conversations(tools: Tools) -> None:
+    await _note(tools)
+    briefing = str(await tools("get_briefing", thread_id="other", task="Call the cheaper moving company"))
+    assert "- [plan of thread move, " in briefing
+    assert "Huber is cheaper" in briefing
+
+
+async def test_programs_get_an_id_and_the_fields_of_a_note(tools: Tools) -> None:
+    await _note(tools)
+    (step,) = await tools.hits("swap battery", kinds=["plan"], limit=1)
+    assert {"id", "kind", "thread_id", "step", "status", "text", "said_at", "age", "score"} == set(step)
+    assert (step["thread_id"], step["step"], step["status"]) == ("move", "s2", "completed")
+    assert step["id"].startswith("plan-")

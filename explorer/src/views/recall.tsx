@@ -10,7 +10,7 @@ import { markWords, showCount, showDay } from "../text";
 import { LABELS } from "./remembered";
 
 interface Hit {
-  kind: "message" | "entry";
+  kind: "message" | "entry" | "profile" | "session_memory" | "plan" | "attempt" | "observation";
   id: string;
   thread_id?: string;
   seq?: number;
@@ -21,6 +21,7 @@ interface Hit {
   age?: string;
   about?: string;
   trust?: string;
+  status?: string;
   score: number;
   sources?: EntrySource[];
   parts?: { [part: string]: number | string[] };
@@ -164,10 +165,18 @@ function mergeHits(own: Hit[], every: Hit[]): Hit[] {
   return [...byId.values()].sort((one, other) => other.score - one.score);
 }
 
+function nameKind(hit: Hit): string {
+  if (hit.kind === "entry") return "note";
+  if (hit.kind === "message") return hit.role ?? "message";
+  return hit.kind.replace("_", " ") + (hit.status ? `, ${hit.status}` : "");
+}
+
 function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolean }) {
   const place =
-    hit.kind === "message" ? { thread: hit.thread_id ?? "", seq: hit.seq } : { thread: hit.sources?.[0]?.thread_id ?? "", seq: hit.sources?.[0]?.seq };
+    hit.kind !== "entry" ? { thread: hit.thread_id ?? "", seq: hit.seq } : { thread: hit.sources?.[0]?.thread_id ?? "", seq: hit.sources?.[0]?.seq };
   const source = hit.sources?.[0];
+  const query: { [name: string]: string } = place.seq === undefined ? {} : { seq: String(place.seq) };
+  const route = { view: "conversation" as const, thread: place.thread, query };
   return (
     <article class={`card hit${held ? " held" : ""}`} aria-label={hit.text.slice(0, 80)}>
       <div class="card-head">
@@ -175,7 +184,7 @@ function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolea
           <span class="score" title="0 to 1: how surely it is about the question">
             {hit.score.toFixed(hit.score < 0.01 ? 4 : 2)}
           </span>
-          <Badge tone={hit.kind === "entry" ? "accent" : "plain"}>{hit.kind === "entry" ? "note" : (hit.role ?? "message")}</Badge>
+          <Badge tone={hit.kind === "entry" ? "accent" : "plain"}>{nameKind(hit)}</Badge>
           {held && <Badge>held back</Badge>}
           {!held && hit.score < SURE && <Badge tone="warn">not sure</Badge>}
           <span>{showDay(hit.said_at)}</span>
@@ -183,13 +192,14 @@ function HitCard({ hit, words, held }: { hit: Hit; words: string[]; held: boolea
         </div>
         {place.thread && (
           <a
-            href={writeRoute({ view: "conversation", thread: place.thread, query: { seq: String(place.seq) } })}
+            href={writeRoute(route)}
             onClick={(event) => {
               event.preventDefault();
-              go({ view: "conversation", thread: place.thread, query: { seq: String(place.seq) } });
+              go(route);
             }}
           >
-            {place.thread} #{place.seq}
+            {place.thread}
+            {place.seq === undefined ? "" : ` #${place.seq}`}
           </a>
         )}
       </div>
