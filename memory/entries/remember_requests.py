@@ -75,7 +75,7 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True)
 class FoundEvidence:
-    """What an entry rests on. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
+    """The evidence of an entry. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
     ``unproven``: names and numbers that no quotation contains; ``linked``: the sentence that the server found itself."""
 
     sources: tuple[EntrySource, ...] = ()
@@ -90,7 +90,7 @@ class FoundEvidence:
 async def remember(engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent) -> Json:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
-    it. What only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
+    it. A kind that only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``superseded`` and ``masked`` where they say something, in ``unproven`` the
@@ -294,7 +294,7 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
 async def _find_evidence(
     tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation, *, lock: bool = True
 ) -> FoundEvidence:
-    """What an entry rests on in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
+    """The evidence of an entry in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
     if not quoted.quotations and not quoted.searches:
         return FoundEvidence()
     try:
