@@ -12,6 +12,7 @@ from layerlore.memory.entries.entries import KeptEntry
 from layerlore.memory.entries.evidence import LABELS, ROLES_OF, EvidenceText, Label
 from layerlore.memory.entries.persons import tells_of_user
 from layerlore.memory.entries.proof import EvidenceRefused, is_retold, link_replies, list_quotations, prove
+from layerlore.memory.entries.quotes import add_quotes
 from layerlore.memory.entries.saying_sentences import find_saying
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks
@@ -76,7 +77,7 @@ class Quotation:
 @dataclass(frozen=True, slots=True)
 class FoundEvidence:
     """The evidence of an entry. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
-    ``unproven``: names and numbers that no quotation contains; ``linked``: the sentence that the server found itself."""
+    ``unproven``: names and numbers that no quotation contains; ``linked``: the server found the sentence itself."""
 
     sources: tuple[EntrySource, ...] = ()
     label: Label = "caller"
@@ -84,7 +85,7 @@ class FoundEvidence:
     said_at: int = 0
     stored_at: int = 0
     unproven: tuple[str, ...] = ()
-    linked: str = ""
+    linked: bool = False
 
 
 async def remember(engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent) -> Json:
@@ -180,7 +181,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}{later}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
-    return await _add_content(engine, owner, answer) if answer["status"] == "similar" else answer
+    return await engine.database.read(_add_texts, owner, engine, answer, linked=answer["source"] != asked.source)
 
 
 def _make_argument(evidence: str | Sequence[str]) -> str:
@@ -231,10 +232,21 @@ def _list_parts(kept: KeptEntry) -> list[ActPart]:
     return [new, *(ActPart("superseded", entry_id) for entry_id in kept.superseded), *pinned]
 
 
-async def _add_content(engine: Engine, scope: Scope, answer: Json) -> Json:
-    """The answer with what the entry says that it names, if that is still there."""
-    there = (await engine.database.read(entries.read_seen, scope, [answer["id"]])).get(answer["id"])
-    return {**answer, **({"content": there.content} if there else {})}
+async def _add_texts(tx: Tx, scope: Scope, engine: Engine, answer: Json, *, linked: bool) -> Json:
+    """The answer with texts of the entry that it names, if that is still there: they are not kept with the answer.
+    ``linked``: the server itself found the sentence that the entry rests on."""
+    entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
+    if entry is None:
+        return answer
+    if answer["status"] == "similar":
+        return {**answer, "content": entry.content}
+    (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
+    quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
+    return {
+        **answer,
+        **({"evidence": quotes[-1]} if linked and quotes else {}),
+        **({"unproven": entry.unproven_words} if entry.unproven else {}),
+    }
 
 
 def _describe_kept(
@@ -245,8 +257,6 @@ def _describe_kept(
         "id": kept.entry_id,
         "status": kept.outcome,
         "source": found.label if found.linked else asked.source,
-        **({"evidence": found.linked} if found.linked else {}),
-        **({"unproven": list(found.unproven)} if found.unproven else {}),
         **({"superseded": list(kept.superseded)} if kept.superseded else {}),
         **({"stands": list(kept.standing)} if kept.standing else {}),
         **({"contradicts": list(kept.against)} if kept.against else {}),
@@ -315,7 +325,7 @@ async def _find_evidence(
         return FoundEvidence()
     sentence, label = saying
     linked = Quotation(quoted.content, (sentence,), label)
-    return replace(_check_quotations(thread, said_there, linked), linked=sentence)
+    return replace(_check_quotations(thread, said_there, linked), linked=True)
 
 
 def _check_quotations(
