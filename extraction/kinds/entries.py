@@ -320,7 +320,7 @@ def _read_entry(each: Mapping[str, Any], where: str, inputs: EntriesInput) -> Gi
 
 
 def _prove(inputs: EntriesInput, given: Sequence[GivenEntry]) -> list[tuple[GivenEntry, Proof | EvidenceRefused]]:
-    """Where the quotations of each entry stand, or why one of them is refused."""
+    """The places of each entry's quotations, or why one of them is refused."""
     return [(each, prove(each.content, each.quotations, each.label, inputs.said)) for each in given]
 
 

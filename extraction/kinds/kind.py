@@ -77,7 +77,7 @@ class TurnPart:
 class Ended:
     """The end of a job: the seq up to which it is done, None for all of it; and of the answer's items, by their place in
     it, which were kept, which said what is known already, and which were not kept for another reason; ``unproven``:
-    which were kept with names or numbers that nobody said. No item is repeated, since this is answered and kept."""
+    which were kept with names or numbers that no message has. No item is repeated, since this is answered and kept."""
 
     done_seq: int | None = None
     kept: tuple[str, ...] = ()

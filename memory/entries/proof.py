@@ -52,7 +52,7 @@ class EvidenceRefused:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Where the quotations of an entry stand, each place once; and its names and numbers that none of them contains."""
+    """The places of an entry's quotations, each once; and its names and numbers that none of them contains."""
 
     spans: tuple[EvidenceSpan, ...]
     unproven: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ def only_asks(text: str, starts: int, ends: int) -> bool:
 
 
 def _find_question(sentence: str) -> int:
-    """Where in a sentence its question begins; -1 if it asks nothing, or is a wish in the shape of a question."""
+    """The place in a sentence at which its question begins; -1 if it asks nothing, or is a wish in the shape of a question."""
     if _WISH.search(fold_sentence(sentence)):
         return -1
     # After a full stop only a request asks, as after an exclamation mark: "Did that yesterday." states.

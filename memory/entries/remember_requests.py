@@ -80,8 +80,8 @@ class Quotation:
 
 @dataclass(frozen=True, slots=True)
 class FoundEvidence:
-    """What an entry rests on. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
-    ``unproven``: names and numbers that no quotation contains; ``linked``: the sentence that the server found itself."""
+    """The evidence of an entry. ``label`` says whose word that is; ``said_at``, ``stored_at``: of its newest message;
+    ``unproven``: names and numbers that no quotation contains; ``linked``: the server found the sentence itself."""
 
     sources: tuple[EntrySource, ...] = ()
     label: Label = "caller"
@@ -89,13 +89,13 @@ class FoundEvidence:
     said_at: int = 0
     stored_at: int = 0
     unproven: tuple[str, ...] = ()
-    linked: str = ""
+    linked: bool = False
 
 
 async def remember(engine: Engine, scope: Scope, thread_id: str, asked: RememberRequest, *, sent: Sent) -> Json:
     """Keep an entry. Each quotation must stand word for word in a message of the thread whose role the source allows, and
     say something (``memory.entries.proof``). Without evidence the newest messages are searched for the sentence that says
-    it. What only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
+    it. A kind that only a user can want (OF_USERS) is kept as that kind with a user's words as evidence, and else without a kind.
 
     Returns ``id``, ``status`` (kept | refreshed | similar: another says the same, and ``content`` is what it says),
     ``source`` (the label, or ``caller``), ``replaced`` (each with the text that it had) and ``masked`` where they say
@@ -183,6 +183,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
+    is_linked = answer["source"] != asked.source
+    answer = await engine.database.read(_add_evidence, owner, engine, answer, is_linked=is_linked)
     return await _add_contents(engine, owner, answer)
 
 
@@ -272,6 +274,21 @@ async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
     return {**answer, **shown}
 
 
+async def _add_evidence(tx: Tx, scope: Scope, engine: Engine, answer: Json, *, is_linked: bool) -> Json:
+    """The answer with the unproven words of the entry that was kept and, if the server itself found the sentence that the
+    entry rests on (``is_linked``), with that sentence."""
+    entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
+    if entry is None or answer["status"] == "similar":
+        return answer
+    (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
+    quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
+    return {
+        **answer,
+        **({"evidence": quotes[-1]} if is_linked and quotes else {}),
+        **({"unproven": entry.unproven_words} if entry.unproven else {}),
+    }
+
+
 def _describe_kept(
     asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, loses_kind: bool, masked: int
 ) -> Json:
@@ -280,8 +297,6 @@ def _describe_kept(
         "id": kept.entry_id,
         "status": kept.outcome,
         "source": found.label if found.linked else asked.source,
-        **({"evidence": found.linked} if found.linked else {}),
-        **({"unproven": list(found.unproven)} if found.unproven else {}),
         **({"replaced": list(kept.superseded)} if kept.superseded else {}),
         **({"stands": list(kept.standing)} if kept.standing else {}),
         **({"contradicts": list(kept.against)} if kept.against else {}),
@@ -339,7 +354,7 @@ def _check(engine: Engine, asked: RememberRequest) -> str:
 async def _find_evidence(
     tx: Tx, scope: Scope, engine: Engine, thread_id: str, quoted: Quotation, *, lock: bool = True
 ) -> FoundEvidence:
-    """What an entry rests on in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
+    """The evidence of an entry in a thread; nothing without quotations if no sentence says it. Raises InvalidInput."""
     if not quoted.quotations and not quoted.searches:
         return FoundEvidence()
     try:
@@ -360,7 +375,7 @@ async def _find_evidence(
         return FoundEvidence()
     sentence, label = saying
     linked = Quotation(quoted.content, (sentence,), label)
-    return replace(_check_quotations(thread, said_there, linked), linked=sentence)
+    return replace(_check_quotations(thread, said_there, linked), linked=True)
 
 
 def _check_quotations(

@@ -65,7 +65,7 @@ def _is_identifying(token: str, before: str) -> bool:
 
 
 class _Quoted:
-    """What quotations contain: their words, their numbers, and all their letters and digits in a row."""
+    """The content of quotations: their words, their numbers, and all their letters and digits in a row."""
 
     def __init__(self, text: str) -> None:
         folded = _fold(_ISO_MONTH.sub(lambda date: f"{date[0]} {month_name[int(date[1])]}", text))

@@ -225,7 +225,7 @@ async def test_what_its_author_labels_a_preference_or_advice_is_no_entry(turns: 
     assert await turns.texts() == ["A gate sticks."]
 
 
-async def test_an_entry_says_which_of_its_names_and_numbers_nobody_said(turns: Turns) -> None:
+async def test_an_entry_says_which_of_its_names_and_numbers_are_not_in_its_quotation(turns: Turns) -> None:
     await turns.talk.say("The gate code is 4711.")
     await turns.look(entry("The gate code in Graz is 4712.", "gate code is 4711"))
     (kept,) = await turns.kept()

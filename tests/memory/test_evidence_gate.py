@@ -1,4 +1,4 @@
-"""The gate of evidence keeps what is faithful, refuses what is invented, and marks names and numbers that nobody said."""
+"""The gate of evidence keeps what is faithful, refuses what is invented, and marks names and numbers that no quotation has."""
 
 from collections import Counter
 
@@ -161,7 +161,7 @@ async def test_several_quotations_are_several_sources_and_an_error_names_the_one
     (hit,) = (await memory.recall("export token", kinds=("entry",))).hits
     assert [source["seq"] for source in hit.message.metadata["sources"]] == [1, 2]
     with pytest.raises(InvalidInput, match=r"^evidence\[1\]: stands word for word in none of the user messages"):
-        await memory.remember("Another note.", evidence=[quotations[0], "nobody said that"], source=USER)
+        await memory.remember("Another note.", evidence=[quotations[0], "it was never said"], source=USER)
 
 
 @pytest.mark.anyio

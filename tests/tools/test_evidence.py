@@ -1,8 +1,13 @@
 """Evidence as a caller of the tools meets it: what is kept, what is marked, and what an error says."""
 
 import pytest
+from seeing_all import see_all
+from sqlalchemy import text
+
+from layerlore.storage.core.transaction import Tx
 
 from .calling import Json, Tools
+from .queueing import Queue
 
 pytestmark = pytest.mark.anyio
 
@@ -44,3 +49,21 @@ async def test_without_evidence_the_answer_shows_the_sentence_that_was_found(too
     assert (kept["source"], "kept_without_kind" in kept) == ("user_assertion", False)
     unsaid = await tools("remember", content="The user's dog is called Rex.", kind="preference", thread_id="main")
     assert (unsaid["source"], unsaid["kept_without_kind"]) == ("caller", "preference")
+
+
+@pytest.mark.databases
+async def test_no_text_of_a_message_or_an_entry_is_kept_with_the_answer(tools: Tools, queue: Queue) -> None:
+    await tools.say("main", "My cat is called Mila and she is 3.")
+    meta = {"layerlore/idempotency-key": "k1"}
+    asked = {"content": "The user's cat is called Mila, not Tom.", "evidence": "My cat is called Mila"}
+    first = await tools("remember", **asked, thread_id="main", meta=meta)
+    assert first["unproven"] == ["Tom"]
+    assert await tools("remember", **asked, thread_id="main", meta=meta) == first
+
+    async def read(tx: Tx) -> str:
+        await see_all(tx)
+        return str(await tx.all(text("SELECT answer FROM idempotency")))
+
+    kept = await queue.database.write_installation(read)
+    assert "kept" in kept
+    assert "Tom" not in kept
