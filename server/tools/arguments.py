@@ -196,12 +196,15 @@ def _rename_value(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def _find_same(name: str, value: Any, schema: Mapping[str, Any]) -> Any:
-    same, known = _SAME_VALUES.get(name), schema.get("enum")
-    if same is None or not isinstance(value, str) or (known is not None and value in known):
+    same = _SAME_VALUES.get(name)
+    if same is None or not isinstance(value, str):
+        return value
+    known = schema.get("enum") or same.values()
+    if value in known:
         return value
     snake = _HUMP.sub("_", value[:_LONGEST_NAME].strip()).lower().replace("-", "_").replace(" ", "_")
     meant = (same.get(snake), snake)
-    return next((each for each in meant if each and (known is None or each in known)), value)
+    return next((each for each in meant if each in known), value)
 
 
 def _find_hint(name: str, allowed: Collection[str]) -> str:

@@ -240,3 +240,16 @@ async def test_a_receipt_counts_an_entry_that_only_its_message_is_about(tools: T
     assert "- entry " not in preview
     told = await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
     assert told.startswith("Forgotten: 1 entry, 1 message.")
+
+
+async def test_background_work_makes_nothing_of_a_memory_that_is_read_only(
+    tools: Tools, settings_for: Callable[..., Settings]
+) -> None:
+    await tell(tools, "main", "teal")
+    engine = await open_engine(settings_for(agents={SCOPE.agent_id: {"memory": "read-only"}}))
+    try:
+        await Background(engine).work()
+    finally:
+        await close_engine(engine)
+    after = await shown(tools)
+    assert (after["messages"], after["entries"], after["profile"], after["title"]) == (["teal"], [], [], [])

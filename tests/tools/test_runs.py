@@ -219,7 +219,7 @@ WRONG: list[tuple[str, Json, str]] = [
     ("decide_run", {"run_id": "given", "decisions": [{"decision": "deny"}] * 2}, "'c1' is answered twice"),
     ("complete_run", {"run_id": "given", "claim": "x", "status": "suspended"}, "'completed', 'failed' or 'cancelled'"),
     ("complete_run", {"run_id": "given", "claim": "x", "output": "x" * 2**16}, "output: 65,538 bytes"),
-    ("list_runs", {"status": "done"}, "status[0]: Input should be 'running', 'suspended', 'completed'"),
+    ("list_runs", {"status": "nearly"}, "status[0]: Input should be 'running', 'suspended', 'completed'"),
     ("list_runs", {"since": "soon"}, "since: must be an ISO 8601 time"),
     ("list_runs", {"since": "2025-03-02", "until": "2025-03-01"}, "since: it is later than until"),
     ("list_runs", {"cursor": "x"}, "cursor: not one that list_runs gave"),
