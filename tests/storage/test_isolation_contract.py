@@ -19,7 +19,8 @@ from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import working_memory
+from layerlore.storage.derived import observations, working_memory
+from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
 from layerlore.storage.messages import (
@@ -481,6 +482,8 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     await database.write(distilled, ANA, made.thread)
     await database.write(acted, ANA, made.thread)
     await database.write(noted, ANA, made.thread)
+    with_cursor = await database.write(threads.lock_or_make, ANA, "noted", uid(), NOW)
+    await database.write(observations.buffer, ANA, with_cursor, Cursor(0), current_task="tea", next_step=None)
     await embed_all(database)
     before = await contents(database)
     assert all(before), "every table holds something of ANA's"

@@ -374,7 +374,7 @@ async def test_the_lines_of_a_conversation_cost_little_more_than_its_own_words(t
     assert COUNTER.text(await tools("get_messages", thread_id="main")) <= 1.3 * talk
 
 
-@pytest.mark.parametrize("most", [60, 90, 150, 200])
+@pytest.mark.parametrize("most", [75, 90, 150, 200])
 @pytest.mark.parametrize("start", [{}, {"after": 0}, {"offset": 0}], ids=["newest", "after", "offset"])
 async def test_a_page_of_lines_keeps_to_its_tokens(tools: Tools, most: int, start: dict[str, int]) -> None:
     await tools.add("main", *(at(f"{day:02}T09", f"{day}: " + "some words " * 8) for day in range(1, 10)))
