@@ -69,7 +69,8 @@ async def _index_notes(engine: Engine, report: ReportMessages, *, anew: bool) ->
                 done += await engine.database.write(
                     indexed_rows.index_notes, scope, "", engine.search_text_of, anew=anew
                 )
-    report(done)
+    if done:
+        report(done)
     return done
 
 
