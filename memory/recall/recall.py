@@ -70,9 +70,11 @@ _SHORT_REPLY = 4
 NOT_ALL_EMBEDDED = "some messages have no vector yet"
 # If the best hit that passes the filters is this far behind the best of all, it counts as unsure.
 _FAR_BEHIND = 0.02
-# Without a common word, an answer of at least this relevance is near enough in meaning to be shown. Of 1,280 right answers
-# to questions in another language, 0.3 % are below it (python -m benchmarks.multilingual has the questions).
-_NEAR_IN_MEANING = 0.02
+# Without a common word, an answer of at least this relevance is near enough in meaning to be shown. Of 556 right answers to
+# questions in another language, each in a store of some 60 facts, none was below it (the questions of
+# benchmarks.multilingual). In a store of fewer than 12 rows it is less: there a few lines too many cost little.
+_NEAR_IN_MEANING = 0.005
+_SMALL_STORE = 12
 # A place that is asked for by its thread or its time shows its newest messages at least. They are chosen among these rows.
 _NEWEST_ROWS = 400
 
@@ -128,7 +130,7 @@ def judge(
     calibration, sure = _choose_calibration(space if embedded else None, gathered.unembedded, rules)
     relevance = calibration.relevance(evidence)
     passing = np.flatnonzero(gathered.passing[ranked.order])
-    if not len(passing) or not _is_about(ranked, calibration, relevance):
+    if not len(passing) or not _is_about(ranked, calibration, relevance, evidence.rows):
         return Verdict(ranked, embedded, relevance, "nothing", evidence)
     floor = rules.floor if min_score is None else min_score
     if relevance < floor:
@@ -138,11 +140,12 @@ def judge(
     return Verdict(ranked, embedded, relevance, confidence, evidence)
 
 
-def _is_about(ranked: Ranking, calibration: Calibration, relevance: float) -> bool:
+def _is_about(ranked: Ranking, calibration: Calibration, relevance: float, rows: int) -> bool:
     """Whether a hit shares a word with the query, or one is near to it in meaning. What is near is not known for a model
     without a calibration, or while vectors are missing: then every hit counts."""
     shares_word = bool((ranked.coverage[ranked.order] > 0).any())
-    return shares_word or calibration is ANY_EMBEDDER or relevance >= _NEAR_IN_MEANING
+    least = _NEAR_IN_MEANING * min(1.0, rows / _SMALL_STORE) ** 2
+    return shares_word or calibration is ANY_EMBEDDER or relevance >= least
 
 
 def _choose_calibration(space: VectorSpace | None, unembedded: bool, rules: RecallRules) -> tuple[Calibration, float]:

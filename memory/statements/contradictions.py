@@ -56,8 +56,21 @@ def is_other_value(new: str, known: str) -> bool:
     frame, (value, was) = found
     if value[0].kind != was[0].kind:
         return False
-    is_named = frame[-1].key in _IS and value[0].is_value
-    return frame[-1].key in _PREPOSITIONS or is_named or value[0].is_number or _has_one_value(frame, value[0])
+    if not _is_plain(value, was):
+        return False
+    leads_to_value = frame[-1].key in _PREPOSITIONS or (frame[-1].key in _IS and value[0].is_value)
+    return leads_to_value or _has_one_value(frame, value[0])
+
+
+def _is_plain(value: Words, was: Words) -> bool:
+    """Whether both values are one word, or names and numbers alone: "Mapbox expires in March" is no value of "the key of"."""
+    # "12 Euro" and "15 Euro", "28 September 2026" and "29 September 2026".
+    is_amount = value[0].is_number and was[0].is_number
+    tail = 0
+    while is_amount and tail < min(len(value), len(was)) - 1 and value[-1 - tail].key == was[-1 - tail].key:
+        tail += 1
+    own = (value[: len(value) - tail], was[: len(was) - tail])
+    return all(len(words) == 1 or all(word.is_value for word in words) for words in own)
 
 
 def _without_now(statement: WordedStatement) -> WordedStatement:
