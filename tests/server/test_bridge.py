@@ -169,7 +169,9 @@ async def test_a_conversation_goes_on_after_its_server_was_started_anew(
 ) -> None:
     async def add(bridge: Bridged) -> Any:
         meta = {"_meta": MODERN_META} if era == "modern" else {}
-        await bridge.request("tools/call", {"name": "add_messages", "arguments": {"messages": HELLO}, **meta})
+        await bridge.request(
+            "tools/call", {"name": "add_messages", "arguments": {"messages": HELLO, "ids": True}, **meta}
+        )
         return (await bridge.receive())["result"]["structuredContent"]
 
     credentials = Told(ana=ANA)

@@ -199,7 +199,7 @@ async def first_text(url: str, headers: Any, tool: str = "memory_status") -> str
     """The answer of a call whose headers are sent as they are; after add_messages, the whole scope of what it stored."""
     pairs = list(headers.items()) if isinstance(headers, dict) else headers
     sent = [("X-API-Key", "any"), *ACCEPT.items(), ("mcp-protocol-version", "2026-07-28"), *pairs]
-    arguments = {} if tool == "memory_status" else {"messages": [{"role": "user", "content": "x"}]}
+    arguments = {} if tool == "memory_status" else {"messages": [{"role": "user", "content": "x"}], "ids": True}
     meta = LISTEN["params"]["_meta"]  # type: ignore[index]
 
     async def call(name: str, given: Any) -> dict[str, Any]:

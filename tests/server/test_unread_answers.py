@@ -34,7 +34,7 @@ from .unread import INITIALIZED, Unread, call
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
 
 LARGE = 200_000  # far more than the sockets of these tests take
-PAGE = {"thread_id": "t"}
+PAGE = {"thread_id": "t", "format": "json"}
 END_OF_HEAD = b"\r\n\r\n"
 
 
@@ -208,8 +208,8 @@ async def test_what_waits_to_be_read_has_a_bound_and_others_are_served(
         assert len(server.unsent) == 4
         assert sum(server.unsent) <= 2 * budget
         async with connected(server.url, "eve") as foreign, connected(server.url, "ana") as own:
-            assert (await answer(foreign, "get_messages", format="json", **PAGE))["total"] == 1
-            assert (await answer(own, "get_messages", format="json", **PAGE))["total"] == 1
+            assert (await answer(foreign, "get_messages", **PAGE))["total"] == 1
+            assert (await answer(own, "get_messages", **PAGE))["total"] == 1
     told = [record.getMessage() for record in caplog.records if "reads no answers" in record.getMessage()]
     assert len(told) == 1
 
