@@ -1,0 +1,71 @@
+"""Corrections: exactly the old entry is replaced, and nothing that is true is hidden."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.truth.cases import Json, Sample, read_toml
+from benchmarks.truth.figures import Bound, Figure
+from benchmarks.truth.memory_client import Memory, Note, opened, shows
+
+PART = "corrections"
+
+
+@dataclass(slots=True)
+class Corrected:
+    """Counts what corrections did. ``harmed`` is about the entries that stay true."""
+
+    named: Figure
+    alone: Figure
+    shown: Figure
+    harmed: Figure
+
+
+async def measure(folder: Path, sample: Sample) -> list[Figure]:
+    """What corrections replace, with ``replaces`` and without, and what they hide that is true."""
+    data = read_toml("corrections")
+    counted = Corrected(
+        named=Figure(PART, "with replaces: exactly the old one", Bound(1.0)),
+        alone=Figure(PART, "without replaces: exactly the old one"),
+        shown=Figure(PART, "the correction is shown", Bound(1.0)),
+        harmed=Figure(PART, "clean pairs: a true entry is hidden", Bound(0.0, most=True)),
+    )
+    unrelated = Figure(PART, "unrelated entries: hidden", Bound(0.0, most=True))
+    for number, case in enumerate(sample.of(data["clean"])):
+        await _correct(folder, f"named-{number}", case, counted, names_old=True)
+        await _correct(folder, f"alone-{number}", case, counted, names_old=False)
+    for number, case in enumerate(sample.of(data["unrelated"])):
+        is_hidden = await _correct_beside(folder, f"beside-{number}", case)
+        unrelated.add(is_hidden, f"{case['stays']} / {case['correction']}")
+    return [counted.named, counted.alone, counted.shown, counted.harmed, unrelated]
+
+
+async def _correct(folder: Path, resource: str, case: Json, counted: Corrected, *, names_old: bool) -> None:
+    async with opened(folder, resource) as memory:
+        beside = {text: await memory.remember(text, kind="fact") for text in case["beside"]}
+        old = await memory.remember(case["old"], kind="fact")
+        replaces = old.id if names_old else ""
+        new = await memory.remember(case["new"], kind="correction", replaces=replaces)
+        await memory.corrections_made()
+        answer = await memory.recall(case["new"])
+        hidden = [text for text, note in beside.items() if await _is_hidden(memory, text, note, new)]
+    name = f"{case['old']} / {case['new']}"
+    replaced = counted.named if names_old else counted.alone
+    # A replacement may take the id of the old entry.
+    is_replaced = set(new.hidden) == {old.id} or (not new.hidden and new.id == old.id)
+    replaced.add(is_replaced and not shows(answer, case["old"]), name)
+    counted.shown.add(shows(answer, case["new"]), name)
+    for text in beside:
+        counted.harmed.add(text in hidden, f"{name}: {text}")
+
+
+async def _correct_beside(folder: Path, resource: str, case: Json) -> bool:
+    """Whether a correction of something else hides the entry."""
+    async with opened(folder, resource) as memory:
+        stays = await memory.remember(case["stays"], kind="fact")
+        correction = await memory.remember(case["correction"], kind="correction")
+        await memory.corrections_made()
+        return await _is_hidden(memory, case["stays"], stays, correction)
+
+
+async def _is_hidden(memory: Memory, text: str, entry: Note, correction: Note) -> bool:
+    return entry.id in correction.hidden or not shows(await memory.recall(text), text)
