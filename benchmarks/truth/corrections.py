@@ -30,24 +30,25 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
         harmed=Figure(PART, "clean pairs: a true entry is hidden", Bound(0.0, most=True)),
     )
     unrelated = Figure(PART, "unrelated entries: hidden", Bound(0.0, most=True))
-    for number, case in enumerate(sample.of(data["clean"])):
-        await _correct(folder, f"named-{number}", case, counted, names_old=True)
-        await _correct(folder, f"alone-{number}", case, counted, names_old=False)
-    for number, case in enumerate(sample.of(data["unrelated"])):
-        is_hidden = await _correct_beside(folder, f"beside-{number}", case)
-        unrelated.add(is_hidden, f"{case['stays']} / {case['correction']}")
+    async with opened(folder, "corrections") as memory:
+        for case in sample.of(data["clean"]):
+            await _correct(memory, case, counted, names_old=True)
+            await _correct(memory, case, counted, names_old=False)
+        for case in sample.of(data["unrelated"]):
+            is_hidden = await _correct_beside(memory, case)
+            unrelated.add(is_hidden, f"{case['stays']} / {case['correction']}")
     return [counted.named, counted.alone, counted.shown, counted.harmed, unrelated]
 
 
-async def _correct(folder: Path, resource: str, case: Json, counted: Corrected, *, names_old: bool) -> None:
-    async with opened(folder, resource) as memory:
-        beside = {text: await memory.remember(text, kind="fact") for text in case["beside"]}
-        old = await memory.remember(case["old"], kind="fact")
-        replaces = old.id if names_old else ""
-        new = await memory.remember(case["new"], kind="correction", replaces=replaces)
-        await memory.corrections_made()
-        answer = await memory.recall(case["new"])
-        hidden = [text for text, note in beside.items() if await _is_hidden(memory, text, note, new)]
+async def _correct(memory: Memory, case: Json, counted: Corrected, *, names_old: bool) -> None:
+    await memory.erase()
+    beside = {text: await memory.remember(text, kind="fact") for text in case["beside"]}
+    old = await memory.remember(case["old"], kind="fact")
+    replaces = old.id if names_old else ""
+    new = await memory.remember(case["new"], kind="correction", replaces=replaces)
+    await memory.corrections_made()
+    answer = await memory.recall(case["new"])
+    hidden = [text for text, note in beside.items() if await _is_hidden(memory, text, note, new)]
     name = f"{case['old']} / {case['new']}"
     replaced = counted.named if names_old else counted.alone
     # A replacement may take the id of the old entry.
@@ -58,13 +59,13 @@ async def _correct(folder: Path, resource: str, case: Json, counted: Corrected, 
         counted.harmed.add(text in hidden, f"{name}: {text}")
 
 
-async def _correct_beside(folder: Path, resource: str, case: Json) -> bool:
+async def _correct_beside(memory: Memory, case: Json) -> bool:
     """Whether a correction of something else hides the entry."""
-    async with opened(folder, resource) as memory:
-        stays = await memory.remember(case["stays"], kind="fact")
-        correction = await memory.remember(case["correction"], kind="correction")
-        await memory.corrections_made()
-        return await _is_hidden(memory, case["stays"], stays, correction)
+    await memory.erase()
+    stays = await memory.remember(case["stays"], kind="fact")
+    correction = await memory.remember(case["correction"], kind="correction")
+    await memory.corrections_made()
+    return await _is_hidden(memory, case["stays"], stays, correction)
 
 
 async def _is_hidden(memory: Memory, text: str, entry: Note, correction: Note) -> bool:

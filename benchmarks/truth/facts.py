@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.truth.cases import Pair, Sample, pairs_of, read_toml
 from benchmarks.truth.figures import Bound, Figure
-from benchmarks.truth.memory_client import Note, opened, shows
+from benchmarks.truth.memory_client import Memory, Note, opened, shows
 
 DIFFERENT = "different facts"
 EQUAL = "equal facts"
@@ -17,12 +17,13 @@ async def measure_different(folder: Path, sample: Sample) -> list[Figure]:
     kinds = {kind: Figure(DIFFERENT, f"kept and shown: {kind}") for kind, _ in cases}
     kept = Figure(DIFFERENT, "both kept", Bound(1.0))
     shown = Figure(DIFFERENT, "both kept and shown", Bound(1.0))
-    for number, (kind, pair) in enumerate(cases):
-        case = " / ".join(pair)
-        are_kept, are_shown = await _remember_both(folder, f"different-{number}", pair)
-        kept.add(are_kept, case)
-        for figure in (kinds[kind], shown):
-            figure.add(are_kept and are_shown, case)
+    async with opened(folder, "different") as memory:
+        for kind, pair in cases:
+            case = " / ".join(pair)
+            are_kept, are_shown = await _remember_both(memory, pair)
+            kept.add(are_kept, case)
+            for figure in (kinds[kind], shown):
+                figure.add(are_kept and are_shown, case)
     return [*kinds.values(), kept, shown]
 
 
@@ -31,11 +32,12 @@ async def measure_equal(folder: Path, sample: Sample) -> list[Figure]:
     cases = sample.of(pairs_of("equal_facts"))
     kinds = {kind: Figure(EQUAL, f"recognised: {kind}") for kind, _ in cases}
     recognised = Figure(EQUAL, "recognised", Bound(0.5))
-    for number, (kind, pair) in enumerate(cases):
-        _, second = await _remember_pair(folder, f"equal-{number}", pair)
-        is_recognised = second.status in ("similar", "refreshed")
-        for figure in (kinds[kind], recognised):
-            figure.add(is_recognised, " / ".join(pair))
+    async with opened(folder, "equal") as memory:
+        for kind, pair in cases:
+            _, second = await _remember_pair(memory, pair)
+            is_recognised = second.status in ("similar", "refreshed")
+            for figure in (kinds[kind], recognised):
+                figure.add(is_recognised, " / ".join(pair))
     return [*kinds.values(), recognised]
 
 
@@ -44,25 +46,25 @@ async def measure_contradictions(folder: Path, sample: Sample) -> list[Figure]:
     pairs = read_toml("contradictions")
     other = Figure(CONTRADICTIONS, "false: another subject", Bound(0.03, most=True))
     same = Figure(CONTRADICTIONS, "found: the same subject")
-    for name, figure in (("other", other), ("same", same)):
-        for number, pair in enumerate(sample.of(pairs[name])):
-            first, second = await _remember_pair(folder, f"{name}-{number}", pair)
-            is_contradiction = first.id in second.contradicts or bool(second.hidden)
-            figure.add(is_contradiction, " / ".join(pair))
+    async with opened(folder, "contradictions") as memory:
+        for name, figure in (("other", other), ("same", same)):
+            for pair in sample.of(pairs[name]):
+                first, second = await _remember_pair(memory, pair)
+                is_contradiction = first.id in second.contradicts or bool(second.hidden)
+                figure.add(is_contradiction, " / ".join(pair))
     return [other, same]
 
 
-async def _remember_both(folder: Path, resource: str, pair: Pair) -> tuple[bool, bool]:
+async def _remember_both(memory: Memory, pair: Pair) -> tuple[bool, bool]:
     """Whether two entries were made of the pair, and whether a recall shows both."""
-    async with opened(folder, resource) as memory:
-        notes = [await memory.remember(text, kind="fact") for text in pair]
-        answer = await memory.recall(pair[0])
+    notes = await _remember_pair(memory, pair)
+    answer = await memory.recall(pair[0])
     are_kept = all(note.is_new and not note.hidden for note in notes)
     return are_kept, all(shows(answer, text) for text in pair)
 
 
-async def _remember_pair(folder: Path, resource: str, pair: Pair) -> tuple[Note, Note]:
-    async with opened(folder, resource) as memory:
-        first = await memory.remember(pair[0], kind="fact")
-        second = await memory.remember(pair[1], kind="fact")
+async def _remember_pair(memory: Memory, pair: Pair) -> tuple[Note, Note]:
+    await memory.erase()
+    first = await memory.remember(pair[0], kind="fact")
+    second = await memory.remember(pair[1], kind="fact")
     return first, second

@@ -1,4 +1,4 @@
-"""The first minute: a few messages are stored, then the user asks at once, in four ways."""
+"""The first minute: a few messages are stored, then the user asks at once, in five ways."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,6 @@ WAYS = (
     "client B over HTTP",
     "over stdio",
 )
-STDIO_LANGUAGE = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,52 +84,30 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     """The share of questions for which the right line is shown, by way, language and wording."""
     stores = sample.of(read_stores())
     shown = Shown(stores)
-    for number, store in enumerate(stores):
-        await _ask_here(folder, f"minute-{number}", store, shown)
-        await _ask_after_storing(folder, f"stored-{number}", store, shown)
-    languages = list(dict.fromkeys(store.language for store in stores))
-    for language in _served_languages(languages, sample):
-        await _ask_over_http(folder, language, stores, shown)
-    await _ask_over_stdio(folder, stores, shown)
-    return shown.figures
-
-
-async def _ask_here(folder: Path, resource: str, store: Store, shown: Shown) -> None:
-    """Ask on the connection that stored the messages, in the same thread, then on another connection."""
-    async with opened(folder, resource) as memory:
-        await memory.say(store.messages)
-        await _ask("same connection", memory, store, shown)
-    async with opened(folder, resource) as memory:
-        await _ask("second connection", memory, store, shown)
-
-
-async def _ask_after_storing(folder: Path, resource: str, store: Store, shown: Shown) -> None:
-    """Ask as a host does that stores each message of the user before the model sees it."""
-    for number, question in enumerate(store.questions):
-        async with opened(folder, f"{resource}-{number}") as memory:
-            await memory.say(store.messages)
-            await memory.say([question.text])
-            shown.add("question stored first", store, question, await memory.recall(question.text))
-
-
-async def _ask_over_http(folder: Path, language: str, stores: Sequence[Store], shown: Shown) -> None:
-    """Client A stores in the default thread, and client B asks there."""
-    async with over_http(launched(folder, f"http-{language}"), clients=2) as (first, second):
-        writer, reader = Memory(first), Memory(second)
+    async with opened(folder, "here") as first, opened(folder, "here") as second:
         for store in stores:
-            if store.language == language:
-                await writer.say(store.messages)
-                await _ask("client B over HTTP", reader, store, shown)
-
-
-async def _ask_over_stdio(folder: Path, stores: Sequence[Store], shown: Shown) -> None:
-    """Ask on the connection that stored the messages, with the server as a process of its own."""
+            await _store(first, store)
+            await _ask("same connection", first, store, shown)
+            await _ask("second connection", second, store, shown)
+    async with opened(folder, "stored") as memory:
+        for store in stores:
+            await _ask_after_storing(memory, store, shown)
+    async with over_http(launched(folder, "http"), clients=2) as (writer, reader):
+        for store in stores:
+            await _store(Memory(writer), store)
+            await _ask("client B over HTTP", Memory(reader), store, shown)
     async with over_stdio(launched(folder, "stdio")) as connection:
         memory = Memory(connection)
         for store in stores:
-            if store.language == STDIO_LANGUAGE:
-                await memory.say(store.messages)
-                await _ask("over stdio", memory, store, shown)
+            await _store(memory, store)
+            await _ask("over stdio", memory, store, shown)
+    return shown.figures
+
+
+async def _store(memory: Memory, store: Store) -> None:
+    """Begin anew in the default thread of the connection."""
+    await memory.erase()
+    await memory.say(store.messages)
 
 
 async def _ask(way: str, memory: Memory, store: Store, shown: Shown) -> None:
@@ -138,6 +115,9 @@ async def _ask(way: str, memory: Memory, store: Store, shown: Shown) -> None:
         shown.add(way, store, question, await memory.recall(question.text))
 
 
-def _served_languages(languages: Sequence[str], sample: Sample) -> list[str]:
-    """Each language needs a server's start, so a sample takes fewer."""
-    return sample.of(languages)
+async def _ask_after_storing(memory: Memory, store: Store, shown: Shown) -> None:
+    """Ask as a host does that stores each message of the user before the model sees it."""
+    for question in store.questions:
+        await _store(memory, store)
+        await memory.say([question.text])
+        shown.add("question stored first", store, question, await memory.recall(question.text))

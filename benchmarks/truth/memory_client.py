@@ -81,6 +81,11 @@ class Memory:
             unproven=_marks(answer.get("unproven")),
         )
 
+    async def erase(self) -> None:
+        """Forget everything, so that the next case begins with an empty memory. A new server would cost seconds."""
+        counted = await self.call("erase_memory")
+        await self.call("erase_memory", dry_run=False, confirm=counted["confirm"])
+
     async def vectors_made(self) -> None:
         """Wait until everything can be compared by meaning. Without an embedder nothing is waited for."""
         with contextlib.suppress(NotComplete):

@@ -92,12 +92,11 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     gate = Gate(PART)
     marked = Figure(PART, "twisted: marked", Bound(1.0))
     marked_falsely = Figure(PART, "faithful: marked")
-    for number, conversation in enumerate(sample.of(read_conversations())):
-        true = conversation.of_kind("faithful")
-        false = [claim for claim in conversation.claims if claim.kind != "faithful"]
-        # An invented entry that repeats a faithful one would be recognised, so that each has a store of its own.
-        for resource, claims in ((f"true-{number}", true), (f"false-{number}", false)):
-            async with opened(folder, resource) as memory:
+    async with opened(folder, "quotes") as memory:
+        for conversation in sample.of(read_conversations()):
+            for claims in (conversation.of_kind("faithful"), conversation.of_kind(*KINDS[1:])):
+                # An invented entry that repeats a faithful one would be recognised as a repetition.
+                await memory.erase()
                 await memory.say(conversation.messages, THREAD)
                 for claim in claims:
                     note = await _remember(memory, claim)

@@ -14,9 +14,10 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     """The share shown by the number of messages, and how often things that nobody said are answered with nothing."""
     shown = {band: Figure(PART, f"shown, {band[0]} to {band[1]} messages") for band in BANDS}
     nothing = Figure(PART, "never said: nothing")
-    for number, store in enumerate(read_toml("small_stores")["stores"]):
-        asked_sizes = sample.of(range(1, len(store["messages"]) + 1), least=len(BANDS))
-        async with opened(folder, f"small-{number}") as memory:
+    async with opened(folder, "small") as memory:
+        for store in read_toml("small_stores")["stores"]:
+            asked_sizes = sample.of(range(1, len(store["messages"]) + 1), least=len(BANDS))
+            await memory.erase()
             for size, text in enumerate(store["messages"], 1):
                 await memory.say([text])
                 if size not in asked_sizes:
