@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.truth.cases import Json, Sample, read_toml
-from benchmarks.truth.figures import Bound, Figure
+from benchmarks.truth.figures import Figure
 from benchmarks.truth.memory_client import Memory, Note, opened, shows
 
 PART = "corrections"
@@ -24,12 +24,12 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     """What corrections replace, with ``replaces`` and without, and what they hide that is true."""
     data = read_toml("corrections")
     counted = Corrected(
-        named=Figure(PART, "with replaces: exactly the old one", Bound(1.0)),
+        named=Figure(PART, "with replaces: exactly the old one", 1.0),
         alone=Figure(PART, "without replaces: exactly the old one"),
-        shown=Figure(PART, "the correction is shown", Bound(1.0)),
-        harmed=Figure(PART, "clean pairs: a true entry is hidden", Bound(0.0, most=True)),
+        shown=Figure(PART, "the correction is shown", 1.0),
+        harmed=Figure(PART, "clean pairs: a true entry is hidden", 0.0, unwanted=True),
     )
-    unrelated = Figure(PART, "unrelated entries: hidden", Bound(0.0, most=True))
+    unrelated = Figure(PART, "unrelated entries: hidden", 0.0, unwanted=True)
     async with opened(folder, "corrections") as memory:
         for case in sample.of(data["clean"]):
             await _correct(memory, case, counted, names_old=True)

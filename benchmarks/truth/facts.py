@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.truth.cases import Pair, Sample, pairs_of, read_toml
-from benchmarks.truth.figures import Bound, Figure
+from benchmarks.truth.figures import Figure
 from benchmarks.truth.memory_client import Memory, Note, opened, shows
 
 DIFFERENT = "different facts"
@@ -15,8 +15,8 @@ async def measure_different(folder: Path, sample: Sample) -> list[Figure]:
     """The share of pairs of which both were kept and both are shown by a recall, by kind and for all."""
     cases = sample.of(pairs_of("different_facts"))
     kinds = {kind: Figure(DIFFERENT, f"kept and shown: {kind}") for kind, _ in cases}
-    kept = Figure(DIFFERENT, "both kept", Bound(1.0))
-    shown = Figure(DIFFERENT, "both kept and shown", Bound(1.0))
+    kept = Figure(DIFFERENT, "both kept", 1.0)
+    shown = Figure(DIFFERENT, "both kept and shown", 1.0)
     async with opened(folder, "different") as memory:
         for kind, pair in cases:
             case = " / ".join(pair)
@@ -31,7 +31,7 @@ async def measure_equal(folder: Path, sample: Sample) -> list[Figure]:
     """The share of repetitions that are recognised, by kind and for all."""
     cases = sample.of(pairs_of("equal_facts"))
     kinds = {kind: Figure(EQUAL, f"recognised: {kind}") for kind, _ in cases}
-    recognised = Figure(EQUAL, "recognised", Bound(0.5))
+    recognised = Figure(EQUAL, "recognised", 0.5)
     async with opened(folder, "equal") as memory:
         for kind, pair in cases:
             _, second = await _remember_pair(memory, pair)
@@ -44,7 +44,7 @@ async def measure_equal(folder: Path, sample: Sample) -> list[Figure]:
 async def measure_contradictions(folder: Path, sample: Sample) -> list[Figure]:
     """The share of pairs that are called contradictory: of different subjects, and of the same subject."""
     pairs = read_toml("contradictions")
-    other = Figure(CONTRADICTIONS, "false: another subject", Bound(0.03, most=True))
+    other = Figure(CONTRADICTIONS, "false: another subject", 0.03, unwanted=True)
     same = Figure(CONTRADICTIONS, "found: the same subject")
     async with opened(folder, "contradictions") as memory:
         for name, figure in (("other", other), ("same", same)):

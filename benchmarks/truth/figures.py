@@ -10,37 +10,27 @@ from benchmarks.tables import figure, table, verdict
 HEADER = ("part", "figure", "share", "cases", "expected", "verdict")
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """The smallest or the largest share that is expected."""
-
-    share: float
-    most: bool = False
-
-    def __str__(self) -> str:
-        return f"{'at most' if self.most else 'at least'} {self.share:.2f}"
-
-    def holds(self, share: float) -> bool:
-        return share <= self.share if self.most else share >= self.share
-
-
 @dataclass(slots=True)
 class Figure:
-    """The share of a part's cases for which something is true. ``misses`` describes the cases that speak against it."""
+    """The share of a part's cases for which something is true.
+
+    ``expected`` is the smallest share that holds, or the largest one of what is ``unwanted``. ``misses`` describes the
+    cases that came out wrong.
+    """
 
     part: str
     name: str
-    bound: Bound | None = None
+    expected: float | None = None
+    unwanted: bool = False
     count: int = 0
     cases: int = 0
     misses: list[str] = field(default_factory=list)
 
     def add(self, is_true: bool, case: str) -> None:
-        """Count a case. ``case`` says what it was, in case that it has to be looked at."""
+        """Count a case. ``case`` describes it in the list of misses."""
         self.cases += 1
         self.count += is_true
-        is_wanted = not is_true if self.bound is not None and self.bound.most else is_true
-        if not is_wanted:
+        if is_true == self.unwanted:
             self.misses.append(case)
 
     @property
@@ -50,18 +40,21 @@ class Figure:
     @property
     def holds(self) -> bool | None:
         """Whether the share is as expected; None if nothing is expected or nothing was counted."""
-        return None if self.bound is None or not self.cases else self.bound.holds(self.share)
+        if self.expected is None or not self.cases:
+            return None
+        return self.share <= self.expected if self.unwanted else self.share >= self.expected
+
+    @property
+    def bound(self) -> str:
+        """The expected share in words, or a dash."""
+        if self.expected is None:
+            return "-"
+        return f"{'at most' if self.unwanted else 'at least'} {self.expected:.2f}"
 
     def row(self) -> tuple[str, ...]:
-        expected = "-" if self.bound is None else str(self.bound)
-        return (
-            self.part,
-            self.name,
-            figure(self.share, 3),
-            f"{self.count} of {self.cases}",
-            expected,
-            verdict(self.holds),
-        )
+        """The cells of the figure's line in the table."""
+        counted = f"{self.count} of {self.cases}"
+        return (self.part, self.name, figure(self.share, 3), counted, self.bound, verdict(self.holds))
 
 
 def summary(figures: Sequence[Figure]) -> str:
@@ -76,9 +69,4 @@ def missed(figures: Sequence[Figure]) -> list[Figure]:
 
 def as_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Every figure with its share, its bound and its verdict."""
-    written = []
-    for each in figures:
-        plain = asdict(each)
-        plain["bound"] = None if each.bound is None else str(each.bound)
-        written.append({**plain, "share": each.share, "verdict": verdict(each.holds)})
-    return written
+    return [{**asdict(each), "share": each.share, "verdict": verdict(each.holds)} for each in figures]

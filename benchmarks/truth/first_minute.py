@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.servers import over_http, over_stdio
 from benchmarks.truth.cases import Sample, read_toml
-from benchmarks.truth.figures import Bound, Figure
+from benchmarks.truth.figures import Figure
 from benchmarks.truth.memory_client import Memory, launched, opened, shows
 
 PART = "first minute"
@@ -44,10 +44,10 @@ class Shown:
     def __init__(self, stores: Sequence[Store]) -> None:
         languages = dict.fromkeys(store.language for store in stores)
         wordings = dict.fromkeys(question.wording for store in stores for question in store.questions)
-        self._by_way = {way: Figure(PART, way, Bound(SHOWN)) for way in WAYS}
+        self._by_way = {way: Figure(PART, way, SHOWN) for way in WAYS}
         self._by_language = {language: Figure(PART, f"in {language}") for language in languages}
         self._by_wording = {wording: Figure(PART, f"in {wording}") for wording in wordings}
-        self._all = Figure(PART, "all", Bound(SHOWN))
+        self._all = Figure(PART, "all", SHOWN)
 
     @property
     def figures(self) -> list[Figure]:

@@ -9,7 +9,7 @@ import anyio
 
 from benchmarks.servers import ToolFailed
 from benchmarks.truth.cases import Json, Sample, message, read_toml
-from benchmarks.truth.figures import Bound, Figure
+from benchmarks.truth.figures import Figure
 from benchmarks.truth.memory_client import Memory, Note, opened, shows
 
 PART = "evidence"
@@ -70,9 +70,9 @@ class Gate:
     """Counts what a gate keeps, refuses and marks."""
 
     def __init__(self, part: str) -> None:
-        self.faithful = Figure(part, "faithful: kept", Bound(FAITHFUL_KEPT))
-        self.refused = {kind: Figure(part, f"{kind.replace('_', ' ')}: refused", Bound(1.0)) for kind in REFUSED_KINDS}
-        self.twisted = Figure(part, "twisted: kept", Bound(1.0))
+        self.faithful = Figure(part, "faithful: kept", FAITHFUL_KEPT)
+        self.refused = {kind: Figure(part, f"{kind.replace('_', ' ')}: refused", 1.0) for kind in REFUSED_KINDS}
+        self.twisted = Figure(part, "twisted: kept", 1.0)
 
     @property
     def figures(self) -> list[Figure]:
@@ -90,8 +90,8 @@ class Gate:
 async def measure(folder: Path, sample: Sample) -> list[Figure]:
     """What remember does with each entry, given its quotes."""
     gate = Gate(PART)
-    marked = Figure(PART, "twisted: marked", Bound(1.0))
-    marked_falsely = Figure(PART, "faithful: marked")
+    marked = Figure(PART, "twisted: marked", 1.0)
+    marked_falsely = Figure(PART, "faithful: marked", unwanted=True)
     async with opened(folder, "quotes") as memory:
         for conversation in sample.of(read_conversations()):
             for claims in (conversation.of_kind("faithful"), conversation.of_kind(*KINDS[1:])):
