@@ -69,10 +69,14 @@ async def _measure(parts: Sequence[str], sample: Sample) -> list[Figure]:
 
 
 def _print_misses(figures: Sequence[Figure]) -> None:
+    """Print each case once, under the first figure that it speaks against."""
+    printed: set[tuple[str, str]] = set()
     for each in figures:
-        if each.misses:
+        new = [case for case in each.misses if (each.part, case) not in printed]
+        printed.update((each.part, case) for case in new)
+        if new:
             print(f"\n{each.part}, {each.name}:")
-            print("\n".join(f"- {case}" for case in each.misses))
+            print("\n".join(f"- {case}" for case in new))
 
 
 if __name__ == "__main__":
