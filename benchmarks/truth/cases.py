@@ -3,7 +3,7 @@
 import json
 import random
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,11 +23,17 @@ class Sample:
     share: float = 1.0
     seed: int = 1
 
-    def of(self, cases: Sequence[Case], least: int = 1) -> list[Case]:
-        """The drawn cases in their order, at least ``least`` of them."""
-        wanted = min(len(cases), max(least, round(self.share * len(cases))))
-        drawn = random.Random(self.seed).sample(range(len(cases)), wanted)
-        return [cases[at] for at in sorted(drawn)]
+    def of(self, cases: Sequence[Case], kind: Callable[[Case], object] = lambda _: "") -> list[Case]:
+        """The drawn cases in their order: the share of each kind, and at least one of it."""
+        random_source = random.Random(self.seed)
+        places: dict[object, list[int]] = {}
+        for place, case in enumerate(cases):
+            places.setdefault(kind(case), []).append(place)
+        drawn: list[int] = []
+        for of_kind in places.values():
+            wanted = max(1, round(self.share * len(of_kind)))
+            drawn += random_source.sample(of_kind, wanted)
+        return [cases[place] for place in sorted(drawn)]
 
 
 def message(text: str) -> Json:

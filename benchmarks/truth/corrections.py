@@ -31,6 +31,7 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     )
     unrelated = Figure(PART, "unrelated entries: hidden", 0.0, unwanted=True)
     async with opened(folder, "corrections") as memory:
+        await memory.embedder_loaded()
         for case in sample.of(data["clean"]):
             await _correct(memory, case, counted, names_old=True)
             await _correct(memory, case, counted, names_old=False)

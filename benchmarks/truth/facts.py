@@ -13,11 +13,12 @@ CONTRADICTIONS = "contradictions"
 
 async def measure_different(folder: Path, sample: Sample) -> list[Figure]:
     """The share of pairs of which both were kept and both are shown by a recall, by kind and for all."""
-    cases = sample.of(pairs_of("different_facts"))
+    cases = sample.of(pairs_of("different_facts"), kind=lambda case: case[0])
     kinds = {kind: Figure(DIFFERENT, f"kept and shown: {kind}") for kind, _ in cases}
     kept = Figure(DIFFERENT, "both kept", 1.0)
     shown = Figure(DIFFERENT, "both kept and shown", 1.0)
     async with opened(folder, "different") as memory:
+        await memory.embedder_loaded()
         for kind, pair in cases:
             case = " / ".join(pair)
             are_kept, are_shown = await _remember_both(memory, pair)
@@ -29,10 +30,11 @@ async def measure_different(folder: Path, sample: Sample) -> list[Figure]:
 
 async def measure_equal(folder: Path, sample: Sample) -> list[Figure]:
     """The share of repetitions that are recognised, by kind and for all."""
-    cases = sample.of(pairs_of("equal_facts"))
+    cases = sample.of(pairs_of("equal_facts"), kind=lambda case: case[0])
     kinds = {kind: Figure(EQUAL, f"recognised: {kind}") for kind, _ in cases}
     recognised = Figure(EQUAL, "recognised", 0.5)
     async with opened(folder, "equal") as memory:
+        await memory.embedder_loaded()
         for kind, pair in cases:
             _, second = await _remember_pair(memory, pair)
             is_recognised = second.status in ("similar", "refreshed")
@@ -47,6 +49,7 @@ async def measure_contradictions(folder: Path, sample: Sample) -> list[Figure]:
     other = Figure(CONTRADICTIONS, "false: another subject", 0.03, unwanted=True)
     same = Figure(CONTRADICTIONS, "found: the same subject")
     async with opened(folder, "contradictions") as memory:
+        await memory.embedder_loaded()
         for name, figure in (("other", other), ("same", same)):
             for pair in sample.of(pairs[name]):
                 first, second = await _remember_pair(memory, pair)

@@ -69,4 +69,6 @@ def missed(figures: Sequence[Figure]) -> list[Figure]:
 
 def as_json(figures: Sequence[Figure]) -> list[dict[str, Any]]:
     """Every figure with its share, its bound and its verdict."""
-    return [{**asdict(each), "share": each.share, "verdict": verdict(each.holds)} for each in figures]
+    return [
+        {**asdict(each), "bound": each.bound, "share": each.share, "verdict": verdict(each.holds)} for each in figures
+    ]

@@ -1,4 +1,4 @@
-"""The first minute: a few messages are stored, then the user asks at once, in five ways."""
+"""The first minute: a few messages are stored, then the user asks at once, in six ways."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ PART = "first minute"
 SHOWN = 0.95
 WAYS = (
     "same connection",
+    "same connection, a moment later",
     "second connection",
     "question stored first",
     "client B over HTTP",
@@ -82,13 +83,16 @@ def read_stores() -> list[Store]:
 
 async def measure(folder: Path, sample: Sample) -> list[Figure]:
     """The share of questions for which the right line is shown, by way, language and wording."""
-    stores = sample.of(read_stores())
+    stores = sample.of(read_stores(), kind=lambda store: store.language)
     shown = Shown(stores)
     async with opened(folder, "here") as first, opened(folder, "here") as second:
+        await first.embedder_loaded()
         for store in stores:
             await _store(first, store)
             await _ask("same connection", first, store, shown)
             await _ask("second connection", second, store, shown)
+            await first.vectors_made()
+            await _ask("same connection, a moment later", first, store, shown)
     async with opened(folder, "stored") as memory:
         for store in stores:
             await _ask_after_storing(memory, store, shown)

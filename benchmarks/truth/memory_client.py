@@ -8,7 +8,6 @@ from typing import Any
 
 import anyio
 
-from benchmarks.asking import NotComplete, vectors_complete
 from benchmarks.servers import Connection, Launch, ToolFailed, in_process, ours
 from benchmarks.truth.cases import Json, message
 from layerlore.memory.recall.recall_text import NOTHING, NOTHING_YET
@@ -86,16 +85,27 @@ class Memory:
         counted = await self.call("erase_memory")
         await self.call("erase_memory", dry_run=False, confirm=counted["confirm"])
 
+    async def embedder_loaded(self) -> None:
+        """Wait until a new server compares by meaning: until then its answers depend on how busy the machine is."""
+        await self.say(["The embedder is loaded for this."], "warm-up")
+        await self.vectors_made()
+
     async def vectors_made(self) -> None:
         """Wait until everything can be compared by meaning. Without an embedder nothing is waited for."""
-        with contextlib.suppress(NotComplete):
-            await vectors_complete(self.connection, _VECTORS_SECONDS)
+        with anyio.move_on_after(_VECTORS_SECONDS):
+            while await self._vectors_wait():
+                await anyio.sleep(_POLL_SECONDS)
 
     async def corrections_made(self) -> None:
         """Wait for the background work of corrections, which may hide entries after the answer."""
         with anyio.move_on_after(_JOBS_SECONDS):
             while await self._corrections_wait():
                 await anyio.sleep(_POLL_SECONDS)
+
+    async def _vectors_wait(self) -> bool:
+        status = await self.call("memory_status")
+        vectors = status.get("vectors") or {}
+        return bool(vectors.get("model")) and (vectors["pending"] > 0 or vectors["state"] != "ready")
 
     async def _corrections_wait(self) -> bool:
         status = await self.call("memory_status")

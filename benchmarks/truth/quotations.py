@@ -93,6 +93,7 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     marked = Figure(PART, "twisted: marked", 1.0)
     marked_falsely = Figure(PART, "faithful: marked", unwanted=True)
     async with opened(folder, "quotes") as memory:
+        await memory.embedder_loaded()
         for conversation in sample.of(read_conversations()):
             for claims in (conversation.of_kind("faithful"), conversation.of_kind(*KINDS[1:])):
                 # An invented entry that repeats a faithful one would be recognised as a repetition.

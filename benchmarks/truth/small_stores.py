@@ -15,8 +15,9 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
     shown = {band: Figure(PART, f"shown, {band[0]} to {band[1]} messages") for band in BANDS}
     nothing = Figure(PART, "never said: nothing")
     async with opened(folder, "small") as memory:
+        await memory.embedder_loaded()
         for store in read_toml("small_stores")["stores"]:
-            asked_sizes = sample.of(range(1, len(store["messages"]) + 1), least=len(BANDS))
+            asked_sizes = sample.of(range(1, len(store["messages"]) + 1), kind=_band)
             await memory.erase()
             for size, text in enumerate(store["messages"], 1):
                 await memory.say([text])
