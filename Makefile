@@ -35,6 +35,11 @@ interop-all: .venv/.ready
 	.venv/bin/python tests/interop/python_environments.py all
 	LAYERLORE_TEST_INTEROP=all .venv/bin/python -m pytest -n auto --dist worksteal tests/interop/test_python_frameworks.py
 
+# Whether a memory shows what is true and loses nothing: all cases. OPTIONS="--quick" takes a fifth of them.
+.PHONY: truth
+truth: .venv/.ready
+	.venv/bin/python -m benchmarks.truth --check $(OPTIONS)
+
 check: .venv/.ready
 	.venv/bin/ruff format --check $(PYTHON_FILES)
 	.venv/bin/ruff check $(PYTHON_FILES)
