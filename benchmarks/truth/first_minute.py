@@ -93,9 +93,7 @@ async def measure(folder: Path, sample: Sample) -> list[Figure]:
             await _ask("second connection", second, store, shown)
             await first.vectors_made()
             await _ask("same connection, a moment later", first, store, shown)
-    async with opened(folder, "stored") as memory:
-        for store in stores:
-            await _ask_after_storing(memory, store, shown)
+            await _ask_after_storing(first, store, shown)
     async with over_http(launched(folder, "http"), clients=2) as (writer, reader):
         for store in stores:
             await _store(Memory(writer), store)

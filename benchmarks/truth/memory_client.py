@@ -158,4 +158,4 @@ def _ids(found: Any) -> list[str]:
 
 def _marks(found: Any) -> list[str]:
     """The unproven words of an answer. An older server has a text there that is about something else."""
-    return list(found) if isinstance(found, list) else []
+    return [str(each) for each in found] if isinstance(found, list) else []

@@ -26,7 +26,7 @@ THREAD = "talk"
 # How many entries of each kind one job hands in: a turn makes at most five.
 JOB_SHARES = {"faithful": 2, "invented_quotes": 1, "wrong_roles": 1, "twisted": 1}
 # Work on a turn is due two seconds after it.
-_DUE_SECONDS = 30.0
+_DUE_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 
 
