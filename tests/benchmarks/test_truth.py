@@ -38,6 +38,19 @@ def test_a_figure_is_the_share_of_its_cases_and_lists_those_that_came_out_wrong(
     assert missed([kept, hidden]) == [hidden]
 
 
+def test_a_small_sample_may_have_one_more_miss_unless_none_may_be_wrong() -> None:
+    nearly = figure_of(*[True] * 15, False, expected=0.95)
+    assert nearly.holds is False
+    nearly.spare = 1
+    assert nearly.holds is True
+    false = figure_of(True, *[False] * 11, expected=0.03, unwanted=True)
+    false.spare = 1
+    assert false.holds is True
+    for all_right in (figure_of(True, False, expected=1.0), figure_of(True, expected=0.0, unwanted=True)):
+        all_right.spare = 1
+        assert all_right.holds is False
+
+
 def test_nothing_is_expected_of_a_figure_without_a_bound_or_without_cases() -> None:
     assert figure_of(False).holds is None
     assert figure_of(expected=1.0).holds is None
