@@ -15,7 +15,7 @@ class Figure:
     """The share of a part's cases for which something is true.
 
     ``expected`` is the smallest share that holds, or the largest one of what is ``unwanted``. ``misses`` describes the
-    cases that came out wrong.
+    cases that came out wrong. ``spare`` is how many more of them a small sample may have, unless none may be wrong.
     """
 
     part: str
@@ -24,6 +24,7 @@ class Figure:
     unwanted: bool = False
     count: int = 0
     cases: int = 0
+    spare: int = 0
     misses: list[str] = field(default_factory=list)
 
     def add(self, is_true: bool, case: str) -> None:
@@ -42,7 +43,10 @@ class Figure:
         """Whether the share is as expected; None if nothing is expected or nothing was counted."""
         if self.expected is None or not self.cases:
             return None
-        return self.share <= self.expected if self.unwanted else self.share >= self.expected
+        spare = self.spare if 0 < self.expected < 1 else 0
+        if self.unwanted:
+            return (self.count - spare) / self.cases <= self.expected
+        return (self.count + spare) / self.cases >= self.expected
 
     @property
     def bound(self) -> str:

@@ -2,14 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from benchmarks.servers import Connection
 from benchmarks.truth import __main__ as truth
 from benchmarks.truth import first_minute, quotations
 from benchmarks.truth.cases import Sample, message, pairs_of, read_json, read_toml
 from benchmarks.truth.figures import Figure, as_json, missed, summary
-from benchmarks.truth.memory_client import is_nothing, shows
+from benchmarks.truth.memory_client import Memory, is_nothing, shows
 from layerlore.memory.recall.recall_text import NOTHING
 
 LANGUAGES = {"en", "de", "fr", "es", "tr", "zh", "ar"}
@@ -34,6 +36,19 @@ def test_a_figure_is_the_share_of_its_cases_and_lists_those_that_came_out_wrong(
     hidden = figure_of(True, False, expected=0.0, unwanted=True)
     assert (hidden.holds, hidden.misses) == (False, ["case 0"])
     assert missed([kept, hidden]) == [hidden]
+
+
+def test_a_small_sample_may_have_one_more_miss_unless_none_may_be_wrong() -> None:
+    nearly = figure_of(*[True] * 15, False, expected=0.95)
+    assert nearly.holds is False
+    nearly.spare = 1
+    assert nearly.holds is True
+    false = figure_of(True, *[False] * 11, expected=0.03, unwanted=True)
+    false.spare = 1
+    assert false.holds is True
+    for all_right in (figure_of(True, False, expected=1.0), figure_of(True, expected=0.0, unwanted=True)):
+        all_right.spare = 1
+        assert all_right.holds is False
 
 
 def test_nothing_is_expected_of_a_figure_without_a_bound_or_without_cases() -> None:
@@ -138,6 +153,47 @@ def test_an_answer_shows_a_text_whatever_its_white_space_and_says_when_nothing_i
     assert not shows("The PATH is set.", "path")
     assert is_nothing(NOTHING)
     assert not is_nothing("1 hit")
+
+
+class StandIn:
+    """A connection that answers every call alike and keeps the arguments of the last one."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.answer = {"id": "new", "status": "kept", "source": "caller", **answer}
+        self.sent: dict[str, Any] = {}
+
+    async def call(self, _: str, **arguments: Any) -> Any:
+        self.sent = arguments
+        return self.answer
+
+
+def remembering(schemas: dict[str, Any], **answer: Any) -> tuple[Memory, StandIn]:
+    """A memory whose remember takes the arguments of these schemas."""
+    connection = StandIn(**answer)
+    memory = Memory(cast("Connection", connection))
+    memory.tools = {"remember": schemas}
+    return memory, connection
+
+
+@pytest.mark.anyio
+async def test_arguments_have_the_names_and_forms_that_the_server_takes() -> None:
+    listed = {"evidence": {"anyOf": [{"type": "string"}, {"type": "array"}]}, "replaces": {"type": "string"}}
+    newer, sent = remembering(listed)
+    await newer.remember("A note.", replaces="old", quotes=["one", "two"])
+    assert sent.sent == {"content": "A note.", "replaces": "old", "evidence": ["one", "two"]}
+    older, sent = remembering({"evidence": {"type": "string"}, "entry_id": {"type": "string"}})
+    await older.remember("A note.", replaces="old", quotes=["one", "two"])
+    assert sent.sent == {"content": "A note.", "entry_id": "old", "evidence": "one"}
+
+
+@pytest.mark.anyio
+async def test_a_note_names_what_it_hides_contradicts_and_leaves_unproven_by_ids_or_objects() -> None:
+    replaced = [{"id": "old", "content": "It was so."}]
+    memory, _ = remembering({}, replaced=replaced, superseded=["older"], contradicts=["other"], unproven=["Bosch"])
+    note = await memory.remember("A note.")
+    assert (note.hidden, note.contradicts, note.unproven) == (["older", "old"], ["other"], ["Bosch"])
+    memory, _ = remembering({}, unproven="it was kept without its kind")
+    assert (await memory.remember("A note.")).unproven == []
 
 
 def test_the_exit_code_is_1_only_if_a_check_fails(
