@@ -39,6 +39,11 @@ _WORD = regex.compile(
     r"|([\U0001F1E6-\U0001F1FF]{2}|[\p{So}\p{Sc}%§‰\u203c\u2049]|[\p{Sm}--[\p{ASCII}\u2044]])",
     regex.V1,
 )
+# The same of a text of ASCII in small letters, which takes a tenth of the time.
+_ASCII_WORD = re.compile(
+    r"([a-z0-9]+)(\+\+(?![a-z])|#(?![a-z])|\+(?![a-z0-9+])"
+    r"|(?:(?<=(?<![a-z0-9])[a-z])|(?<=(?<![a-z0-9])[a-z]{2}))-(?![a-z0-9-]))?|([$%])"
+)
 # Texts of ASCII without these have no signs.
 _ASCII_SIGN = re.compile(r"[#$%+]")
 _ASCII_MINUS = re.compile(r"-(?![A-Za-z0-9-])(?:(?<=(?<![A-Za-z0-9])[A-Za-z]-)|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}-))")
@@ -84,11 +89,11 @@ def split_words(text: str) -> list[str]:
     if text.isascii():
         if not (_ASCII_SIGN.search(text) or ("-" in text and _ASCII_MINUS.search(text))):
             return [word[:LONGEST_WORD] for word in text.translate(_ASCII).split()]
-        folded = text.lower()
+        parted = _ASCII_WORD.findall(text.lower())
     else:
-        folded = _fold(text)
+        parted = _WORD.findall(_fold(text))
     found: list[str] = []
-    for run, signs, sign in _WORD.findall(folded):
+    for run, signs, sign in parted:
         if sign:
             found.append(spell_signs(sign))
         elif signs or not run.isascii():

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from layerlore.memory.engine.engine import Engine
-from layerlore.memory.entries.entry_expiry import drop_expired
+from layerlore.memory.entries.entry_expiry import drop_expired, is_expired
 from layerlore.memory.entries.quotes import add_contradicted
 from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
@@ -71,8 +71,9 @@ async def find_memory(
     if prepared is None:
         return RecalledMemory(tuple(await _find_kept(tx, engine, scope, None, subject)))
     found = await find_hits(tx, scope, prepared)
+    hits = tuple(hit for hit in found.hits if not is_expired(hit.message, prepared.now))
     kept = await _find_kept(tx, engine, scope, prepared, subject or prepared.asked.subject)
-    return RecalledMemory(tuple(kept), tuple(found.hits), prepared.matches.weights, found.confidence, found.degraded)
+    return RecalledMemory(tuple(kept), hits, prepared.matches.weights, found.confidence, found.degraded)
 
 
 def join_memory(project: RecalledMemory, person: RecalledMemory) -> RecalledMemory:

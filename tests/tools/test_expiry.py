@@ -69,6 +69,7 @@ async def test_a_line_of_the_profile_is_shown_until_it_expires(all_tools: Tools,
     await update(tools, "is on holiday", expires_at=day(2), **PROFILE)
     assert await content(tools, **PROFILE) == f"lives in Graz\n\nis on holiday (until {day(2)})"
     assert "is on holiday" in await tools("get_context", thread_id="main")
+    assert "is on holiday" in await tools("recall_memory", query="holiday", opening=False)
     assert "has passed" in await refused(tools, content="is ill", expires_at=day(-2), **PROFILE)
     clock.days_ahead = 3
     assert "is on holiday" in await content(tools, **PROFILE)
@@ -78,4 +79,5 @@ async def test_a_line_of_the_profile_is_shown_until_it_expires(all_tools: Tools,
     context = await tools("get_context", thread_id="main")
     assert "lives in Graz" in context
     assert "is on holiday" not in context
+    assert "is on holiday" not in await tools("recall_memory", query="holiday", opening=False)
     assert "is on holiday" not in await tools("get_briefing", task="Plan the week", thread_id="main")
