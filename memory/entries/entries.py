@@ -27,7 +27,7 @@ Outcome = Literal["kept", "refreshed", "similar", "forgotten", "wrong"]
 NEAREST = 20
 """How many of the nearest entries a new one is compared with (n8n's)."""
 MOST_NAMED = 3
-"""At most so many entries are named beside a new one."""
+"""The most entries that an answer names beside a new one."""
 PATIENCE_SECONDS = 10.0
 """Seconds that a batch may take: the caller of submit_memory_job waits for it, and a remote embedder may hang."""
 _SHARED_WORDS = 0.5

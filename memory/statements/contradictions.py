@@ -21,7 +21,7 @@ from layerlore.memory.statements.statement_words import (
 Words = Sequence[StatementWord]
 
 _MOST_WORDS = 4
-"""A value has at most so many words: "28 September 2026"."""
+"""The most words of a value: "28 September 2026" has three."""
 _NOW = frozenset({"now", "jetzt", "maintenant", "ahora", "adesso", "agora", "теперь", "şimdi"})
 _IS = word_set("is was are ist war sind est était es era está è sono é são jest är это 是 は")
 _PREPOSITIONS = word_set(

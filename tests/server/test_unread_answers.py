@@ -84,7 +84,7 @@ async def served(folder: Path, *, write_seconds: float = 60.0, **rates: Any) -> 
         for key in ("ana", "ben", "eve"):
             async with connected(url, key) as client:
                 message = {"role": "user", "content": "x" * LARGE}
-                await answer(client, "add_messages", messages=[message], **PAGE)
+                await answer(client, "add_messages", messages=[message], thread_id="t")
         yield Served(url, begun, connections)
 
 
