@@ -198,8 +198,6 @@ HOW_IT_OPENS = ("slowly", "outwards", "silently", "halfway", "daily", "upwards",
 
 
 def _of_entries() -> dict[str, Way]:
-    nowhere = "stands word for word in none"
-
     def of(error: str, made: Callable[[str], Any], kept: int = 1) -> Way:
         return Way(error, says={"entries": lambda asked: {"entries": made(asked.case)}}, entries=kept)
 
@@ -207,19 +205,22 @@ def _of_entries() -> dict[str, Way]:
         return [good_entry(case), *more]
 
     made_up = entry("The gate was painted red.", "we painted the gate red")
+    # An answer without evidence is no failure: the model is asked again at once, and then the turn is over.
     return {
-        "an invented quote": of(nowhere, lambda case: [made_up]),
+        "an invented quote": of("", lambda case: [made_up], kept=0),
         "the assistant's words as the user's": of(
-            nowhere, lambda case: [entry("A hinge is bent.", f"the hinge of dock {case} bent")]
+            "", lambda case: [entry("A hinge is bent.", f"the hinge of dock {case} bent")], kept=0
         ),
-        "a quote of what was injected": of(nowhere, lambda case: [entry("A lamp is blue.", INJECTED)]),
+        "a quote of what was injected": of("", lambda case: [entry("A lamp is blue.", INJECTED)], kept=0),
         "a quote of a tool": of(
-            nowhere, lambda case: [entry("A sensor says 41.", "the sensor says 41", "verified_assistant_finding")]
+            "", lambda case: [entry("A sensor says 41.", "the sensor says 41", "verified_assistant_finding")], kept=0
         ),
         "a quote sewn together": of(
-            nowhere, lambda case: [entry("It opens.", f"the gate at dock {case} is bent", "verified_assistant_finding")]
+            "",
+            lambda case: [entry("It opens.", f"the gate at dock {case} is bent", "verified_assistant_finding")],
+            kept=0,
         ),
-        "a quote of nothing": of(nowhere, lambda case: [entry("It opens.", " ... ")]),
+        "a quote of nothing": of("", lambda case: [entry("It opens.", " ... ")], kept=0),
         "an invented label": of(
             "its answer cannot be used", lambda case: [{**good_entry(case), "source": "everybody_knows"}]
         ),
