@@ -32,7 +32,7 @@ from layerlore.memory.recall.candidates import (
     holds_nothing,
     match_words,
 )
-from layerlore.memory.recall.message_texts import MessageCache
+from layerlore.memory.recall.message_texts import MessageCache, fold_message, fold_text
 from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
 from layerlore.memory.recall.recent_rows import embed_recent, find_unembedded
 from layerlore.memory.recall.results import (
@@ -77,6 +77,7 @@ _NEAR_IN_MEANING = 0.005
 _SMALL_STORE = 12
 # A place that is asked for by its thread or its time shows its newest messages at least. They are chosen among these rows.
 _NEWEST_ROWS = 400
+_FEW_NEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,33 +418,45 @@ async def find_hits(tx: Tx, scope: Scope, prepared: PreparedRecall) -> RecallRes
     ]
     winners, held_back = pick_winners(gathered, verdicts, asked.limit, asked.min_score)
     hits = await _read_hits(tx, scope, prepared, gathered, verdicts, winners)
-    newest_only = not hits and not held_back and asked.names_place
-    if newest_only:
+    degraded = (*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ()))
+    newest_only = False
+    if not hits and not held_back and not asked.in_context and (asked.names_place or degraded):
         hits = await _read_newest(tx, scope, prepared)
+        newest_only = bool(hits)
     return RecallResult(
         hits,
         words=tuple(map(show_word, prepared.words)),
         signals=("lexical", "semantic") if any(verdict.embedded for verdict in verdicts) else ("lexical",),
-        degraded=tuple(dict.fromkeys((*prepared.degraded, *((NOT_ALL_EMBEDDED,) if gathered.unembedded else ())))),
+        degraded=tuple(dict.fromkeys(degraded)),
         held_back=held_back,
         weights=prepared.matches.weights,
         confidence=find_confidence([each.confidence for each in verdicts]) if winners else "nothing",
-        newest_only=newest_only and bool(hits),
+        newest_only=newest_only,
     )
 
 
 async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[Hit]:
     """The newest messages that pass the filters, newest first: a place that is asked for by its name or its time has
-    something to show, whatever its words are."""
-    passing = prepared.matches.passing
-    if passing is None or not len(passing):
+    something to show, whatever its words are. Three of all that is stored, where no place is named and meanings could not be
+    compared."""
+    asked, matches = prepared.asked, prepared.matches
+    passing = matches.within if matches.passing is None else matches.passing
+    if passing is None:
+        roles = [
+            *(asked.roles if "message" in asked.kinds else ()),
+            *(kind for kind in asked.kinds if kind != "message"),
+        ]
+        passing = await indexed_rows.passing(tx, scope, thread_id=None, since=None, until=None, roles=roles)
+    if not len(passing):
         return []
     rows = await indexed_rows.around(tx, scope, passing[-_NEWEST_ROWS:])
     there = [row for row in rows if row.chunk == 0 and find_among(passing, np.array([row.row_id]))[0]]
     there.sort(key=lambda row: (row.said_at, row.row_id), reverse=True)
-    newest = there[: prepared.asked.limit]
+    newest = there[: asked.limit if asked.names_place else min(asked.limit, _FEW_NEWEST)]
     read = await messages_of(tx, scope, [(row.thread_uid, row.seq) for row in newest], prepared.cache.maker(scope))
     found = [read[row.thread_uid, row.seq] for row in newest if (row.thread_uid, row.seq) in read]
+    questions = {fold_text(query) for query in asked.queries}
+    found = [message for message in found if fold_message(message) not in questions]
     return [Hit(message, 0.0, _make_no_parts, kept=prepared.cache.texts_of(scope, message)) for message in found]
 
 

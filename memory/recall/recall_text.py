@@ -34,6 +34,7 @@ NOTHING_YET = (
 )
 """Stands for NOTHING where vectors are still to come."""
 NEWEST = "Nothing there matches the query. These are the newest messages there:"
+NEWEST_OF_ALL = "The newest messages:"
 CLOSE = "Also close:"
 """Stands between the best hits and the others."""
 # The best hits, which come first, take about this room.
@@ -122,6 +123,8 @@ def _make_found(hit: Hit, number: int, explain: bool) -> FoundMessage:
 
 
 def _opening(recalled: RecallResult) -> str:
+    if recalled.newest_only and recalled.degraded:
+        return f"{PREAMBLE} {mark_degraded(recalled.degraded)}\n{NOTHING_YET} {NEWEST_OF_ALL}"
     empty = NOTHING_YET if recalled.degraded else NOTHING
     first = " ".join(filter(None, [PREAMBLE if recalled.hits else empty, mark_degraded(recalled.degraded)]))
     if recalled.newest_only:

@@ -62,7 +62,8 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("Nothing relevant", rf"Nothing relevant is remembered about this\.{_DEGRADED}(?:\s*{_CLOSING})?"),
         (
             "Nothing was found by words alone",
-            rf"Nothing was found by words alone, and not everything[^\n.]*\.{_DEGRADED}(?:\s*{_CLOSING})?",
+            rf"Nothing was found by words alone, and not everything[^\n.]*\.(?: The newest messages:)?{_DEGRADED}{_LINES}"
+            rf"(?:\s*{_CLOSING})?",
         ),
         (
             "Nothing there matches",

@@ -412,3 +412,21 @@ def test_the_leaders_alone_speak_for_a_query_and_the_floor_itself_passes() -> No
     near = replace(question, cosines=np.abs(cosines))
     judge(replace(gathered, questions=(near,)), 0, space, RULES, now=0)
     assert seen[1].cosine == pytest.approx(0.1 * LEADERS)
+
+
+@pytest.mark.parametrize(("relevance", "confidence"), [(0.001, "nothing"), (0.01, "unsure"), (0.9, "sure")])
+def test_without_a_common_word_an_answer_must_be_near_in_meaning(relevance: float, confidence: str) -> None:
+    class Constant(Calibration):
+        def relevance(self, evidence: RelevanceEvidence) -> float:
+            return relevance
+
+    indexed = [Said(at, cosine=0.1 * at).row() for at in range(1, 4)]
+    held = np.zeros((len(WORDS), len(indexed)), np.bool_)
+    cosines = np.array([0.1, 0.2, 0.3])
+    question = Question(WORDS, np.array(WEIGHTS), held, cosines)
+    every = np.ones(len(indexed), np.bool_)
+    gathered = GatheredCandidates(
+        indexed, Pool.from_rows(indexed), (every,), every, (question,), (RelevanceEvidence(rows=100),), unembedded=False
+    )
+    space = VectorSpace("stub", 0.5, False, Constant(()))
+    assert judge(gathered, 0, space, RULES, now=0).confidence == confidence

@@ -179,10 +179,8 @@ async def test_an_operators_floor_holds_back_what_is_less_relevant_and_counts_it
     assert len((await asked(engine_of(embedding), query)).hits) == found.held_back
 
 
-async def test_a_query_without_a_common_word_or_a_near_meaning_finds_nothing(
-    engine_of: MakeEngine, embedding: EmbeddingService
-) -> None:
-    engine = engine_of(embedding)
+async def test_a_query_without_a_common_word_finds_nothing_by_words_alone(engine_of: MakeEngine) -> None:
+    engine = engine_of(None)
     await told(engine)
     found = await asked(engine, "quantum chromodynamics lecture schedule")
     assert (found.hits, found.confidence, found.held_back) == ([], "nothing", 0)
