@@ -36,10 +36,6 @@ _FILLERS = frozenset({"a", "an", "the", "that", "also", "please", "currently", "
 _QUANTITIES = frozenset({"few", "little", "lot", "bit", "couple"})
 _EQUAL = {
     "named": "called",
-    "love": "like",
-    "loves": "likes",
-    "enjoy": "like",
-    "enjoys": "likes",
     "telephone": "phone",
     "resides": "lives",
     "reside": "live",
