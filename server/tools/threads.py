@@ -12,8 +12,7 @@ from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, Usage, tool
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
-from layerlore.storage.derived.subjects import KEY
+from layerlore.storage.core.records import SUBJECT_KEY, Json
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_threads, threads
@@ -135,7 +134,7 @@ async def update_thread(
     if not call.given & {"title", "metadata", "window", "subject"}:
         raise InvalidInput("nothing to update: give a title, metadata, a window or a subject")
     if "subject" in call.given:
-        metadata = {**metadata, KEY: validation.check_text(subject, KEY).strip() or None}
+        metadata = {**metadata, SUBJECT_KEY: validation.check_text(subject, SUBJECT_KEY).strip() or None}
     return await threads.update_thread(
         call.engine,
         call.scope,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool", "custom"]
+SUBJECT_KEY = "subject"
+"""The key of a thread's metadata that names whom or what it is about."""
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 """Whose words models are shown."""
 CUSTOM: Role = "custom"

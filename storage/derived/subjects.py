@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import select
 
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Scope
+from layerlore.storage.core.records import SUBJECT_KEY, Json, Scope
 from layerlore.storage.core.row_ids import Packed, RowIdArray, unpacked
 from layerlore.storage.core.scopes import in_scope, note_places, of_scope
 from layerlore.storage.core.statements import any_of
@@ -18,7 +18,7 @@ from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.threads.threads import COLUMNS, find, make_thread
 
-KEY = "subject"
+KEY = SUBJECT_KEY
 """The key of a thread's metadata."""
 EVERY = "*"
 """Asks for the threads of every subject."""

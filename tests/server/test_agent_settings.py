@@ -20,7 +20,7 @@ SUPPORT: Any = {
     "window": {"limit": "messages", "max_messages": 1},
     "working_memory": {"read_only": True, "thread": {"format": "markdown", "template": "# Case\n"}},
     "entries": {"enabled": False},
-    "recall": {"lexical_floor": 1.0},
+    "recall": {"floor": 1.0},
     "context": {"memory": False},
 }
 
@@ -191,7 +191,7 @@ async def test_an_agent_whose_memory_is_off_stores_and_recalls_nothing(tmp_path:
         served(settings_in(tmp_path), Told(host=READER)) as url,
         connected(url, "host", mode, **{"Layerlore-Agent": "off"}) as client,
     ):
-        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+        assert (await answer(client, "get_messages", thread_id="tea", format="json"))["total"] == 1
 
 
 @pytest.mark.anyio
@@ -212,7 +212,7 @@ async def test_an_agent_whose_memory_is_read_only_reads_and_changes_nothing(tmp_
         tools = await _listed(client)
         assert {"get_messages", "recall_memory", "get_context", "get_working_memory", "plan", "list_runs"} <= tools
         assert not tools & {"add_messages", "remember", "forget", "update_working_memory", "erase_memory", "start_run"}
-        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+        assert (await answer(client, "get_messages", thread_id="tea", format="json"))["total"] == 1
         assert "green tea" in str((await client.call_tool("recall_memory", {"query": "green tea"})).content)
         assert "There is no plan" in str((await client.call_tool("plan", {"action": "review"})).content)
         writes: list[tuple[str, Any]] = [
@@ -225,7 +225,7 @@ async def test_an_agent_whose_memory_is_read_only_reads_and_changes_nothing(tmp_
         for tool, arguments in writes:
             error = await refused(client, tool, **arguments)
             assert "memory is read-only for this agent (agents.reader.memory = read-only)" in error
-        assert (await answer(client, "get_messages", thread_id="tea"))["total"] == 1
+        assert (await answer(client, "get_messages", thread_id="tea", format="json"))["total"] == 1
         async with connected(url, "host", mode, **{"Layerlore-Agent": "plain"}) as plain:
             await answer(plain, "add_messages", **said)
 

@@ -93,7 +93,7 @@ def test_the_help_shows_every_command_and_every_flag(cli: Cli) -> None:
         (["restore", "id", "--thread", "x"], "not both"),
         (["restore", "--from", "x", "--tenant", "acme"], "everybody's memory"),
         (["restore", "--from", "x", "--agent", "a"], "everybody's memory"),
-        (["doctor", "--memory", "of"], "memory (from flag --memory): Input should be 'on' or 'off'"),
+        (["doctor", "--memory", "of"], "memory (from flag --memory): Input should be 'on', 'read-only' or 'off'"),
         (["serve", "--port", "65536"], "http.port (from flag --port)"),
         (["migrate", "--config", "/nowhere.toml"], "cannot read the configuration file /nowhere.toml"),
         (["migrate", "--database", "mysql://u:S3CRET@h/d"], "the URL is of no known form; allowed: "),
