@@ -9,10 +9,9 @@ from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.recall.hit_lines import MemoryLine, mark_best, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
-from layerlore.memory.recall.message_texts import MessageTexts, fold_message, fold_text
+from layerlore.memory.recall.message_texts import MessageTexts, ShownTexts, fold_message, fold_text
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
 from layerlore.memory.recall.recall_text import UNSURE
-from layerlore.memory.recall.repetition import ShownTexts
 from layerlore.storage.core.records import Message
 
 # A shorter text than this stands in much that does not repeat it.

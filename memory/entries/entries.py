@@ -208,10 +208,12 @@ async def _find_wrong(tx: Tx, scope: Scope, content: str) -> Entry | None:
 
 async def _mark_contradicted(tx: Tx, scope: Scope, entry_id: str, seen_at: int, against: Sequence[Entry]) -> None:
     """Note of each entry that another says otherwise, by the newer one."""
-    await entries.mark_contradicted(tx, scope, [each.entry_id for each in against if each.seen_at <= seen_at], entry_id)
+    await entry_marks.mark_contradicted(
+        tx, scope, [each.entry_id for each in against if each.seen_at <= seen_at], entry_id
+    )
     newer = max((each for each in against if each.seen_at > seen_at), key=lambda each: each.seen_at, default=None)
     if newer is not None:
-        await entries.mark_contradicted(tx, scope, [entry_id], newer.entry_id)
+        await entry_marks.mark_contradicted(tx, scope, [entry_id], newer.entry_id)
 
 
 def _find_corrected(

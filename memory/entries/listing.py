@@ -186,7 +186,7 @@ def _show_replaced(engine: Engine, replaced: Sequence[Entry]) -> Json:
 async def _find_pairs(tx: Tx, scope: Scope, ids: Collection[str]) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Which newer entry says otherwise than an older one, and which older ones than a newer one, both of which can be
     seen."""
-    pairs = await entries.find_contradicted(tx, scope, ids)
+    pairs = await entry_marks.find_contradicted(tx, scope, ids)
     there = await entries.read_seen(tx, scope, {*pairs, *pairs.values()})
     newer = {old: new for old, new in pairs.items() if old in there and new in there}
     older: dict[str, list[str]] = {}

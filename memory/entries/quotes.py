@@ -8,7 +8,7 @@ from layerlore.memory.engine.speech import said
 from layerlore.memory.text.quotation import join_lines
 from layerlore.storage.core.records import Json, Message, Scope
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_marks
 from layerlore.storage.derived.entries import PLACE, Shown
 from layerlore.storage.derived.subjects import find_others
 from layerlore.storage.messages import indexed_rows
@@ -46,7 +46,7 @@ async def add_contradicted(tx: Tx, scope: Scope, shown: Sequence[Message]) -> li
     """The messages, with the entries that say otherwise than those among them: the newer one first, directly before what
     it contradicts. Their metadata say so: ``newer`` is the id of the newer entry, ``older`` those of the older."""
     ids = _list_entries(shown)
-    pairs = await entries.find_contradicted(tx, scope, ids) if ids else {}
+    pairs = await entry_marks.find_contradicted(tx, scope, ids) if ids else {}
     there = await entries.as_messages(tx, scope, {*pairs, *pairs.values()})
     # Of a pair of which one cannot be seen any more the other stands alone.
     pairs = {older: newer for older, newer in pairs.items() if older in there and newer in there}

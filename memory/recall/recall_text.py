@@ -14,9 +14,9 @@ from layerlore.memory.recall.hit_lines import (
     render_lines,
     show_text,
 )
+from layerlore.memory.recall.message_texts import ShownTexts
 from layerlore.memory.recall.note_lines import make_note_json
 from layerlore.memory.recall.packing import FoundMessage, pack_lines
-from layerlore.memory.recall.repetition import ShownTexts
 from layerlore.memory.recall.results import Hit, RecallResult, ScoreParts
 from layerlore.memory.rules.ages import age, day, iso
 from layerlore.memory.text.blocks import PREAMBLE, mark_degraded

@@ -56,11 +56,11 @@ name; without any, no arguments tell that."""
 ARGUMENTS = frozenset(
     """
     about action after agent before claim confirm content cursor data decisions descending detail diagnosis
-    dry_run entry_id error
+    dry_run entry_id error expires_at
     evidence expected_revision expected_version explain fix_applied format idempotency_key ids job_id kind kinds
     lease_seconds limit max_tokens messages metadata min_score mode neighbours offset opening operation_id order_by output
-    parent_run_id part pending_tool_calls plan queries query reason replace resource restore_version result revision
-    roles run_id scope since source state status steps task task_key thread_id title tool_call_id ttl_seconds turn types
+    parent_run_id part pending_tool_calls plan queries query reason replace replace_line replaces resource restore_version result revision
+    roles run_id scope since source state status steps subject task task_key thread_id title tool_call_id ttl_seconds turn types
     undo_id until version which window with_state workflow_id
     """.split()  # noqa: SIM905
 )

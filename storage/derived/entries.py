@@ -297,29 +297,6 @@ async def supersede(tx: Tx, scope: Scope, ids: Collection[str], by: str, *, now:
     return await _end(tx, scope, ids, "superseded", by, now)
 
 
-_CONTRADICT = update(entries).where(_named, entries.c.status == "active").values(superseded_by=bindparam("new_by"))
-
-
-async def mark_contradicted(tx: Tx, scope: Scope, ids: Collection[str], by: str) -> None:
-    """Note of active entries that a newer one says otherwise. Both stay until one supersedes the other."""
-    if ids:
-        await tx.run(_CONTRADICT, **of_scope(scope), ids=list(ids), new_by=by)
-
-
-_CONTRADICTED = select(entries.c.entry_id, entries.c.superseded_by).where(
-    in_scope(entries),
-    entries.c.status == "active",
-    entries.c.superseded_by.is_not(None),
-    or_(any_of(entries.c.entry_id, "ids"), any_of(entries.c.superseded_by, "ids")),
-)
-
-
-async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, str]:
-    """By the older one's id, the newer entry that says otherwise, where one of the two is among these ids."""
-    rows = await tx.all(_CONTRADICTED, **of_scope(scope), ids=list(ids)) if ids else ()
-    return {str(older): str(newer) for older, newer in rows}
-
-
 async def drop(tx: Tx, scope: Scope, ids: Collection[str], *, now: int) -> int:
     """Let active entries be seen no more; counts them. ``erase_dropped`` ends them for good."""
     return await _end(tx, scope, ids, "dropped", None, now)

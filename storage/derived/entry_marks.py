@@ -94,3 +94,27 @@ async def unmark_wrong(tx: Tx, scope: Scope, entry_id: str, *, search_text: Sear
 async def list_wrong(tx: Tx, scope: Scope) -> list[Entry]:
     """The entries that are marked as wrong, those marked last first."""
     return [Entry(*row) for row in await tx.all(_LISTED_WRONG, **of_scope(scope))]
+
+
+_named = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
+_CONTRADICT = update(entries).where(_named, entries.c.status == "active").values(superseded_by=bindparam("new_by"))
+
+
+async def mark_contradicted(tx: Tx, scope: Scope, ids: Collection[str], by: str) -> None:
+    """Note of active entries that a newer one says otherwise. Both stay until one supersedes the other."""
+    if ids:
+        await tx.run(_CONTRADICT, **of_scope(scope), ids=list(ids), new_by=by)
+
+
+_CONTRADICTED = select(entries.c.entry_id, entries.c.superseded_by).where(
+    in_scope(entries),
+    entries.c.status == "active",
+    entries.c.superseded_by.is_not(None),
+    or_(any_of(entries.c.entry_id, "ids"), any_of(entries.c.superseded_by, "ids")),
+)
+
+
+async def find_contradicted(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str, str]:
+    """By the older one's id, the newer entry that says otherwise, where one of the two is among these ids."""
+    rows = await tx.all(_CONTRADICTED, **of_scope(scope), ids=list(ids)) if ids else ()
+    return {str(older): str(newer) for older, newer in rows}

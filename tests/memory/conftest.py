@@ -42,8 +42,8 @@ def memory_of(database: Database) -> Callable[..., Memory]:
             deleted_days=30,
             now=lambda: memory.now,
             new_id=new_id,
-            # What is relevant is not what these tests are about.
-            recall=RecallRules(),
+            # These tests are not about how sure an answer is.
+            recall=RecallRules(sure=0, lexical_sure=0),
             embedding=embedding,
             **given,
         )

@@ -193,14 +193,17 @@ async def test_nothing_waits_for_a_vector_where_none_can_matter(memory_of: Calla
         with anyio.fail_after(30):
             nothing = await memory.recall("a fig")
             await memory.say("main", "Where is my fig, of 2024?")
-            own_question = await memory.recall("where is the fig", asking="main")
+            own_question = await memory.recall("where is the fig", asking="main", in_context=True)
             for evidence in ("Where is my pear", "Where is my fig"):
                 with pytest.raises(InvalidInput, match="evidence: "):
                     await memory.remember("The fig is of 2025.", evidence=evidence, source="user_assertion")
         assert [(found.hits, found.degraded) for found in (nothing, own_question)] == [([], ()), ([], ())]
         await memory.say("other", "A fig of an old garden")
         embedder.gate.set()
-        assert (await memory.recall("where is the fig, the quince", asking="main")).signals == ("lexical", "semantic")
+        assert (await memory.recall("where is the fig, the quince", asking="main", in_context=True)).signals == (
+            "lexical",
+            "semantic",
+        )
     finally:
         embedder.gate.set()
         await embedding.close()

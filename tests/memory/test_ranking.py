@@ -21,8 +21,8 @@ from layerlore.memory.recall.ranking import (
     rank_rows,
     sum_weights,
 )
-from layerlore.memory.recall.recall import judge
 from layerlore.memory.recall.signals import Question, Signals, measure_signals
+from layerlore.memory.recall.verdicts import judge
 from layerlore.memory.settings.recall import RecallRules
 from layerlore.storage.core.index_rows import IndexedRow
 

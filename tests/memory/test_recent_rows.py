@@ -257,7 +257,7 @@ async def test_that_older_messages_lack_a_vector_is_told_however_much_came_after
     await memory.say("older", *(f"the plum has number {number}" for number in range(MOST_ROWS + 1)))
     await memory.say("main", "which fruit is a fig?")
     await memory.say("main", *(f"looking at shelf {number}" for number in range(30)), role="assistant")
-    found = await memory.recall("which fruit is a fig", asking="main")
+    found = await memory.recall("which fruit is a fig", asking="main", in_context=True)
     assert found.degraded == (NOT_ALL_EMBEDDED,)
     context = await get_context(memory.engine, ANA, "main", query="", max_tokens=2000, format="text")
     assert NOT_ALL_EMBEDDED in str(context)

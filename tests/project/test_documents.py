@@ -394,7 +394,7 @@ def run_example(words: list[str], example: str, environment: dict[str, str]) -> 
 def test_the_first_calls_with_curl_are_answered_in_both_eras(tmp_path: Path) -> None:
     modern, legacy = first_calls("sh")
     with served_for_the_guide(tmp_path) as environment:
-        assert '"status":"added"' in run_example(["sh", "-c"], modern, environment)
+        assert '"stored":1' in run_example(["sh", "-c"], modern, environment)
         assert "allergic to nuts" in run_example(["sh", "-c"], legacy, environment)
 
 

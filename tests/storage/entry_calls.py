@@ -19,8 +19,8 @@ Call = Callable[[Tx, Scope], Awaitable[Any]]
 
 ID, OTHER = "an entry", "another"
 SILENT = {
-    "entries.mark_contradicted",
-    "entries.find_contradicted",
+    "entry_marks.mark_contradicted",
+    "entry_marks.find_contradicted",
     "entry_lists.read_replaced",
     "entries.hide_unseen",
     "entries.index",
@@ -85,8 +85,8 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "entries.index": lambda tx, who: entries.index(tx, who, [_known(OTHER, "plum")], search_text),
         "entries.index_anew": lambda tx, who: entries.index_anew(tx, who, ID, search_text),
         "entries.insert_new": lambda tx, who: entries.insert_new(tx, who, new, now=NOW, search_text=search_text),
-        "entries.mark_contradicted": lambda tx, who: entries.mark_contradicted(tx, who, [ID], OTHER),
-        "entries.find_contradicted": lambda tx, who: entries.find_contradicted(tx, who, [ID]),
+        "entry_marks.mark_contradicted": lambda tx, who: entry_marks.mark_contradicted(tx, who, [ID], OTHER),
+        "entry_marks.find_contradicted": lambda tx, who: entry_marks.find_contradicted(tx, who, [ID]),
         "entries.of_content": lambda tx, who: entries.of_content(tx, who, "apple pie"),
         "entries.revive": lambda tx, who: entries.revive(tx, who, known, new, now=NOW, search_text=search_text),
         "entries.read_seen": lambda tx, who: entries.read_seen(tx, who, [ID]),

@@ -19,7 +19,7 @@ from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.index_rows import IndexedRow
 from layerlore.storage.core.records import ROLES, Json, Message, Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import observations, working_memory
+from layerlore.storage.derived import observations, subjects, working_memory
 from layerlore.storage.derived.observations import Cursor
 from layerlore.storage.index import lexical, vectors
 from layerlore.storage.jobs import jobs
@@ -272,6 +272,8 @@ def calls(known: Known) -> dict[str, Call]:
         "steps.message_seqs": lambda tx, who: steps.message_seqs(tx, who, made, ["a", "t"]),
         "steps.record": lambda tx, who: steps.record(tx, who, made, [NewStep("op", "text", {}, NOW)], now=NOW),
         "threads.find_elsewhere": lambda tx, who: threads.find_elsewhere(tx, who, "main", "test", since=0),
+        "subjects.find_others": lambda tx, who: subjects.find_others(tx, who, "coffee"),
+        "subjects.read_subject": lambda tx, who: subjects.read_subject(tx, who, "main"),
         "threads.find_tasks": lambda tx, who: threads.find_tasks(tx, who, most=9),
         "threads.describe": lambda tx, who: threads.describe(
             tx, who, "main", Description("New", {"k": 2}), new_uid=known.thread_uid, now=NOW, check=lambda _: None
@@ -465,9 +467,8 @@ async def test_a_stranger_gets_the_answers_that_an_empty_database_gives(database
     made = await say(database, "main", _A, _T, draft("apple", id="b"), draft("pear", id="c"), _X, _Y)
     await drop(database, "main", "ids", ["y"], erase=True)
     deleted = await drop(database, "main", "ids", ["b"])
-    await database.write(
-        threads.describe, ANA, "main", Description("Old", {"k": 1}), new_uid=uid(), now=NOW, check=lambda _: None
-    )
+    described = Description("Old", {"k": 1, "subject": "tea"})
+    await database.write(threads.describe, ANA, "main", described, new_uid=uid(), now=NOW, check=lambda _: None)
 
     async def kept(_: Tx) -> Json:
         return {"thread_id": "old"}
