@@ -115,6 +115,8 @@ async def add_messages(
     """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
     shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
     rewritten with replace=true; a deleted one is skipped."""
+    if messages is None:
+        raise InvalidInput("messages: is missing; give a list of messages, or one message")
     thread = call.thread(thread_id)
     sent = call.sent(thread_id, key=idempotency_key)
     added = await addition.add_messages(call.engine, call.scope, thread, messages, replace=replace, sent=sent)
