@@ -33,10 +33,14 @@ def calls_of(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 async def test_every_call_that_a_skill_shows_is_taken(tools: Tools, queue: Queue, skill: str) -> None:
     """In the skill's order, with what earlier answers gave in the place of its words in capitals."""
     await tools.say("kitchen", "The billing service writes invoices at night.")
+    await tools("add_messages", messages=[{"role": "user", "content": "The billing service uses Postgres 17."}])
+    await tools("update_working_memory", scope="resource", content="- lives in Graz\n- THE LINE")
     for thread in ({}, {"thread_id": "kitchen"}):
         await tools("plan", action="create", plan=PLAN, **thread)
     await queue.ask("entries", "kitchen")
     known = {"THREAD": "kitchen", "SUBJECT": "billing service"}
+    kept = await tools("remember", content="The billing service writes its invoices in the morning.")
+    known["ID"] = kept["id"]
     known |= dict.fromkeys(("...", "THE USER'S WORDS"), "The billing service writes invoices at noon.")
     called = set()
     for tool, given in calls_of(SKILLS[skill]):
