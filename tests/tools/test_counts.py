@@ -71,7 +71,7 @@ async def test_a_recall_says_how_many_of_its_hits_it_shows(
     thread = uuid.uuid4().hex
     await tools.add(thread, *make_messages(turns))
     told = await tools("recall_memory", query="crane harbour", max_tokens=budget, thread_id=thread, neighbours=0)
-    lines = len(re.findall(r"^(?:#\d+|-) ", told, re.M))
+    lines = len(re.findall(r"^(?:\* )?(?:#\d+|-) ", told, re.M))
     assert read_number(told, r"(?:of \d+ )?hits?") == lines, told
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from layerlore.memory.text.blocks import PREAMBLE
+
 from .calling import Connect, Json, Tools
 
 pytestmark = [pytest.mark.anyio, pytest.mark.databases]
@@ -173,7 +175,8 @@ async def test_an_erased_thread_leaves_no_note(tools: Tools) -> None:
 async def test_a_recalled_note_that_a_host_stores_is_an_echo(tools: Tools) -> None:
     await _note(tools)
     answer = await tools("recall_memory", query="penicillin tomatoes Huber battery linker")
-    lines = [line for line in answer.splitlines() if line.startswith("[") and "signals" not in line]
+    _, _, noted = answer.partition(PREAMBLE)
+    lines = [line for line in noted.splitlines() if line.startswith(("[", "* [")) and "signals" not in line]
     assert len(lines) >= 5
     for number, said in enumerate([answer, *lines]):
         await tools.add(f"host {number}", {"role": "assistant", "content": said})

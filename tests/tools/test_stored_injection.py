@@ -10,6 +10,7 @@ import anyio
 import pytest
 from injections import PAYLOADS, Block, Payload, batched, blocks_in, check_inside, check_seen, heads
 
+from layerlore.memory.recall.recall_text import CLOSE
 from layerlore.memory.text.blocks import PREAMBLE
 
 from .calling import Connect, Json, Tools, text_of
@@ -37,6 +38,11 @@ def by_tag(found: list[Block]) -> dict[str, Block]:
     tagged = {each.tag: each for each in found}
     assert len(tagged) == len(found)
     return tagged
+
+
+def unmarked(block: Block) -> Block:
+    """The block without the marks of its best messages; any other line that begins with one stays as it is."""
+    return block._replace(lines=tuple(re.sub(r"^\* (?=#\d+ )", "", line) for line in block.lines))
 
 
 def parts_of(role: str, payload: Payload, at: int) -> list[Json]:
@@ -121,7 +127,7 @@ async def test_what_a_context_recalls_stays_in_its_line_of_its_block(tools: Tool
         query = " ".join(payload.word for payload in some)
         found = by_tag(blocks_in(await tools("get_context", thread_id="new", query=query, max_tokens=MOST))[0])
         assert set(found) == {"memory"}
-        lines = heads(found["memory"])
+        lines = heads(unmarked(found["memory"]))
         assert not [line for line in lines if line.startswith("[") and not line.startswith("[thread main, ")]
         told = [line for line in lines if re.match(r"#\d+ user: " if role == "user" else r"#\d+ tool \(web\): ", line)]
         assert words_of("\n".join(told)) >= {payload.word for payload in some}
@@ -155,7 +161,7 @@ async def test_what_is_recalled_stays_in_its_line_and_says_whose_word_it_is(tool
             check_seen(line)
             check_inside(line)
             assert re.fullmatch(
-                r"\[(thread main|same thread), \d{4}-\d\d-\d\d\]|(  )?#\d+ (tool \(web\)|assistant): .*", line
+                r"\[(thread main|same thread), \d{4}-\d\d-\d\d\]|(  |\* )?#\d+ (tool \(web\)|assistant): .*", line
             ), line
         told = [line for line in lines if " tool (web): " in line]
         assert words_of("\n".join(told)) == {payload.word for payload in some}
@@ -188,7 +194,7 @@ async def test_an_entry_stays_in_its_line_and_is_nobodys_wish_without_a_users_wo
         for line in lines:
             check_seen(line)
             check_inside(line)
-            assert re.fullmatch(r"\[entry \S+, \d{4}-\d\d-\d\d; kept as an assistant's own word\] .*", line), line
+            assert re.fullmatch(r"(\* )?\[entry \S+, \d{4}-\d\d-\d\d; kept as an assistant's own word\] .*", line), line
         assert {(hit["trust"], hit.get("about")) for hit in answer["hits"]} == {("assistant", None)}
         text = await tools("get_context", thread_id="main", query=" ".join(payload.word for payload in some))
         found = by_tag(blocks_in(text)[0])
@@ -289,6 +295,7 @@ async def test_titles_names_and_ids_stay_in_their_lines(tools: Tools) -> None:
         check_inside(loaded.messages[0].content.text)
     preamble, *lines, _ = (await tools("recall_memory", query="zebra", limit=50, max_tokens=20_000)).split("\n")
     assert preamble == PREAMBLE
+    lines.remove(CLOSE)
     assert len(lines) == 2 * len(NAMES)
     check_inside("\n".join(lines))
     check_seen("\n".join(lines))
