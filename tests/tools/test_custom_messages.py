@@ -75,7 +75,10 @@ async def test_a_message_stays_custom_or_not(tools: Tools) -> None:
         replace=True,
     )
     assert "use another id" in error
-    assert "data: is missing" in await tools.refused("add_messages", messages=[{"type": "custom"}], thread_id="main")
+    nothing = {"type": "custom"}
+    assert (await tools.add("main", nothing))["skipped"] == [{"index": 0, "reason": "empty"}]
+    holding = {"role": "custom", "parts": [nothing]}
+    assert "data: is missing" in await tools.refused("add_messages", messages=[holding], thread_id="main")
 
 
 RAW = {"rows": [{"city": "Lisbon", "ledger": "quokka 4711"}], "total": 1}

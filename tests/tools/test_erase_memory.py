@@ -384,7 +384,7 @@ async def test_who_was_interrupted_after_the_hiding_gets_the_receipt_by_asking_a
 
 
 async def test_a_thread_named_like_a_field_takes_no_answer_of_another_along(all_tools: Tools) -> None:
-    hello = {"thread_id": "other", "messages": [{"role": "user", "content": "hello"}]}
+    hello = {"thread_id": "other", "messages": [{"role": "user", "content": "hello"}], "ids": True}
     await all_tools("add_messages", **hello, meta={KEY: "k"})
     for name in ("messages", "id", "added", "totals"):
         await all_tools.say(name, "one")

@@ -157,7 +157,7 @@ async def test_reads_and_what_was_refused_before_it_came_to_writing_leave_no_lin
     await tools("memory_status")
     await tools("plan", action="review", thread_id="main")
     await tools.refused("add_messages", messages=[{"role": "nobody", "content": "x"}], thread_id="main")
-    await tools.refused("add_messages", messages=[HELLO], thread="main")
+    await tools.refused("add_messages", messages=[HELLO], thread_name="main")
     assert await log.news() == []
 
 

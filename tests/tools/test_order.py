@@ -104,6 +104,8 @@ async def test_all_kinds_of_calls_at_once_are_answered(tools: Tools) -> None:
             tasks.start_soon(lambda n=number: call("update_thread", thread_id="main", title=f"title {n}"))
             tasks.start_soon(lambda: call("recall_memory", query="tea"))
             tasks.start_soon(lambda: call("get_messages", thread_id="main"))
-            tasks.start_soon(lambda n=number: call("add_messages", thread_id=f"t{n}", messages=[at("x", n)]))
+            tasks.start_soon(
+                lambda n=number: call("add_messages", thread_id=f"t{n}", messages=[at("x", 1_700_000_000 + n)])
+            )
     assert len(answers) == 64
     assert (await tools("memory_status"))["counts"]["threads"] == 17

@@ -65,7 +65,7 @@ async def test_all_that_a_query_did_away_with_comes_back_at_once(tools: Tools) -
     await tools.say("main", "My gate code is 4711.", "Tea, please.")
     await tools("remember", content="Ana's gate code is 4711.")
     await tools("update_working_memory", mode="replace", content=PROFILE, **RESOURCE)
-    before = await tools("recall_memory", query="gate code")
+    before = await tools("recall_memory", query="gate code", opening=False)
     preview = await tools("forget", query="gate code")
     answer = await tools("forget", confirm=preview.partition('confirm="')[2].partition('"')[0])
     assert answer.startswith("Forgotten: 1 entry, 1 message, 1 line of a document.")
