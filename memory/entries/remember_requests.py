@@ -170,7 +170,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             happened = NewEvent("entries_changed", {"ids": [kept.entry_id, *kept.superseded]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         return {
-            **_describe_kept(asked, kept, found, loses_kind=loses_kind, masked=masked),
+            **_describe_kept(asked, kept, found, lost_kind=kind if loses_kind else "", masked=masked),
             **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, _list_parts(kept), now),
         }
 
@@ -290,7 +290,7 @@ async def _add_evidence(tx: Tx, scope: Scope, engine: Engine, answer: Json, *, i
 
 
 def _describe_kept(
-    asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, loses_kind: bool, masked: int
+    asked: RememberRequest, kept: KeptEntry, found: FoundEvidence, *, lost_kind: str, masked: int
 ) -> Json:
     """The answer for an entry that was kept, or that another repeats: what says nothing is left out."""
     return {
@@ -302,7 +302,7 @@ def _describe_kept(
         **({"contradicts": list(kept.against)} if kept.against else {}),
         **({"candidates": list(kept.candidates)} if kept.candidates else {}),
         **({"similar": list(similar)} if (similar := _list_similar(kept)) else {}),
-        **({"kept_without_kind": asked.kind} if loses_kind else {}),
+        **({"kept_without_kind": lost_kind} if lost_kind else {}),
         **({"masked": masked} if masked else {}),
     }
 

@@ -116,3 +116,11 @@ async def test_assignments_of_two_tickets_do_not_contradict_each_other(tools: To
     told = await tools("remember", content="Ticket 4712 is assigned to Ben.")
     assert "contradicts" not in told
     assert "otherwise" not in await tools("recall_memory", query="Who has ticket 4711?")
+
+
+async def test_an_entry_that_loses_the_kind_of_the_one_it_replaces_says_so(tools: Tools) -> None:
+    await tools.say("main", "We decided to use Postgres for billing.")
+    quoted = {"evidence": "We decided to use Postgres for billing.", "source": "user_assertion", "thread_id": "main"}
+    old = await tools("remember", content="Billing uses Postgres.", kind="decision", **quoted)
+    new = await tools("remember", content="Invoices are stored in S3.", replaces=old["id"])
+    assert (new["replaced"][0]["id"], new["kept_without_kind"]) == (old["id"], "decision")
