@@ -85,7 +85,7 @@ async def test_white_space_around_a_header_s_value_is_no_part_of_it(tmp_path: Pa
             "method": "tools/call",
             "params": {
                 "name": "add_messages",
-                "arguments": {"messages": [{"role": "user", "content": "hello"}]},
+                "arguments": {"messages": [{"role": "user", "content": "hello"}], "ids": True},
                 "_meta": LISTEN["params"]["_meta"],
             },
         }

@@ -53,7 +53,7 @@ def test_the_demo_remembers_across_processes_and_invents_nothing(shown: str) -> 
     assert re.match(r"What is Mira allergic to\?  \(recall_memory, \d+ ms\)\n", section(shown, 3))
     assert "allergic to nuts" in section(shown, 3).partition("\n")[2]
     assert UNSURE not in section(shown, 3)
-    assert "Nothing relevant is remembered about this." in section(shown, 5)
+    assert UNSURE in section(shown, 5)
     assert "2 threads, 8 messages" in section(shown, 7)
 
 

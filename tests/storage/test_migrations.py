@@ -117,7 +117,7 @@ async def test_a_kill_at_any_statement_leaves_the_database_as_it_was(
     forking: Forking, database_url: str, server: "asyncpg.Connection[asyncpg.Record] | None"
 ) -> None:
     left: list[set[str]] = []
-    for statements in range(200):
+    for statements in range(400):
         forking.order("migrate_and_die", url=database_url, statements=statements)
         lines, (code,) = await forking.until_codes()
         assert [line for line in lines if "error" in line] == []
