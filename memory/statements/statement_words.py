@@ -138,7 +138,7 @@ def read_statement(content: str) -> WordedStatement:
         if match.group() in _QUOTES and text.count(match.group(), 0, match.start()) % 2:
             continue  # It closes a quotation, and is no sign of feet or inches.
         word = _read_word(match.group(), match.lastgroup or "", leads=_begins_sentence(text, match.start()))
-        following = text[match.end() + 1 :].partition(" ")[0].casefold()
+        following = text[match.end() + 1 :].partition(" ")[0].casefold().rstrip(".,;:!?")
         is_article = word.key in ("a", "an") and (word.leads or word.text in ("a", "an")) and following[:1].isalnum()
         is_filler = is_article or (word.key in _FILLERS and word.key not in ("a", "an"))
         if is_filler and following not in _QUANTITIES:
