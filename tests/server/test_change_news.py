@@ -97,7 +97,7 @@ async def test_entries_that_come_and_go_are_told_to_who_watches_them_or_what_a_r
             await by.call("forget", ids=[kept["id"]])
             assert set(await watching.until(one, ENTRIES, found, STATUS)) == {one, ENTRIES, found, STATUS}
             await by.call("update_working_memory", content="x", scope="resource")
-            assert set(await watching.until(PROFILE, STATUS)) == {PROFILE, STATUS}
+            assert set(await watching.until(PROFILE, found, STATUS)) == {PROFILE, found, STATUS}
         # What rests on messages goes with them, and comes back with them.
         async with subscriber(serving(database_url), era, [uri_of_entry(other["id"]), ENTRIES, PROFILE]) as watching:
             for change in ({"which": "all"}, {"which": "undo"}):
