@@ -28,6 +28,7 @@ from layerlore.storage.core.records import Json, Message, Origin, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, working_memory
 from layerlore.storage.derived.entries import EntrySource, NewEntry
+from layerlore.storage.derived.subjects import subject_in
 from layerlore.storage.messages import pages
 from layerlore.storage.threads import events, threads
 from layerlore.storage.threads.events import NewEvent
@@ -168,7 +169,7 @@ class EntryExtractor:
             EvidenceText(line.seq, revisions[line.seq], roles[line.seq], line.text) for line in found.lines
         ]
         said = [each for each in link_replies(spoken) if each.seq in revisions]
-        known = await _known(tx, engine, claim, said)
+        known = await _known(tx, engine, claim, said, subject_in(thread.metadata))
         profile = await working_memory.read_current(tx, claim.scope, "")
         content: Json = {
             "known": {
@@ -283,7 +284,7 @@ def _read_member(given: Any) -> Json:
     return {"entries": given}
 
 
-async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText]) -> list[Message]:
+async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceText], subject: str) -> list[Message]:
     """The stored entries that share most words with what the user says."""
     words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
     if not words:
@@ -291,7 +292,8 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
     # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
     rules = engine.recall.model_copy(update={"floor": 0})
     now = claim.lease_until  # about now, and the same when the material is read again
-    return await find_entries(tx, claim.scope, [RecallQuery(tuple(words))], None, rules, most=KNOWN, now=now)
+    query = RecallQuery(tuple(words))
+    return await find_entries(tx, claim.scope, [query], None, rules, most=KNOWN, now=now, subject=subject)
 
 
 def _read_entries(answer: Json) -> list[Mapping[str, Any]]:
@@ -388,6 +390,7 @@ async def _keep(
             for span in candidate.proof.spans
         ),
         unproven=candidate.proof.unproven,
+        subject=subject_in(thread.metadata),
     )
     return await keeping.keep_entry(
         tx,

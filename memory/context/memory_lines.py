@@ -7,7 +7,7 @@ from itertools import count
 
 from layerlore.memory.context.blocks import ShownBlock, count_cost
 from layerlore.memory.parts.tokens import TokenCounter
-from layerlore.memory.recall.hit_lines import MemoryLine, mark_best, render_lines
+from layerlore.memory.recall.hit_lines import MemoryLine, find_place, mark_best, render_lines
 from layerlore.memory.recall.memory_block import RecalledMemory, render_entry, wrap_memory_block
 from layerlore.memory.recall.message_texts import MessageTexts, ShownTexts, fold_message, fold_text
 from layerlore.memory.recall.packing import pack_ranked, rank_messages
@@ -120,6 +120,7 @@ class MemoryFitter:
         self._counter = counter
         self._entries = [(entry, render_entry(entry, now)) for entry in recalled.entries]
         self._texts = [hit.texts for hit in recalled.hits]
+        self._scores = {find_place(hit.message): hit.score for hit in recalled.hits}
         self._coming = rank_messages(self._texts)
         self._ranked: list[int] = []
         self._lines: dict[int, MemoryLine] = {}
@@ -135,7 +136,7 @@ class MemoryFitter:
         fitting = _fit_entries(kept, int(room * _ENTRY_SHARE) if says_more else room, counter)
         packed = pack_ranked(self._list_new(shown), counter, room - _count(fitting, counter))
         unsure = [UNSURE] if packed and recalled.confidence == "unsure" else []
-        text = wrap_memory_block(fitting, [*unsure, *render_lines(mark_best(packed))])
+        text = wrap_memory_block(fitting, [*unsure, *render_lines(mark_best(packed, self._scores))])
         missing = len(kept) - len(fitting)
         tokens = count_cost(counter, text)
         # A line that does not fit is cut to what is left: where more is left, there is none.

@@ -142,7 +142,7 @@ async def keep_entry(
     more than it is. One of the kind ``correction`` that names none takes the place of the one entry that gives another value
     for the same thing, if there is exactly one.
     """
-    known = await entries.of_content(tx, scope, new.content)
+    known = await entries.of_content(tx, scope, new.content, new.subject)
     if known is not None and known.status != "active" and new.origin == "extracted" and said_at <= known.seen_at:
         return KeptEntry("forgotten", known.entry_id)
     wrong = None if known is not None and known.status == "active" else await _find_wrong(tx, scope, new.content)
@@ -151,7 +151,9 @@ async def keep_entry(
     own = "" if known is None else known.entry_id
     near = await _find_near(tx, scope, new.content, embedded, similarity or 1.0)
     found = await entries.read_seen(tx, scope, [*near, *corrects])
-    seen = {entry_id: entry for entry_id, entry in found.items() if entry_id != own and not entry.is_expired(now)}
+    current = {entry_id: entry for entry_id, entry in found.items() if entry_id != own and not entry.is_expired(now)}
+    # An entry about another subject says nothing about this one.
+    seen = {entry_id: entry for entry_id, entry in current.items() if entry.subject in (None, new.subject)}
     nearest = [entry_id for entry_id in sorted(near, key=lambda each: -near[each]) if entry_id in seen]
     if replaces:
         corrected = _Corrected((replaces,) if replaces != own else ())

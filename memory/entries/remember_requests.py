@@ -15,6 +15,7 @@ from layerlore.memory.entries.proof import EvidenceRefused, is_retold, link_repl
 from layerlore.memory.entries.quotes import add_quotes
 from layerlore.memory.entries.saying_sentences import find_saying
 from layerlore.memory.parts.search_words import split_words
+from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.expiry import read_expiry
 from layerlore.memory.rules.validation import check_text, describe_choices
 from layerlore.memory.text.echoes import strip_blocks
@@ -27,6 +28,7 @@ from layerlore.storage.core.records import Json, Message, Scope, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_lists
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry
+from layerlore.storage.derived.subjects import read_subject
 from layerlore.storage.messages import pages
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.threads import events, threads
@@ -120,6 +122,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
     quoted = Quotation(content, quotations, label, searches=bool(thread_id) and not asked.by_person)
     expires_at = read_expiry(asked.expires_at, now) if asked.expires_at else None
     owner = await _find_owner(engine, scope, content, asked)
+    subject = await engine.database.read(read_subject, scope, thread_id) if thread_id else ""
     if quotations:
         # A quotation that is refused waits for no vector.
         await engine.database.read(_find_evidence, scope, engine, thread_id, quoted, lock=False)
@@ -149,6 +152,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
             found.sources or await _keep_sources(tx, owner, engine, old, content, asked),
             expires_at=expires_at or (old.expires_at if old is not None and not old.is_expired(now) else None),
             unproven=found.unproven,
+            subject=subject,
         )
         kept = await keeping.keep_entry(
             tx,
@@ -183,6 +187,8 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
+    if "replaced" in answer and not expires_at:
+        answer = await engine.database.read(_note_end, owner, answer)
     is_linked = answer["source"] != asked.source
     answer = await engine.database.read(_add_evidence, owner, engine, answer, is_linked=is_linked)
     return await _add_contents(engine, owner, answer)
@@ -272,6 +278,15 @@ async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
     if answer["status"] == "similar" and answer["id"] in texts:
         shown["content"] = texts[answer["id"]]
     return {**answer, **shown}
+
+
+async def _note_end(tx: Tx, scope: Scope, answer: Json) -> Json:
+    """The answer with a note on the end that the entry has from the one that it replaces."""
+    entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
+    if entry is None or entry.expires_at is None:
+        return answer
+    kept = f"it ends on {iso(entry.expires_at)}, as the entry that it replaces did; expires_at sets another end"
+    return {**answer, "note": "; ".join(filter(None, [answer.get("note", ""), kept]))}
 
 
 async def _add_evidence(tx: Tx, scope: Scope, engine: Engine, answer: Json, *, is_linked: bool) -> Json:

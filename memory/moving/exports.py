@@ -32,7 +32,7 @@ _MESSAGES = 200
 _ROWS = 500
 _ENTRY_FIELDS = (
     *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at", "seen_at"),
-    *("pinned_at", "expires_at", "unproven"),
+    *("pinned_at", "expires_at", "unproven", "subject"),
 )
 
 

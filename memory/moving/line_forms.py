@@ -53,7 +53,7 @@ _UID = re.compile("[A-Za-z0-9-]{1,64}")
 _STATE = (*COUNTERS, *CURSORS, "current_task", "next_step", "updated_at")
 _ENTRY = (
     *("entry_id", "content", "kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at"),
-    *("seen_at", "pinned_at", "expires_at", "unproven"),
+    *("seen_at", "pinned_at", "expires_at", "unproven", "subject"),
 )
 THREAD_FIELDS = ("uid", "created_at", "updated_at", *DESCRIBED)
 

@@ -364,6 +364,7 @@ class _Exchange:
             known.pinned_at if known and known.status in ("active", "superseded") else None,
             line.get("expires_at"),
             known.unproven if known else None,
+            known.subject if known else None,
         )
 
     # Ids and lines

@@ -47,6 +47,7 @@ _MOST_SOURCES = 2
 BEST = "* "
 """Begins the line of one of the best hits."""
 _MOST_BEST = 3
+_LEAST_OF_BEST = 0.1
 
 
 Place = tuple[str, str, int]
@@ -167,12 +168,14 @@ def make_head(line: MemoryLine, before: MemoryLine | None) -> str:
     return f"[{'same thread' if same else f'thread {quote_line(thread)}'}, {on}]"
 
 
-def mark_best(lines: Sequence[MemoryLine]) -> list[MemoryLine]:
-    """The lines, best first, with a mark on the three best hits; without marks where there are no more than that."""
+def mark_best(lines: Sequence[MemoryLine], scores: Mapping[Place, float]) -> list[MemoryLine]:
+    """The lines, best first, with a mark on the three best hits, as far as each has a tenth of the best score; without marks
+    where there are no more hits than three. ``scores``: those of the hits."""
     hits = [line for line in lines if not line.beside]
     if len(hits) <= _MOST_BEST:
         return list(lines)
-    best = {line.place for line in hits[:_MOST_BEST]}
+    least = _LEAST_OF_BEST * max(scores.values(), default=0.0)
+    best = {line.place for line in hits[:_MOST_BEST] if scores.get(line.place, 0.0) >= least}
     return [replace(line, best=True) if line.place in best and not line.beside else line for line in lines]
 
 

@@ -83,7 +83,7 @@ def render_text(
         count = sum(not line.beside for line in lines)
         shortened = any(line.shortened for line in lines)
         closing = _closing_line(recalled, count, len(hits), now, shortened)
-        body = render_lines(lines) if recalled.newest_only else _render_parts(lines, counter)
+        body = render_lines(lines) if recalled.newest_only else _render_parts(lines, recalled, counter)
         return [opening, *body, closing]
 
     while lines and counter.lines(told := shown()) > max_tokens:
@@ -101,9 +101,10 @@ def render_text(
     return text
 
 
-def _render_parts(lines: Sequence[MemoryLine], counter: TokenCounter) -> list[str]:
+def _render_parts(lines: Sequence[MemoryLine], recalled: RecallResult, counter: TokenCounter) -> list[str]:
     """The best lines, and below them the others."""
-    marked = mark_best(lines)
+    scores = {find_place(hit.message): hit.score for hit in recalled.hits}
+    marked = mark_best(lines, scores)
     best: list[MemoryLine] = []
     others: list[MemoryLine] = []
     taken = 0

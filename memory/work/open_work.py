@@ -14,7 +14,7 @@ from layerlore.memory.work.run_lists import show_run
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Scope, Thread
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived.subjects import find_others, subject_in
+from layerlore.storage.derived.subjects import find_others, read_subject, subject_in
 from layerlore.storage.threads import threads
 from layerlore.storage.work import open_work
 from layerlore.storage.work.open_work import MOST_COUNTED, OpenPlan
@@ -64,17 +64,20 @@ async def find_suspended(tx: Tx, scope: Scope, thread_uid: str, *, now: int) -> 
     return [{**_show_open_run(run, now), "here": True} for run in found]
 
 
-async def list_open(engine: Engine, scope: Scope) -> Json:
+async def list_open(engine: Engine, scope: Scope, thread_id: str = "") -> Json:
     """List what is open in all threads under ``open``, changed last first: plans with their open steps, suspended runs with
-    what they wait for, current tasks and next steps as they were noted. At most 100 of each kind.
-    ``plan_text.render_all_open`` makes lines of it."""
-    return {"open": await engine.database.read(_list_open, scope, now=engine.now())}
+    what they wait for, current tasks and next steps as they were noted. At most 100 of each kind. The thread that asks is
+    shown nothing about another subject. ``plan_text.render_all_open`` makes lines of it."""
+    return {"open": await engine.database.read(_list_open, scope, thread_id, now=engine.now())}
 
 
-async def _list_open(tx: Tx, scope: Scope, *, now: int) -> list[Json]:
+async def _list_open(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> list[Json]:
     most = open_work.MOST_COUNTED
-    found = await open_work.find_open(tx, scope, other_than="", now=now, most=most)
-    noted = await threads.find_tasks(tx, scope, most=most)
+    subject = await read_subject(tx, scope, thread_id) if thread_id else ""
+    others = (await find_others(tx, scope, subject)).thread_ids
+    found = (await open_work.find_open(tx, scope, other_than="", now=now, most=most)).without(others)
+    tasks = await threads.find_tasks(tx, scope, most=most)
+    noted = [thread for thread in tasks if thread.thread_id not in others]
     items = [(plan.updated_at, {**_show_plan(plan, now), "open_steps": _list_steps(plan)}) for plan in found.plans]
     items += [(run.updated_at, _show_open_run(run, now)) for run in found.runs]
     items += [(thread.updated_at, _show_task(thread, now)) for thread in noted]

@@ -115,5 +115,5 @@ async def plan(
 async def _list_open(call: Call, max_tokens: int, format: str) -> str | Json:
     if call.given & {"plan", "expected_revision", "revision", "thread_id"}:
         raise InvalidInput("action='list' is about all conversations: leave thread_id, plan and revisions out")
-    found = await open_work.list_open(call.engine, call.scope)
+    found = await open_work.list_open(call.engine, call.scope, call.caller.default_thread)
     return plan_text.render_all_open(found, call.engine.tokens, max_tokens) if format == "text" else found

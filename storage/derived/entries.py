@@ -50,7 +50,8 @@ class EntrySource:
 @dataclass(frozen=True, slots=True)
 class NewEntry:
     """An entry to be kept. ``seen_at``: when it was said (milliseconds); ``trust``: the lowest of its sources;
-    ``expires_at``: when it ends, if it does; ``unproven``: its names and numbers that no quotation contains."""
+    ``expires_at``: when it ends, if it does; ``unproven``: its names and numbers that no quotation contains;
+    ``subject``: that of its thread."""
 
     entry_id: str
     content: str
@@ -63,6 +64,7 @@ class NewEntry:
     sources: tuple[EntrySource, ...] = ()
     expires_at: int | None = None
     unproven: tuple[str, ...] = ()
+    subject: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Entry:
     pinned_at: int | None = None
     expires_at: int | None = None
     unproven: str | None = None
+    subject: str | None = None
 
     def is_expired(self, now: int) -> bool:
         """Whether it has ended."""
@@ -207,10 +210,11 @@ async def count(tx: Tx, scope: Scope) -> int:
     return int(await tx.scalar(_COUNT, **of_scope(scope)) or 0)
 
 
-async def of_content(tx: Tx, scope: Scope, content: str) -> Entry | None:
-    """The entry of this content, whatever became of it."""
-    rows = await tx.all(_BY_HASH, **of_scope(scope), hash=content_hash(content))
-    return next((each for each in map(_entry, rows) if content_key(each.content) == content_key(content)), None)
+async def of_content(tx: Tx, scope: Scope, content: str, subject: str = "") -> Entry | None:
+    """The entry of this content and subject, whatever became of it."""
+    rows = map(_entry, await tx.all(_BY_HASH, **of_scope(scope), hash=content_hash(content)))
+    of_subject = (each for each in rows if (each.subject or "") == subject)
+    return next((each for each in of_subject if content_key(each.content) == content_key(content)), None)
 
 
 async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_text: SearchText) -> None:
@@ -230,6 +234,7 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
         new.seen_at,
         expires_at=new.expires_at,
         unproven=store_words(new.unproven),
+        subject=new.subject or None,
     )
     values = {name: getattr(entry, name) for name in Entry.__dataclass_fields__}
     await tx.run(_INSERT, **of_scope(scope), **values)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import SUBJECT_KEY, Json, Scope
 from layerlore.storage.core.row_ids import Packed, RowIdArray, unpacked
 from layerlore.storage.core.scopes import in_scope, note_places, of_scope
 from layerlore.storage.core.statements import any_of
-from layerlore.storage.core.tables import entry_sources, search_rows, threads
+from layerlore.storage.core.tables import entries, entry_sources, search_rows, threads
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.entries import PLACE
 from layerlore.storage.threads.threads import COLUMNS, find, make_thread
@@ -30,13 +30,16 @@ _resting = select(entry_sources.c.entry_id).where(in_scope(entry_sources), _of_t
 _SOURCES = select(entry_sources.c.entry_id, entry_sources.c.thread_uid).where(
     in_scope(entry_sources), entry_sources.c.entry_id.in_(_resting)
 )
+_KEPT_ELSEWHERE = select(entries.c.entry_id).where(
+    in_scope(entries), entries.c.subject.is_not(None), entries.c.subject != bindparam("subject")
+)
 _ROWS = select(Packed(search_rows.c.row_id)).where(in_scope(search_rows), any_of(search_rows.c.thread_uid, "uids"))
 
 
 @dataclass(frozen=True, slots=True)
 class OtherSubjects:
-    """All that is about another subject: the uids and names of threads, the ids of entries whose sources all lie in
-    these, and the rows of the index of both, ascending."""
+    """All that is about another subject: the uids and names of threads, the ids of entries that were kept in these or whose
+    sources all lie in these, and the rows of the index of both, ascending."""
 
     uids: frozenset[str] = frozenset()
     thread_ids: frozenset[str] = frozenset()
@@ -65,14 +68,16 @@ async def find_others(tx: Tx, scope: Scope, subject: str) -> OtherSubjects:
         return OtherSubjects()
     found = [make_thread(row) for row in await tx.all(_NAMED, **of_scope(scope))]
     others = [each for each in found if subject_in(each.metadata) not in ("", subject)]
-    if not others:
+    kept_elsewhere = await tx.scalars(_KEPT_ELSEWHERE, **of_scope(scope), subject=subject)
+    if not others and not kept_elsewhere:
         return OtherSubjects()
     uids = frozenset(each.thread_uid for each in others)
     of: dict[str, Any] = {**of_scope(scope), "uids": sorted(uids)}
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for entry_id, thread_uid in await tx.all(_SOURCES, **of):
         sources[entry_id].add(thread_uid)
-    entry_ids = frozenset(entry_id for entry_id, of_entry in sources.items() if of_entry <= uids)
+    quoted_elsewhere = frozenset(entry_id for entry_id, of_entry in sources.items() if of_entry <= uids)
+    entry_ids = quoted_elsewhere.union(map(str, kept_elsewhere))
     notes = [place for uid in sorted(uids) for place in note_places(uid)]
     of["uids"] = [*sorted(uids), *notes, *(PLACE + entry_id for entry_id in sorted(entry_ids))]
     rows = unpacked(await tx.scalar(_ROWS, **of))

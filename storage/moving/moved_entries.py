@@ -22,7 +22,7 @@ _ADD = insert(entries).values(**{name: bindparam(name) for name in (*SCOPE, *Ent
 _TAKEN = select(entries.c.entry_id).where(in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
 _CHANGED = (
     *("kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "seen_at", "pinned_at"),
-    *("expires_at", "unproven"),
+    *("expires_at", "unproven", "subject"),
 )
 _CHANGE = (
     update(entries)
@@ -96,7 +96,7 @@ async def _put(
     sources = [each for each in moved.sources if await _lies(tx, scope, each)]
     if entry.origin not in kept.OWN_WORD and not sources:
         return EntryPut("unproven", entry.entry_id)
-    known = await kept.of_content(tx, scope, entry.content)
+    known = await kept.of_content(tx, scope, entry.content, entry.subject or "")
     if known is None:
         taken = await tx.one(_TAKEN, **of, of_entry=entry.entry_id)
         entry_id = new_ids[entry.entry_id] if taken else entry.entry_id

@@ -239,7 +239,7 @@ async def _move_sources(tx: Tx, of: dict[str, Any], made: Mapping[int, Change]) 
 
 
 _named = (in_scope(entries), entries.c.entry_id == bindparam("of_entry"))
-_ENTRY = select(entries.c.status, entries.c.created_at).where(*_named)
+_ENTRY = select(entries.c.status, entries.c.created_at, entries.c.subject).where(*_named)
 _REHASH = update(entries).where(*_named).values(content_hash=bindparam("new_hash"))
 
 
@@ -248,14 +248,14 @@ async def _put_entry(tx: Tx, scope: Scope, change: Change, search_text: SearchTe
     the older, by which the other is superseded."""
     content: str = change.after["content"]
     (entry_id,) = change.key
-    other = await kept.of_content(tx, scope, content)
     own = await tx.one(_ENTRY, **of_scope(scope), of_entry=entry_id)
+    other = None if own is None else await kept.of_content(tx, scope, content, own[2] or "")
     # Until it is known which one is, under a hash that no content has.
     if own is None or not await _make(tx, scope, entries, change, content_hash=entry_id):
         return False
     mine = True
     if other is not None:
-        status, created_at = own
+        status, created_at, _ = own
         both_active = status == other.status == "active"
         mine = created_at < other.created_at if both_active else status == "active"
         winner, loser = (entry_id, other.entry_id) if mine else (other.entry_id, entry_id)

@@ -81,3 +81,9 @@ async def test_a_line_of_the_profile_is_shown_until_it_expires(all_tools: Tools,
     assert "is on holiday" not in context
     assert "is on holiday" not in await tools("recall_memory", query="holiday", opening=False)
     assert "is on holiday" not in await tools("get_briefing", task="Plan the week", thread_id="main")
+
+
+async def test_an_entry_says_which_end_it_has_from_the_one_that_it_replaces(all_tools: Tools) -> None:
+    old = await all_tools("remember", content="The user is in Lisbon.", expires_at=day(2))
+    new = await all_tools("remember", content="The user is in Lisbon for good.", replaces=old["id"])
+    assert f"it ends on {day(3)}" in new["note"]

@@ -105,3 +105,34 @@ async def test_a_subject_is_changed_and_removed(all_tools: Tools) -> None:
     (row,) = (await all_tools("list_threads", thread_id="case-1001"))["threads"]
     assert "metadata" not in row
     assert (await all_tools("list_threads", metadata={"subject": "1004"}))["threads"][0]["thread_id"] == "case-1004"
+
+
+async def test_a_note_that_quotes_nothing_keeps_the_subject_of_its_conversation(all_tools: Tools) -> None:
+    for subject in ("1001", "1004"):
+        await all_tools("update_thread", thread_id=f"case-{subject}", subject=subject)
+    await all_tools("remember", content="Call the customer at 0664 1234567.", thread_id="case-1001")
+    for place, shown in (await ask(all_tools, "case-1004")).items():
+        assert "0664" not in shown, place
+    assert "0664" in (await ask(all_tools, "case-1001"))["recall"]
+    assert "0664" in (await ask(all_tools, "free"))["recall"]
+
+
+async def test_a_note_of_one_subject_touches_none_of_another(all_tools: Tools) -> None:
+    for subject in ("1001", "1004"):
+        await all_tools("update_thread", thread_id=f"case-{subject}", subject=subject)
+    first = await all_tools("remember", content="The customer lives in Graz.", thread_id="case-1001")
+    other = await all_tools("remember", content="The customer lives in Linz.", kind="correction", thread_id="case-1004")
+    assert not {"replaced", "candidates", "similar", "contradicts", "stands"} & other.keys()
+    same = await all_tools("remember", content="The customer lives in Graz.", thread_id="case-1004")
+    assert (same["status"], same["id"] == first["id"]) == ("kept", False)
+    for subject, homes in (("1001", {"Graz"}), ("1004", {"Linz", "Graz"})):
+        asked: Any = {"query": "Where does the customer live?", "meta": {"layerlore/thread": f"case-{subject}"}}
+        answer = await all_tools("recall_memory", **asked, kinds=["entry"], format="json")
+        assert {hit["text"].split()[-1].rstrip(".") for hit in answer["hits"]} == homes
+
+
+async def test_what_is_open_is_listed_without_what_is_about_another_subject(all_tools: Tools) -> None:
+    await fill(all_tools)
+    own: Any = {"meta": {"layerlore/thread": "case-1004"}}
+    assert "Call the customer back" not in await all_tools("plan", action="list", **own)
+    assert "Call the customer back" in await all_tools("plan", action="list", meta={"layerlore/thread": "free"})
