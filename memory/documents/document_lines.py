@@ -47,7 +47,7 @@ def find_line(content: str, wanted: str, *, is_json: bool) -> str:
     values = {line: line.partition(": ")[2] for line in lines} if is_json else {}
     exact = [line for line in lines if sought in (line, _BULLET.sub("", line), values.get(line))]
     found = exact or [line for line in lines if line.startswith(sought) or _BULLET.sub("", line).startswith(sought)]
-    if len(found) == 1:
+    if len(set(found)) == 1:
         return found[0]
     near = found[:_MOST_SHOWN] or difflib.get_close_matches(sought, lines, n=_MOST_SHOWN, cutoff=0.3)
     shown = f": {'; '.join(map(repr, near))}" if near else ""

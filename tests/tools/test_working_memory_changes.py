@@ -172,3 +172,10 @@ async def test_a_value_of_a_json_document_is_changed_by_its_path(connect: Connec
         await update(tools, "", replace_line="likes.0: tea", **PROFILE)
         assert await content(tools, **PROFILE) == {"home": {"city": "Quito"}, "likes": ["cake"], "age": 34}
         assert "age" in await refused(tools, content="old", replace_line="age", **PROFILE)
+
+
+@BOTH
+async def test_equal_lines_change_together(tools: Tools, which: Json) -> None:
+    await update(tools, "likes tea\nlikes tea\nhas a cat", mode="replace", **which)
+    await update(tools, "", replace_line="likes tea", **which)
+    assert await content(tools, **which) == "has a cat"
