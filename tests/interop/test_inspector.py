@@ -71,9 +71,9 @@ def test_tools_resources_and_prompts_are_listed(inspected: Inspected) -> None:
 
 
 def test_a_call_that_is_refused_ends_the_command_with_the_reason(inspected: Inspected) -> None:
-    ended = inspected.run(*_call("get_messages", {"thread": THREAD}))
+    ended = inspected.run(*_call("get_messages", {"thread_name": THREAD}))
     assert ended.returncode == TOOL_FAILED
-    assert "thread_id" in ended.stdout + ended.stderr
+    assert "get_messages has no argument 'thread_name'; did you mean 'thread_id'?" in ended.stdout + ended.stderr
 
 
 def test_no_schema_of_any_tool_is_warned_of(run_node: RunNode, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from .conversation import GOAL, PROGRAM, SCRIPT, TEXTS, memory
 
 THREAD = "dinner-in-lisbon"
 CLIENTS = [("v1", "legacy"), ("v2", "legacy"), ("v2", "modern")]
+# What a program adds to a model's calls, to get a structure.
+STRUCTURED = {"get_messages": {"format": "json"}}
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
@@ -20,7 +22,7 @@ def test_a_conversation_is_whole_in_the_thread_that_its_calls_name(
     with memory("on_stdio" if transport == "stdio" else "over_http", tmp_path) as empty:
         ended = run_node(
             *("official_client.mjs", sdk, era, transport, THREAD),
-            input=json.dumps([(step.tool, step.arguments) for step in SCRIPT]),
+            input=json.dumps([(step.tool, step.arguments | STRUCTURED.get(step.tool, {})) for step in SCRIPT]),
             MEMORY_URL=empty.url,
             MEMORY_KEY=empty.key,
             MEMORY_PROGRAM=PROGRAM,
