@@ -42,7 +42,7 @@ CONTENT: dict[str, dict[str, ContentColumn]] = {
     "session_notes": {"text": _made_text},
     "session_memories": {"content": ContentColumn("document")},
     "user_profiles": {"content": ContentColumn("document")},
-    "entries": {"content": _made_text, "unproven": ContentColumn("json")},
+    "entries": {"content": _made_text, "unproven": ContentColumn("json"), "subject": _made_text},
     "shared_lines": {"line": ContentColumn("json")},
     "plans": {"plan": _sent_json},
     "attempts": dict.fromkeys(("task_key", "action", "result", "error", "diagnosis", "fix_applied"), _sent_text),
