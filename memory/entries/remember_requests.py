@@ -187,10 +187,7 @@ async def remember(engine: Engine, scope: Scope, thread_id: str, asked: Remember
         answer = {**answer, "degraded": f"compared with other entries by words alone: {missing}"}
     if note := _note(answer):
         answer = {**answer, "note": note}
-    if "replaced" in answer and not expires_at:
-        answer = await engine.database.read(_note_end, owner, answer)
-    is_linked = answer["source"] != asked.source
-    answer = await engine.database.read(_add_evidence, owner, engine, answer, is_linked=is_linked)
+    answer = await engine.database.read(_add_kept, owner, engine, answer, asked)
     return await _add_contents(engine, owner, answer)
 
 
@@ -280,28 +277,21 @@ async def _add_contents(engine: Engine, scope: Scope, answer: Json) -> Json:
     return {**answer, **shown}
 
 
-async def _note_end(tx: Tx, scope: Scope, answer: Json) -> Json:
-    """The answer with a note on the end that the entry has from the one that it replaces."""
-    entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
-    if entry is None or entry.expires_at is None:
-        return answer
-    kept = f"it ends on {iso(entry.expires_at)}, as the entry that it replaces did; expires_at sets another end"
-    return {**answer, "note": "; ".join(filter(None, [answer.get("note", ""), kept]))}
-
-
-async def _add_evidence(tx: Tx, scope: Scope, engine: Engine, answer: Json, *, is_linked: bool) -> Json:
-    """The answer with the unproven words of the entry that was kept and, if the server itself found the sentence that the
-    entry rests on (``is_linked``), with that sentence."""
+async def _add_kept(tx: Tx, scope: Scope, engine: Engine, answer: Json, asked: RememberRequest) -> Json:
+    """The answer with what is to be said of the entry that was kept: its unproven words; the sentence it rests on, if the
+    server found that itself; and the end that it has from the entry it replaces."""
     entry = (await entries.read_seen(tx, scope, [answer["id"]])).get(answer["id"])
     if entry is None or answer["status"] == "similar":
         return answer
-    (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
-    quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
-    return {
-        **answer,
-        **({"evidence": quotes[-1]} if is_linked and quotes else {}),
-        **({"unproven": entry.unproven_words} if entry.unproven else {}),
-    }
+    added: Json = {"unproven": entry.unproven_words} if entry.unproven else {}
+    if answer["source"] != asked.source:
+        (message,) = await add_quotes(tx, scope, engine, [entries.as_message(entry, ())])
+        quotes = [source["quote"] for source in message.metadata["sources"] if "quote" in source]
+        added |= {"evidence": quotes[-1]} if quotes else {}
+    if "replaced" in answer and not asked.expires_at and entry.expires_at is not None:
+        end = f"it ends on {iso(entry.expires_at)}, as the entry that it replaces did; expires_at sets another end"
+        added["note"] = "; ".join(filter(None, [answer.get("note", ""), end]))
+    return {**answer, **added}
 
 
 def _describe_kept(

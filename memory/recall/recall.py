@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 
-import numpy as np
-
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.entry_expiry import drop_expired, is_expired
 from layerlore.memory.entries.quotes import add_contradicted, add_quotes
@@ -26,7 +24,6 @@ from layerlore.memory.recall.candidates import (
     Vector,
     VectorSpace,
     WordMatches,
-    find_among,
     gather_candidates,
     holds_nothing,
     match_words,
@@ -187,9 +184,6 @@ async def prepare_recall(
     Raises InvalidInput without a query, LimitExceeded for too many or too long ones.
     """
     texts = _check_queries(engine, asked)
-    if asked.asking and not asked.subject and asked.thread_id is None:
-        subject = await engine.database.read(subjects.read_subject, scope, asked.asking)
-        asked = replace(asked, subject=subject)
     each = [tuple(find_query_words(text)) for text in texts]
     sought = tuple(dict.fromkeys(word for words in each for word in words))
     days = [named for text in texts for named in find_past_days(text, engine.now())]
@@ -197,6 +191,7 @@ async def prepare_recall(
     embedding = asyncio.create_task(_embed(engine, texts, each, at_hand=at_hand))
     try:
         before = await engine.database.read(_read_before, scope, engine, asked, sought, days, rules)
+        asked = replace(asked, subject=before.subject)
         vectors: list[Vector | None] = [None] * len(texts)
         reasons: tuple[str, ...] = ()
         if not before.nothing or embedding.done():
@@ -218,11 +213,12 @@ async def prepare_recall(
 @dataclass(frozen=True, slots=True)
 class _ReadBefore:
     """What is read while the queries are embedded, in one transaction: the newest rows without a vector, the matches of
-    the words, and whether there is ``nothing`` to find, whatever is asked."""
+    the words, whether there is ``nothing`` to find, whatever is asked, and the ``subject`` that applies."""
 
     unembedded: Sequence[PendingRow]
     matches: WordMatches
     nothing: bool
+    subject: str
 
 
 async def _read_before(
@@ -234,11 +230,14 @@ async def _read_before(
     days: Sequence[PastDays],
     rules: RecallRules,
 ) -> _ReadBefore:
+    subject = asked.subject
+    if asked.asking and not subject and asked.thread_id is None:
+        subject = await subjects.read_subject(tx, scope, asked.asking)
     matches = await match_words(
-        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context, asked.subject
+        tx, scope, words, asked.filters, rules, asked.kinds, asked.asking, days, asked.in_context, subject
     )
     unembedded = await find_unembedded(tx, scope, engine.embedding, matches.asking)
-    return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches))
+    return _ReadBefore(unembedded, matches, await holds_nothing(tx, scope, matches), subject)
 
 
 def _check_queries(engine: Engine, asked: RecallRequest) -> list[str]:
@@ -327,7 +326,8 @@ async def _read_newest(tx: Tx, scope: Scope, prepared: PreparedRecall) -> list[H
     if not len(passing):
         return []
     rows = await indexed_rows.around(tx, scope, passing[-_NEWEST_ROWS:])
-    there = [row for row in rows if row.chunk == 0 and find_among(passing, np.array([row.row_id]))[0]]
+    among = set(passing.tolist())
+    there = [row for row in rows if row.chunk == 0 and row.row_id in among]
     there.sort(key=lambda row: (row.said_at, row.row_id), reverse=True)
     newest = there[: asked.limit if asked.names_place else min(asked.limit, _FEW_NEWEST)]
     read = await messages_of(tx, scope, [(row.thread_uid, row.seq) for row in newest], prepared.cache.maker(scope))
