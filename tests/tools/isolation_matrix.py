@@ -71,6 +71,10 @@ _MASKS = (
     (re.compile(r'("\w*(tokens|bytes)\\?": ?)\d+|\d+ tokens'), r"\1<n>"),
     (re.compile(r"\d+\.\d+|\d{10,}"), "<n>"),
     (re.compile(r"; did you mean '\w+'\?"), ""),  # which is the nearest depends on the letters that were sent
+    (
+        re.compile(r"; the closest are: [^\"\\]*"),
+        "",
+    ),  # the same of the caller's own lines; a word of the victim's is found before
     (re.compile(r"\bu_[a-z2-7]{8}\b"), "<id>"),
     (re.compile(r'(confirm=\\*")\w+'), r"\1<token>"),
 )
