@@ -1,0 +1,167 @@
+"""Patterns over text from outside: they mean what Python's mean, and no text makes them slow."""
+
+import importlib
+import pkgutil
+import re
+import time
+
+import pytest
+
+import layerlore.extraction
+import layerlore.memory
+import layerlore.prompts
+import layerlore.server
+import layerlore.storage
+from layerlore.storage.core import linear_re
+from layerlore.storage.core.linear_re import LinearPattern, Pattern, PatternError
+from layerlore.storage.core.re2_syntax import Place, Source, read
+
+from .pattern_texts import near_texts, repeated_units
+
+FLOORS = [layerlore.storage, layerlore.memory, layerlore.prompts, layerlore.extraction, layerlore.server]
+ROOMS = sorted(
+    f"{floor.__name__}.{room.name}" if room.ispkg else floor.__name__
+    for floor in FLOORS
+    for room in pkgutil.iter_modules(floor.__path__)
+)
+GROWTH = 2.3
+"""CPU of twice the text, as a multiple of the text's."""
+MEASURABLE = 3_000_000
+"""Nanoseconds of CPU from which two lengths are compared."""
+LONGEST = 32_768
+"""Characters within which a pattern that takes less CPU than that is fast for any text."""
+FEATURES = [
+    r"\bcat\b",
+    r"(?<!\w)[a-z]+(?!\w)",
+    r"(?<=[,;])x+",
+    r"\s*=\s*(\w+)$",
+    r"^\w+:\s*(.*)$",
+    r"(?P<key>\w+)(?P<sign>[:=])(?P<value>[^\s]*)",
+    r"[^\W\d_]+",
+    r"[\W_]+",
+    r"[^\S\n]+",
+    r"[\s\S]*?end",
+    r"a+(?=\s*b)",
+    r"(?:\bone\b|two+|(?<!-)three*)",
+    r"\d+(?:[.,]\d+)*",
+    r"x*",
+    r"(a+|b+)(c*)",
+]
+
+
+def patterns_of(room: str) -> list[Pattern]:
+    """Every pattern that the modules of a room make when they are imported."""
+    package = importlib.import_module(room)
+    names = [room]
+    if room.count(".") > 1 and hasattr(package, "__path__"):
+        names += [each.name for each in pkgutil.walk_packages(package.__path__, f"{room}.")]
+    for name in names:
+        if not name.endswith("__main__"):
+            importlib.import_module(name)
+    of_room = {
+        (pattern.pattern, pattern.flags): pattern
+        for module, pattern in linear_re.REGISTRY
+        if module == room or module.startswith(f"{room}.")
+    }
+    return list(of_room.values())
+
+
+def found(pattern: Pattern | re.Pattern[str] | LinearPattern, text: str) -> list[object]:
+    """All that a pattern says of a text."""
+    each = [(match.span(), match.groups(), match.groupdict()) for match in pattern.finditer(text)]
+    places = [pattern.match(text, place) for place in range(0, len(text) + 1, 3)]
+    at_places = [match and (match.span(), match.groups()) for match in places]
+    whole = pattern.fullmatch(text)
+    return [*each, *at_places, whole and (whole.span(), whole.groups())]
+
+
+def linear(source: Source) -> LinearPattern | None:
+    """The pattern as RE2 matches it, also where Python's engine would be taken; None where RE2 cannot."""
+    made = LinearPattern(source)
+    try:
+        for place in Place:
+            made.prepare(place)
+    except PatternError:
+        return None
+    return made
+
+
+@pytest.mark.parametrize("flags", [0, linear_re.IGNORECASE, linear_re.MULTILINE, linear_re.DOTALL])
+@pytest.mark.parametrize("pattern", FEATURES)
+def test_a_pattern_finds_what_pythons_own_engine_finds(pattern: str, flags: int) -> None:
+    source = read(pattern, flags)
+    made = linear(source)
+    assert made
+    for text in near_texts(source, seed=len(pattern), count=40):
+        assert found(made, text) == found(re.compile(pattern, flags), text), repr(text)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_pattern_of_the_program_finds_what_pythons_own_engine_finds(room: str) -> None:
+    for pattern in patterns_of(room):
+        source = read(pattern.pattern, pattern.flags)
+        made = None if source.properties else linear(source)
+        for text in near_texts(source, seed=1, count=8) if made else ():
+            assert found(made, text) == found(re.compile(pattern.pattern, pattern.flags), text), (pattern, text)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_twice_the_text_takes_no_pattern_much_more_than_twice_the_time(room: str) -> None:
+    slow = []
+    for pattern in patterns_of(room):
+        pattern.search("")
+        units = repeated_units(read(pattern.pattern, pattern.flags), seed=1, count=3)
+        slow += [(pattern, unit) for unit in units if grows_too_fast(pattern, *unit)]
+    assert not slow
+
+
+def test_a_pattern_that_goes_back_in_the_text_is_found_by_that() -> None:
+    assert grows_too_fast(re.compile(r"a*b"), "", "a", "!")
+    assert grows_too_fast(re.compile(r"\[[^\]]*\]"), "", "[", "!")
+    assert not grows_too_fast(Pattern(r"(?:a+)+b", 0), "", "a", "!")
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)\1", r"(?:(?!end).)*end", r"x+\b.*y"])
+def test_what_cannot_be_matched_in_linear_time_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        linear_re.Pattern(pattern, 0).search("")
+
+
+def test_lone_surrogates_and_signs_of_four_bytes_keep_their_places() -> None:
+    pattern = linear_re.Pattern(r"(?<!x)\w+=(\S*)", 0)
+    text = "\U0001f600 key=\ud800é\U0001f600 xlast=1"
+    assert [match.span(1) for match in pattern.finditer(text)] == [(6, 9), (16, 17)]
+
+
+def test_a_template_of_a_replacement_may_name_groups() -> None:
+    pattern = linear_re.Pattern(r"(?P<name>\w+)=(\w*)", 0)
+    assert pattern.sub(r"\2 is \g<name>\n", "a=b") == "b is a\n"
+    assert pattern.sub(lambda match: match["name"].upper(), "a=b c=d", 1) == "A c=d"
+
+
+def cpu(pattern: Pattern | re.Pattern[str], text: str) -> int:
+    """Nanoseconds that this thread computes while the pattern goes over a text."""
+    begin = time.thread_time_ns()
+    for _ in pattern.finditer(text):
+        pass
+    return time.thread_time_ns() - begin
+
+
+def grows_too_fast(pattern: Pattern | re.Pattern[str], begin: str, unit: str, end: str) -> bool:
+    """Whether each doubling of a text takes more than GROWTH times the CPU. One that does not is enough to say no: other
+    work on the machine makes single measurements longer, never shorter."""
+
+    def text(length: int) -> str:
+        return begin + unit * (length // len(unit) + 1) + end
+
+    length = 16
+    while cpu(pattern, text(length)) < MEASURABLE:
+        length *= 2
+        if length > LONGEST:
+            return False
+    for doubled in range(4):
+        shorter = min(cpu(pattern, text(length << doubled)) for _ in range(3))
+        longer = min(cpu(pattern, text(length << (doubled + 1))) for _ in range(3))
+        if longer <= GROWTH * shorter:
+            return False
+    return True
