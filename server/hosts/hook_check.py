@@ -1,6 +1,5 @@
 """Whether the hooks of each host do what they should, for ``layerlore doctor``: nobody notices a hook that is silent."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from layerlore.server.hosts.places import Places
 from layerlore.server.process.program import shell_command
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
+from layerlore.storage.core import linear_re
 
 SECTION = "hooks"
 SILENT_MS = DAY_MS
@@ -92,7 +92,7 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
 def _is_set_up(name: str, places: Places) -> bool:
     """Whether the host's own file calls one of our hooks for it."""
     file = find_hooks(name, ("layerlore",))[0][0].file
-    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{re.escape(name)}\b")
+    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
 
 
 def _has_plugin(name: str, places: Places) -> bool:
@@ -105,7 +105,7 @@ def _stands_in(path: Path, pattern: str) -> bool:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return re.search(pattern, text) is not None
+    return linear_re.Pattern(pattern, 0).search(text) is not None
 
 
 def _find_used(name: str, places: Places) -> int:
