@@ -1,12 +1,12 @@
 """The JSON that our tools and resources answer, known by its shape: whole as a value, or by how its text begins."""
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import islice
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_uri
+from layerlore.storage.core import linear_re
 
 Answer = Mapping[str, Any]
 
@@ -159,7 +159,7 @@ def _begins(*written: str) -> str:
 
 
 _RESOURCE = _begins(r"uri=\\*[\"']memory://(?:profile|entries|threads|status|recall|runs)\b")
-_BEGINS = re.compile(
+_BEGINS = linear_re.compile(
     "|".join(
         (
             _begins("hits=" + r"\[\s*(?:\]|" + _begins("kind")) + ")",
@@ -188,7 +188,7 @@ _BEGINS = re.compile(
         )
     )
 )
-_REPORT = re.compile(_KEY.format("report") + _begins("thread_id", "window"))
+_REPORT = linear_re.compile(_KEY.format("report") + _begins("thread_id", "window"))
 _TELLING_KEYS = (
     *("hits", "thread_id", "report", "scope", "threads", "runs", "events", "job_id", "receipt", "waiting", "source"),
     *("blocks", "counts", "uri", "entries", "origin", "undo_id", "seqs"),
@@ -196,12 +196,14 @@ _TELLING_KEYS = (
 
 
 @cache
-def _make_token(escapes: int) -> re.Pattern[str]:
+def _make_token(escapes: int) -> linear_re.Pattern:
     """What counts for where an object ends: texts in quotes that so many backslashes stand before, and brackets."""
     if not escapes:
-        return re.compile(r"""\"(?:[^"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)|[{}\[\]]""", re.DOTALL)
+        return linear_re.compile(
+            r"""\"(?:[^"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)|[{}\[\]]""", linear_re.DOTALL
+        )
     quote = rf'(?<!\\)\\{{{escapes}}}"'
-    return re.compile(rf"{quote}.*?(?:{quote}|\Z)|[{{}}\[\]]", re.DOTALL)
+    return linear_re.compile(rf"{quote}.*?(?:{quote}|\Z)|[{{}}\[\]]", linear_re.DOTALL)
 
 
-_ESCAPES = re.compile(r"\{\s*(\\*)[\"']")
+_ESCAPES = linear_re.compile(r"\{\s*(\\*)[\"']")

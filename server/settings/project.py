@@ -35,9 +35,9 @@ _OTHER_NAMES = {
     "altssh.bitbucket.org": "bitbucket.org",
     "ssh.dev.azure.com": "dev.azure.com",
 }
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SECTION = re.compile(r'\A\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_NAMED = re.compile(r"\A([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_SCHEME = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"/?[A-Za-z]:[\\/]")
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _UNWANTED = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")

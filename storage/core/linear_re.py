@@ -12,7 +12,7 @@ each of them with repetitions.
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Literal, Protocol, cast
 
 from layerlore.storage.core.re2_syntax import PatternError, Place, Source, Written, read, write_re2
 
@@ -38,6 +38,7 @@ _LONGEST_OF_RE = 200
 _MEMORY_OF_RE2 = 64 << 20
 """Bytes that RE2's automaton may take for one pattern; past them it goes on with its slower, also linear way."""
 _NO_SPAN = (-1, -1)
+Engine = Literal["linear", "re", "regex"]
 
 escape = re.escape
 
@@ -95,19 +96,29 @@ class Pattern:
     sub: _Replace
     subn: _ReplaceCounted
 
-    def __init__(self, pattern: str, flags: int) -> None:
+    def __init__(self, pattern: str, flags: int = 0, engine: Engine = "linear") -> None:
         self.pattern = pattern
         self.flags = flags
+        self.engine = engine
 
     def __getattr__(self, name: str) -> Any:
         """Compile at the first use of a method: most processes need few of the patterns."""
         if name not in _METHODS:
             raise AttributeError(name)
-        source = read(self.pattern, self.flags)
-        engine = re._compiler.compile(source.tree) if is_bounded(source) else LinearPattern(source)  # type: ignore[attr-defined]
+        made = self._compile()
         for method in _METHODS:
-            setattr(self, method, getattr(engine, method))
+            setattr(self, method, getattr(made, method))
         return getattr(self, name)
+
+    def _compile(self) -> Any:
+        if self.engine == "re":
+            return re.compile(self.pattern, self.flags)
+        if self.engine == "regex":
+            import regex  # noqa: PLC0415 - few processes need it
+
+            return regex.compile(self.pattern, self.flags)
+        source = read(self.pattern, self.flags)
+        return re._compiler.compile(source.tree) if is_bounded(source) else LinearPattern(source)  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         return f"linear_re.compile({self.pattern!r})"
@@ -118,10 +129,14 @@ REGISTRY: list[tuple[str, Pattern]] = []
 """The module that made a pattern, and the pattern."""
 
 
-def compile(pattern: str, flags: int = 0) -> Pattern:
+def compile(pattern: str, flags: int = 0, *, engine: Engine = "linear") -> Pattern:
     """A pattern in Python's syntax; ``\\p{L}`` and other properties may be used as well. Its first use raises PatternError
-    if it cannot be matched in linear time, and re.error if it is none."""
-    made = Pattern(pattern, flags)
+    if it cannot be matched in linear time, and re.error if it is none.
+
+    ``engine``: ``re`` or ``regex`` for a pattern that passes each character once, as one that cuts a text into words does,
+    where RE2's cost for each match or its syntax is in the way. That it does is held by the test alone.
+    """
+    made = Pattern(pattern, flags, engine)
     REGISTRY.append((sys._getframe(1).f_globals.get("__name__", ""), made))
     return made
 

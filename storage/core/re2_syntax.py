@@ -195,13 +195,22 @@ class _Writer:
         wider = [each for each in conditions if each[0] is code.ASSERT and not _is_one(each[1][1])]
         if wider and len(conditions) > 1:
             raise PatternError("two conditions after a match, one of them longer than a character")
-        if wider and self._place_of_match is Place.WHOLE:
-            return "" if wider[0][1][1].getwidth()[0] == 0 else None
         if wider:
-            return f"(?:{self._sequence(list(wider[0][1][1]), self._source.flags)})"
+            return self._wider(wider[0][1][1])
         if self._place_of_match is Place.WHOLE:
             return "" if self._neighbour(conditions).none else None
         return self._neighbour(conditions).write(r"\z") if conditions else ""
+
+    def _wider(self, condition: Any) -> str | None:
+        """A condition on more than the next character; None if the end of the text cannot fulfil it and nothing else is
+        there."""
+        opened = self._opened
+        written = f"(?:{self._sequence(list(condition), self._source.flags)})"
+        if self._opened > opened:
+            raise PatternError("a group in a condition")
+        if self._place_of_match is Place.WHOLE:
+            return "" if condition.getwidth()[0] == 0 else None
+        return written
 
     def _neighbour(self, conditions: Sequence[Any]) -> "_Neighbour":
         found = _Neighbour()
@@ -420,21 +429,23 @@ def _may_be_word(item: Any) -> bool:
 
 
 def _branches(items: Sequence[Any]) -> Iterator[list[Any]]:
-    """A pattern's alternatives, also those of one group around it all that captures nothing."""
-    match list(items):
+    """A pattern's alternatives, each with what is asked of its neighbours before and after all of them."""
+    begin = 0
+    while begin < len(items) and _is_condition(items[begin], before=True):
+        begin += 1
+    end = len(items)
+    while end > begin and _is_condition(items[end - 1], before=False):
+        end -= 1
+    match list(items[begin:end]):
         case [(code.BRANCH, (_, branches))]:
-            for branch in branches:
-                yield from _branches(list(branch))
+            inner = [list(each) for each in branches]
         case [(code.SUBPATTERN, (None, 0, 0, body))]:
-            yield from _branches(list(body))
-        case [(code.SUBPATTERN, (None, 0, 0, body)), *rest] if _is_whole(body):
-            yield [*body, *rest]
-        case others:
-            yield others
-
-
-def _is_whole(body: Any) -> bool:
-    return not any(item[0] is code.BRANCH for item in body)
+            inner = [list(body)]
+        case _:
+            yield list(items)
+            return
+    for each in inner:
+        yield from _branches([*items[:begin], *each, *items[end:]])
 
 
 def _is_condition(item: Any, *, before: bool) -> bool:
@@ -511,7 +522,7 @@ def _kinds_of(item: Any, *, last: bool) -> tuple[set[bool | None], bool]:
 
 
 def _is_word(character: int) -> bool | None:
-    if character >= _FIRST_STAND_IN:
+    if _FIRST_STAND_IN <= character < _FIRST_STAND_IN + 1000:
         return None
     return chr(character).isalnum() or character == ord("_")
 

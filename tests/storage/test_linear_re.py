@@ -32,6 +32,9 @@ MEASURABLE = 3_000_000
 """Nanoseconds of CPU from which two lengths are compared."""
 LONGEST = 32_768
 """Characters within which a pattern that takes less CPU than that is fast for any text."""
+ANY = ["a", "A", "1", " ", "\n", "-", "漢", "é", "a ", "a-", "1.", "a'", "aA", "+", "#a", '"', "[", "=a", "don't "]
+SHORT = ("layerlore.memory.rules.json_patterns",)
+"""Modules whose own patterns are given texts of bounded length alone."""
 FEATURES = [
     r"\bcat\b",
     r"(?<!\w)[a-z]+(?!\w)",
@@ -67,9 +70,20 @@ def patterns_of(room: str) -> list[Pattern]:
     return list({(pattern.pattern, pattern.flags): pattern for pattern in made}.values())
 
 
+def units_for(pattern: Pattern) -> list[tuple[str, str, str]]:
+    """What to repeat: pieces of what the pattern describes, and pieces of any text for what only regex can read."""
+    if pattern.engine != "regex":
+        return repeated_units(read(pattern.pattern, pattern.flags), seed=1, count=3)
+    try:
+        own = repeated_units(read(pattern.pattern, pattern.flags), seed=1, count=3)
+    except re.error:
+        own = []
+    return own + [("", unit, end) for unit in ANY for end in ("", "\x00")]
+
+
 def left_to_python(room: str) -> list[re.Pattern[Any]]:
     """The patterns, of texts or bytes, that a room has outside linear_re."""
-    values = [value for module in modules_of(room) for value in vars(module).values()]
+    values = [each for module in modules_of(room) if module.__name__ not in SHORT for each in vars(module).values()]
     return [value for value in values if isinstance(value, re.Pattern)]
 
 
@@ -106,6 +120,8 @@ def test_a_pattern_finds_what_pythons_own_engine_finds(pattern: str, flags: int)
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_pattern_of_the_program_finds_what_pythons_own_engine_finds(room: str) -> None:
     for pattern in patterns_of(room):
+        if pattern.engine != "linear":
+            continue
         source = read(pattern.pattern, pattern.flags)
         made = None if source.properties else linear(source)
         for text in near_texts(source, seed=1, count=8) if made else ():
@@ -117,8 +133,7 @@ def test_twice_the_text_takes_no_pattern_much_more_than_twice_the_time(room: str
     slow: list[tuple[object, object]] = []
     for pattern in patterns_of(room):
         pattern.search("")
-        units = repeated_units(read(pattern.pattern, pattern.flags), seed=1, count=3)
-        slow += [(pattern, unit) for unit in units if grows_too_fast(pattern, *unit)]
+        slow += [(pattern, unit) for unit in units_for(pattern) if grows_too_fast(pattern, *unit)]
     for own in left_to_python(room):
         text = own.pattern if isinstance(own.pattern, str) else own.pattern.decode("latin-1")
         for unit in repeated_units(read(text, own.flags & ~re.UNICODE), seed=1, count=3):
