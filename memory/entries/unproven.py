@@ -81,7 +81,7 @@ class _Quoted:
         self._row = "".join(words)
         # The unit of "5MB" is a word, too.
         self._words = {*words, *_UNIT.findall(folded)}
-        self._numbers = [int(each) for each in _DIGITS.findall(folded)]
+        self._numbers = [_drop_zeros(each) for each in _DIGITS.findall(folded)]
         joined = _BETWEEN_DIGITS.sub("", folded)
         self._joined = _DIGITS.findall(joined)
         self._scripts = [script for script in _ALPHABETS if script.search(text)]
@@ -99,7 +99,7 @@ class _Quoted:
             len(pieces) > 1 and "".join(pieces) in self._row
         )
 
-    def _has_in_a_row(self, numbers: list[int]) -> bool:
+    def _has_in_a_row(self, numbers: list[str]) -> bool:
         """Whether the numbers follow each other: 3:45 is "3 hours and 45 minutes", and 3.3 is not in "3.2"."""
         starts = range(len(self._numbers) - len(numbers) + 1)
         return any(self._numbers[at : at + len(numbers)] == numbers for at in starts)
@@ -110,18 +110,23 @@ class _Quoted:
     def _contains_number(self, token: str) -> bool:
         date = _DATE.fullmatch(token)
         if date:
-            return int(date["iso_day"] or date["day"]) in self._numbers
+            return _drop_zeros(date["iso_day"] or date["day"]) in self._numbers
         ordinal = _ORDINAL.fullmatch(token)
         bare = ordinal[1] if ordinal else token
         groups = _DIGITS.findall(bare)
         if any(map(str.isalpha, bare)):
             return _NO_WORD.sub("", bare) in self._row
         number = "".join(groups)
-        if self._has_in_a_row([int(group) for group in groups]) or number in self._joined:
+        if self._has_in_a_row([_drop_zeros(group) for group in groups]) or number in self._joined:
             return True
         # A telephone number is written with and without spaces.
         long = [row for row in self._joined if len(row) >= _LONG_NUMBER]
         return len(number) >= _SHORTEST_PIECE and any(number in row for row in long)
+
+
+def _drop_zeros(digits: str) -> str:
+    """A number as it is compared: 07 is 7, however long it is."""
+    return digits.lstrip("0") or "0"
 
 
 def _fold(text: str) -> str:
