@@ -1,22 +1,23 @@
 """Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder or above."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pathspec import GitIgnoreSpec
 
+from layerlore.storage.core import linear_re
+
 FILE = ".layerloreignore"
 _MOST_BYTES = 256 * 1024
 # A name that no pattern names: only one that leaves out everything matches it.
 _ANY = "layerlore-any/layerlore-any"
-_PATH_KEY = re.compile("path|file|dir|folder|uri|root|cwd", re.IGNORECASE)
+_PATH_KEY = linear_re.compile("path|file|dir|folder|uri|root|cwd", linear_re.IGNORECASE)
 _COMMAND_KEYS = ("command", "cmd", "script", "input", "patch", "CommandLine")
-_LINE_PATH = re.compile(r"(?:[A-Za-z]:[\\/])?[^:\s]*")
-_WORD = re.compile(r"""[^\s"'`;|&<>()=,]+""")
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_LINE_PATH = linear_re.compile(r"(?:[A-Za-z]:[\\/])?[^:\s]*")
+_WORD = linear_re.compile(r"""[^\s"'`;|&<>()=,]+""")
+_PATCHED = linear_re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", linear_re.MULTILINE)
 _LONGEST_PATH = 4096
 _MOST_WORDS = 2000
 
@@ -64,7 +65,7 @@ def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
     for at in (folder, *folder.parents):
         try:
             with (at / FILE).open(encoding="utf-8-sig", errors="replace") as file:
-                yield at, GitIgnoreSpec.from_lines(file.read(_MOST_BYTES).splitlines())
+                yield at, GitIgnoreSpec.from_lines(file.read(_MOST_BYTES).splitlines(), backend="re2")
         except (OSError, ValueError):
             continue
 

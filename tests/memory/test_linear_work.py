@@ -19,6 +19,7 @@ from layerlore.memory.rules.invisible_characters import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.statements import statement_words
 from layerlore.memory.text import echoes, own_answers, quotation
+from layerlore.server.capture.host_tags import HostTags
 
 from ..growth import grows_too_fast  # noqa: TID252
 
@@ -135,6 +136,7 @@ WORKS: dict[str, Callable[[str], object]] = {
     "trivial": is_trivial,
     "repair": repaired,
     "topics": topics.split_said,
+    "hosts' tags": HostTags(frozenset(["memory", "item"]), frozenset(["name"]), request="memory").find_users_words,
 }
 
 
