@@ -8,15 +8,14 @@ name and version of its prompt.
 
 import importlib
 import json
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from layerlore.storage.core import linear_re
-
 FOLDER = Path(__file__).parent
-_FIRST_LINE = linear_re.compile(r"\{#\s*([a-z_]+)/(\d+)[^#]*#\}\s*\n")
+_FIRST_LINE = re.compile(r"\{#\s*([a-z_]+)/(\d+)\b[^#]*#\}\s*\n")
 
 
 @dataclass(frozen=True, slots=True)

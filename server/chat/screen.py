@@ -1,6 +1,7 @@
 """What a person sees: an answer as it comes, tables, and what the agent does meanwhile."""
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -11,13 +12,11 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from layerlore.storage.core import linear_re
-
 Json = dict[str, Any]
 _FENCE = "```"
 _LONGEST_ARGUMENTS = 200
 # What would control the terminal, such as hide the call that a person is asked to approve.
-_CONTROL = linear_re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Console(Console):

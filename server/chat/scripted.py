@@ -2,28 +2,24 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 from layerlore.server.chat.model import ModelReply, Say, ToolCall
-from layerlore.storage.core import linear_re
 
 Json = dict[str, Any]
 
-_RULES: tuple[tuple[linear_re.Pattern, str, Callable[[str], Json]], ...] = (
-    (linear_re.compile(r"\?$"), "recall_memory", lambda said: {"query": said, "limit": 5}),
+_RULES: tuple[tuple[str, str, Callable[[str], Json]], ...] = (
+    (r"\?$", "recall_memory", lambda said: {"query": said, "limit": 5}),
     (
-        linear_re.compile(r"\b(i am|i'm|i like|i love|i hate|i live|my \w+ is)\b", linear_re.IGNORECASE),
+        r"\b(i am|i'm|i like|i love|i hate|i live|my \w+ is)\b",
         "update_working_memory",
         lambda said: {"scope": "resource", "content": f"- {said}"},
     ),
+    (r"^(remember|note)\b", "remember", lambda said: {"content": said.partition(" ")[2] or said}),
     (
-        linear_re.compile(r"^(remember|note)\b", linear_re.IGNORECASE),
-        "remember",
-        lambda said: {"content": said.partition(" ")[2] or said},
-    ),
-    (
-        linear_re.compile(r"^plan\b", linear_re.IGNORECASE),
+        r"^plan\b",
         "plan",
         lambda said: {
             "action": "create",
@@ -37,21 +33,8 @@ _NOTHING = (
 )
 
 
-_PIECE = linear_re.compile(r"\s*\S+")
-_OPENING = linear_re.compile(r"<([a-z-]{1,40})>\n")
-
-
-def _strip_blocks(text: str) -> str:
-    """The text without what the context puts before what the user said."""
-    at = 0
-    while opening := _OPENING.match(text, at):
-        closing = f"\n</{opening[1]}>"
-        end = text.find(closing, opening.end())
-        if end < 0:
-            break
-        at = end + len(closing)
-        at += len(text[at:]) - len(text[at:].lstrip())
-    return text[at:]
+# What the context puts before what the user said.
+_BLOCKS = re.compile(r"\A(?:<([a-z-]+)>\n.*?\n</\1>\s*)+", re.DOTALL)
 
 
 class ScriptedModel:
@@ -60,12 +43,12 @@ class ScriptedModel:
     name = "scripted"
 
     async def ask(self, messages: list[Json], tools: list[Json], say: Say | None = None) -> ModelReply:
-        said = [(each["role"], _strip_blocks(str(each.get("content") or ""))) for each in messages]
+        said = [(each["role"], _BLOCKS.sub("", str(each.get("content") or ""))) for each in messages]
         role, content = next(reversed([each for each in said if each[1] or each[0] != "user"]))
         called = self._choose(content, tools) if role == "user" else None
         text = "" if called else f"Done. The tool says:\n\n```\n{content}\n```" if role == "tool" else _NOTHING
         if say is not None:
-            for piece in _PIECE.findall(text):
+            for piece in re.findall(r"\s*\S+", text):
                 say(piece)
                 await asyncio.sleep(0.01)
         spent = {"prompt_tokens": sum(len(each[1]) for each in said) // 4, "completion_tokens": len(text) // 4 + 1}
@@ -77,6 +60,6 @@ class ScriptedModel:
     def _choose(self, said: str, tools: list[Json]) -> ToolCall | None:
         offered = {each["function"]["name"] for each in tools}
         for pattern, name, arguments in _RULES:
-            if name in offered and pattern.search(said):
+            if name in offered and re.search(pattern, said, re.IGNORECASE):
                 return ToolCall("call-1", name, json.dumps(arguments(said)))
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import datetime
 import inspect
+import re
 import signal
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -17,7 +18,6 @@ from layerlore.server.chat.runs import can_go_on, decide, list_open_runs, waitin
 from layerlore.server.chat.screen import Screen
 from layerlore.server.chat.subagent import SubAgent
 from layerlore.server.chat.tools import Tool, Toolbox, tools_of_memory
-from layerlore.storage.core import linear_re
 
 Json = dict[str, Any]
 
@@ -25,9 +25,6 @@ _DELEGATE = (
     "Hand a task of its own to a sub-agent without memory: it gets a briefing with the user's rules and earlier tries."
 )
 _DECISIONS = ("y", "yes", "n", "no", "a", "always")
-
-_COMMAND = linear_re.compile(r"/\w+")
-_CONFIRM = linear_re.compile(r'confirm="([^"]+)"')
 
 
 class ChatSession:
@@ -86,7 +83,7 @@ class ChatSession:
         try:
             if name in self.commands:
                 await self.commands[name](rest.strip())
-            elif _COMMAND.fullmatch(name):
+            elif re.match(r"/\w+$", name):
                 self.screen.note(f"{name} is none of the commands: {', '.join(self.commands)}", style="red")
             else:
                 self.failed = True  # until the turn ends otherwise
@@ -177,7 +174,7 @@ class ChatSession:
         """Forget what is remembered about these words: it shows first what would go."""
         shown = await self.memory.call("forget", query=query)
         self.screen.block(shown)
-        confirm = _CONFIRM.findall(shown)[-1:]  # what is shown may name others before it
+        confirm = re.findall(r'confirm="([^"]+)"', shown)[-1:]  # what is shown may name others before it
         if confirm and (await self.keyboard.answer("forget all of it? [y/n] ")).lower().startswith("y"):
             self.screen.block(await self.memory.call("forget", confirm=confirm[0]))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +16,12 @@ from mcp.types import Tool as ListedTool
 
 from layerlore.server.chat.memory import Memory, as_json
 from layerlore.server.chat.model import ToolCall
-from layerlore.storage.core import linear_re
 
 Json = dict[str, Any]
 
 OF_MEMORY = ("recall_memory", "remember", "forget", "get_working_memory", "update_working_memory", "plan")
 """What the model does by itself. Storing messages and asking for the context are the agent's work."""
-_NAME = linear_re.compile(r"[^A-Za-z0-9_-]")
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
 _LONGEST_RESULT = 40_000
 

@@ -9,12 +9,14 @@ Nothing is compiled before its first use. ``REGISTRY`` holds every pattern that 
 each of them with repetitions.
 """
 
+import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, Protocol, cast
 
-from layerlore.storage.core.re2_syntax import PatternError, Place, Source, Written, read, write_re2
+from layerlore.storage.core.re2_syntax import Place, Re2Pattern, Source, read, write_re2
+from layerlore.storage.core.word_edges import PatternError
 
 __all__ = [
     "DOTALL",
@@ -114,9 +116,7 @@ class Pattern:
         if self.engine == "re":
             return re.compile(self.pattern, self.flags)
         if self.engine == "regex":
-            import regex  # noqa: PLC0415 - few processes need it
-
-            return regex.compile(self.pattern, self.flags)
+            return importlib.import_module("regex").compile(self.pattern, self.flags)
         source = read(self.pattern, self.flags)
         return re._compiler.compile(source.tree) if is_bounded(source) else LinearPattern(source)  # type: ignore[attr-defined]
 
@@ -151,17 +151,16 @@ class LinearPattern:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._made: dict[Place, tuple[Written, Any]] = {}
+        self._made: dict[Place, tuple[Re2Pattern, Any]] = {}
         self._groups = source.tree.state.groups - 1
 
     def prepare(self, place: Place) -> None:
         """Compile for a place of the match, which its first use there does too. Raises PatternError."""
         self._at(place)
 
-    def _at(self, place: Place) -> tuple[Written, Any]:
+    def _at(self, place: Place) -> tuple[Re2Pattern, Any]:
         if place not in self._made:
-            import re2  # type: ignore[import-untyped]  # noqa: PLC0415 - it takes memory, and most processes do without
-
+            re2 = importlib.import_module("re2")  # it takes memory, and few processes need it
             options = re2.Options()
             options.max_mem = _MEMORY_OF_RE2
             options.log_errors = False
@@ -249,16 +248,16 @@ class LinearPattern:
         pieces.append(string[end:])
         return "".join(pieces), number
 
-    def _matched(self, text: "_Text", written: Written, found: Any) -> Match | None:
+    def _matched(self, text: "_Text", written: Re2Pattern, found: Any) -> Match | None:
         return None if found is None else self._made_match(text, written, found)
 
-    def _made_match(self, text: "_Text", written: Written, found: Any) -> Match:
+    def _made_match(self, text: "_Text", written: Re2Pattern, found: Any) -> Match:
         spans = [_whole_span(written, found)]
         spans += [found.span(written.groups[number]) for number in range(1, self._groups + 1)]
         return _LinearMatch(text.string, text.in_characters(spans), written.names)
 
 
-def _whole_span(written: Written, found: Any) -> tuple[int, int]:
+def _whole_span(written: Re2Pattern, found: Any) -> tuple[int, int]:
     for group in written.whole:
         span = found.span(group)
         if span != _NO_SPAN:

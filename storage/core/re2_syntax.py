@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
+from layerlore.storage.core.word_edges import PatternError, first_is_word, kind_at, last_is_word, stand_in
+
 _PROPERTY = re.compile(r"\\([pP])\{(\^?[A-Za-z_]+)\}|\\(.)|.", re.DOTALL)
-_FIRST_STAND_IN = 0xF0000
-"""Of the private characters that stand for a property while Python's parser reads the pattern."""
 _WORD = r"\p{L}\p{N}_"
 _DIGIT = r"\p{Nd}"
 _SPACES = (
@@ -30,12 +30,8 @@ _MOST_REPEATED = 1000
 """RE2's own limit for a counted repetition."""
 
 
-class PatternError(ValueError):
-    """A pattern that cannot be matched in linear time as it is written."""
-
-
 @dataclass(slots=True)
-class Written:
+class Re2Pattern:
     """A pattern in RE2's syntax.
 
     ``text`` begins with a neighbour if ``before`` says so. ``whole`` are the groups that hold the match, one for each
@@ -96,14 +92,14 @@ def read(pattern: str, flags: int) -> Source:
     """Parse a pattern in Python's syntax, with ``\\p{...}`` beside it. Raises re.error."""
     properties: dict[int, str] = {}
 
-    def stand_in(found: re.Match[str]) -> str:
+    def replace(found: re.Match[str]) -> str:
         if found[1] is None:
             return found[0]
-        stands = _FIRST_STAND_IN + len(properties)
-        properties[stands] = f"\\{found[1]}{{{found[2]}}}"
-        return chr(stands)
+        stands = stand_in(len(properties))
+        properties[ord(stands)] = f"\\{found[1]}{{{found[2]}}}"
+        return stands
 
-    tree = parser.parse(_PROPERTY.sub(stand_in, pattern), flags)
+    tree = parser.parse(_PROPERTY.sub(replace, pattern), flags)
     return Source(tree, int(tree.state.flags), properties)
 
 
@@ -119,7 +115,7 @@ class Place(Enum):
     """From the beginning to the end."""
 
 
-def write_re2(source: Source, place: Place = Place.ANYWHERE) -> Written:
+def write_re2(source: Source, place: Place = Place.ANYWHERE) -> Re2Pattern:
     """The pattern for RE2. Raises PatternError for what RE2 cannot match."""
     return _Writer(source, place).write()
 
@@ -129,9 +125,9 @@ class _Writer:
         self._source = source
         self._place_of_match = place
         self._opened = 0
-        self._written = Written(names=dict(source.tree.state.groupdict))
+        self._written = Re2Pattern(names=dict(source.tree.state.groupdict))
 
-    def write(self) -> Written:
+    def write(self) -> Re2Pattern:
         written = self._written
         at_beginning = self._place_of_match in (Place.BEGINNING, Place.WHOLE)
         parts = [self._edges(branch) for branch in _branches(list(self._source.tree))]
@@ -166,14 +162,14 @@ class _Writer:
             raise PatternError("a pattern needs more than conditions")
         for number, condition in enumerate(before):
             if condition == (code.AT, code.AT_BOUNDARY):
-                before[number] = self._boundary(_first_of(body))
+                before[number] = self._boundary(first_is_word(body))
             elif condition == (code.AT, code.AT_NON_BOUNDARY):
-                before[number] = self._boundary(not _first_of(body))
+                before[number] = self._boundary(not first_is_word(body))
         for number, condition in enumerate(after):
             if condition == (code.AT, code.AT_BOUNDARY):
-                after[number] = self._boundary(_last_of(body))
+                after[number] = self._boundary(last_is_word(body))
             elif condition == (code.AT, code.AT_NON_BOUNDARY):
-                after[number] = self._boundary(not _last_of(body))
+                after[number] = self._boundary(not last_is_word(body))
         return before, body, after
 
     def _boundary(self, is_word: bool) -> Any:
@@ -264,8 +260,8 @@ class _Writer:
         made: list[str] = []
         for number, item in enumerate(items):
             if item == (code.AT, code.AT_BOUNDARY):
-                before = _kind_at(items[:number], last=True)
-                after = _kind_at(items[number + 1 :], last=False)
+                before = kind_at(items[:number], last=True)
+                after = kind_at(items[number + 1 :], last=False)
                 if {before, after} == {True, False}:
                     continue
                 raise PatternError(r"\b inside, between what may and may not be a word")
@@ -465,84 +461,3 @@ def _is_one(inside: Any) -> bool:
     return all(
         len(branch) == 1 and branch[0][0] in (code.IN, code.LITERAL, code.AT) for branch in _branches(list(inside))
     )
-
-
-def _first_of(body: Sequence[Any]) -> bool:
-    kind = _kind_at(body, last=False)
-    if kind is None:
-        raise PatternError(r"\b before what may and may not be a word")
-    return kind
-
-
-def _last_of(body: Sequence[Any]) -> bool:
-    kind = _kind_at(body, last=True)
-    if kind is None:
-        raise PatternError(r"\b after what may and may not be a word")
-    return kind
-
-
-def _kind_at(items: Sequence[Any], *, last: bool) -> bool | None:
-    """Whether a sequence begins (or ends) with a character of words; None where it may and may not."""
-    kinds, empty = _kinds(items, last=last)
-    if empty:
-        kinds = kinds | {None}
-    return next(iter(kinds)) if len(kinds) == 1 else None
-
-
-def _kinds(items: Sequence[Any], *, last: bool) -> tuple[set[bool | None], bool]:
-    """The kinds of character that a sequence can begin (or end) with, and whether it can be empty."""
-    kinds: set[bool | None] = set()
-    for item in reversed(items) if last else items:
-        found, empty = _kinds_of(item, last=last)
-        kinds |= found
-        if not empty:
-            return kinds, False
-    return kinds, True
-
-
-def _kinds_of(item: Any, *, last: bool) -> tuple[set[bool | None], bool]:
-    match item:
-        case (code.LITERAL, character):
-            return {_is_word(character)}, False
-        case (code.IN, members):
-            return {_kind_of_class(members)}, False
-        case (code.BRANCH, (_, branches)):
-            found = [_kinds(list(branch), last=last) for branch in branches]
-            return set().union(*(kinds for kinds, _ in found)), any(empty for _, empty in found)
-        case (code.MAX_REPEAT | code.MIN_REPEAT, (least, _, body)):
-            kinds, empty = _kinds(list(body), last=last)
-            return kinds, empty or least == 0
-        case (code.SUBPATTERN, (_, _, _, body)):
-            return _kinds(list(body), last=last)
-        case (code.AT, code.AT_END | code.AT_END_STRING | code.AT_BEGINNING | code.AT_BEGINNING_STRING):
-            return {False}, False
-        case (code.AT | code.ASSERT | code.ASSERT_NOT, _):
-            return set(), True
-    return {None}, False
-
-
-def _is_word(character: int) -> bool | None:
-    if _FIRST_STAND_IN <= character < _FIRST_STAND_IN + 1000:
-        return None
-    return chr(character).isalnum() or character == ord("_")
-
-
-def _kind_of_class(members: Sequence[Any]) -> bool | None:
-    if members[0][0] is code.NEGATE:
-        if (code.CATEGORY, code.CATEGORY_NOT_WORD) in members:
-            return True
-        return False if (code.CATEGORY, code.CATEGORY_WORD) in members else None
-    kinds: set[bool | None] = set()
-    for member in members:
-        match member:
-            case (code.LITERAL, character):
-                kinds.add(_is_word(character))
-            case (code.RANGE, (first, last)):
-                kinds |= {_is_word(each) for each in range(first, min(last, first + 500) + 1)}
-            case (code.CATEGORY, code.CATEGORY_WORD | code.CATEGORY_DIGIT):
-                kinds.add(True)
-            case (code.CATEGORY, code.CATEGORY_SPACE | code.CATEGORY_NOT_WORD):
-                kinds.add(False)
-            case _:
-                kinds.add(None)
-    return next(iter(kinds)) if len(kinds) == 1 else None

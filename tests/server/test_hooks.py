@@ -589,3 +589,61 @@ async def test_another_hosts_tags_are_words_like_others(shared: HookedMachine) -
     assert await shared.said("words") == [
         ("user", "What does <user_query>x</user_query> mean in <environment_context>?")
     ]
+
+
+HOSTILE_RULES = {
+    "a pipe": os.mkfifo,
+    "a link to a pipe": lambda path: (os.mkfifo(f"{path}-pipe"), path.symlink_to(f"{path}-pipe")),
+    "a folder": lambda path: path.mkdir(),
+    "rules that many engines never finish": lambda path: path.write_text("*a" * 200 + "b\n" + "**/a*" * 50 + "\n"),
+    "no text": lambda path: path.write_bytes(b"\xff\x00\xfe" * 1000),
+}
+
+
+@pytest.mark.parametrize("brought", HOSTILE_RULES)
+async def test_no_ignore_file_of_a_repository_keeps_sessions_from_being_stored(
+    machine: HookedMachine, brought: str
+) -> None:
+    HOSTILE_RULES[brought](machine.project / ".layerloreignore")
+    machine.write("s", claude(1, "user", "Build it."))
+    machine.write("s", claude_call(2, "t1", "Read", file_path="a" * 3000))
+    machine.hook("claude-code", "Stop")
+    assert (await machine.said("s"))[0] == ("user", "Build it.")
+
+
+async def test_an_ignore_file_above_the_repository_or_of_another_user_does_not_count(machine: HookedMachine) -> None:
+    (machine.project / ".git").mkdir()
+    (machine.project.parent / ".layerloreignore").write_text("*\n")
+    if os.geteuid() == 0:
+        theirs = machine.project / ".layerloreignore"
+        theirs.write_text("*\n")
+        os.chown(theirs, 12345, 12345)
+    machine.write("s", claude(1, "user", "Build it."))
+    machine.hook("claude-code", "Stop")
+    assert await machine.said("s") == [("user", "Build it.")]
+
+
+async def test_a_pipe_in_place_of_a_transcript_keeps_no_other_session_waiting(machine: HookedMachine) -> None:
+    os.mkfifo(machine.project.parent / "pipe.jsonl")
+    machine.hook("claude-code", "Stop", "pipe")
+    machine.write("s", claude(1, "user", "Build it."))
+    machine.hook("claude-code", "Stop")
+    assert await machine.said("s") == [("user", "Build it.")]
+    assert not list_waiting(machine.hooks)
+
+
+async def test_an_event_that_failed_twice_is_set_aside_without_its_secrets(machine: HookedMachine) -> None:
+    """Counted beside the event, so that a new server does not begin anew."""
+    spool = Path(machine.hooks) / "spool"
+    spool.mkdir(parents=True)
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    handed = {"host": "claude-code", "event": "UserPromptSubmit", "given": {"session_id": "s", "prompt": token}}
+    (spool / "00000000000000000001-a.json").write_text(json.dumps(handed))
+    (spool / "00000000000000000001-a.json.tries").write_text("2 2")
+    machine.write("s", claude(1, "user", "Build it."))
+    machine.hook("claude-code", "Stop")
+    assert await machine.said("s") == [("user", "Build it.")]
+    assert [each.name for each in spool.iterdir()] == ["00000000000000000001-a.json.unfit"]
+    kept = (spool / "00000000000000000001-a.json.unfit").read_text()
+    assert "[masked:github-token" in kept
+    assert token not in kept
