@@ -12,6 +12,7 @@ each of them with repetitions.
 import importlib
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, Protocol, cast
 
@@ -175,7 +176,7 @@ class LinearPattern:
         return next(self.finditer(string, pos, endpos), None)
 
     def match(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> Match | None:
-        text = _Text(string, endpos)
+        text = _read_text(string, endpos)
         at = text.byte(pos)
         if at == 0:
             written, regexp = self._at(Place.BEGINNING)
@@ -189,12 +190,12 @@ class LinearPattern:
     def fullmatch(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> Match | None:
         if pos:
             raise ValueError("fullmatch of a part: cut the text")
-        text = _Text(string, endpos)
+        text = _read_text(string, endpos)
         written, regexp = self._at(Place.WHOLE)
         return self._matched(text, written, regexp.fullmatch(text.encoded))
 
     def finditer(self, string: str, pos: int = 0, endpos: int = sys.maxsize) -> Iterator[Match]:
-        text = _Text(string, endpos)
+        text = _read_text(string, endpos)
         at = text.byte(pos)
         while True:
             written, regexp = self._at(Place.ANYWHERE)
@@ -265,20 +266,40 @@ def _whole_span(written: Re2Pattern, found: Any) -> tuple[int, int]:
     raise AssertionError("a match without its own group")
 
 
+_last = threading.local()
+"""The text that a thread read last: many patterns, or one from place to place, go over the same one."""
+
+
+def _read_text(string: str, endpos: int) -> "_Text":
+    if endpos < len(string):
+        return _Text(string[: max(endpos, 0)])
+    last: _Text | None = getattr(_last, "text", None)
+    if last is None or last.string is not string:
+        last = _last.text = _Text(string)
+    return last
+
+
 class _Text:
     """A text as RE2 reads it, in UTF-8, and the way back from its places to characters."""
 
-    def __init__(self, string: str, endpos: int) -> None:
-        self.string = string if endpos >= len(string) else string[: max(endpos, 0)]
-        self.encoded = self.string.encode("utf-8", "surrogatepass")
-        self._plain = len(self.encoded) == len(self.string)
+    def __init__(self, string: str) -> None:
+        self.string = string
+        self.encoded = string.encode("utf-8", "surrogatepass")
+        self._plain = len(self.encoded) == len(string)
+        # A place in bytes and the same in characters, from where the next one is counted.
         self._known = (0, 0)
 
     def byte(self, character: int) -> int:
         """Where a character begins."""
-        if self._plain or character <= 0:
-            return min(max(character, 0), len(self.encoded))
-        return len(self.string[:character].encode("utf-8", "surrogatepass"))
+        character = min(max(character, 0), len(self.string))
+        if self._plain:
+            return character
+        place, count = self._known
+        between = self.string[min(count, character) : max(count, character)]
+        bytes_between = len(between.encode("utf-8", "surrogatepass"))
+        place += bytes_between if character >= count else -bytes_between
+        self._known = (place, character)
+        return place
 
     def before(self, at: int) -> int:
         """Where the character before this place begins."""
@@ -295,15 +316,15 @@ class _Text:
         return at
 
     def in_characters(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Each byte is looked at once over all matches, since they come in order."""
+        """What is between two matches is counted once, since they come in order."""
         if self._plain:
             return spans
         known, count = self._known
         characters = {-1: -1}
         for place in sorted({place for span in spans for place in span if place >= 0}):
-            if place < known:
-                known = count = 0
-            count += len(self.encoded[known:place].decode("utf-8", "surrogatepass"))
+            between = self.encoded[min(known, place) : max(known, place)]
+            characters_between = len(between.decode("utf-8", "surrogatepass"))
+            count += characters_between if place >= known else -characters_between
             known = place
             characters[place] = count
         self._known = (known, count)
