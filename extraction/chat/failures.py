@@ -4,12 +4,12 @@ litellm's own messages may repeat a key or what was sent: they are cut, and only
 """
 
 import logging
-import re
 import time
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from layerlore.extraction.chat.port import ChatFailed
+from layerlore.storage.core import linear_re
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _WORDS = (
     ("'response_format'", "UnsupportedParamsError"),
 )
 _STATUSES = {402: "PaymentRequiredError", 403: "PermissionDeniedError", 413: "ContextWindowExceededError"}
-_IN_ITS_WORDS = re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Gemini puts it in the body
+_IN_ITS_WORDS = linear_re.compile(r'"retryDelay":\s*"(\d+(?:\.\d+)?)s"')  # Gemini puts it in the body
 
 
 class RequestRefused(ChatFailed):

@@ -5,22 +5,24 @@ after a comma was cut off: nothing is made up for it, and it does not count as a
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from layerlore.memory.rules.validation import check_json
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 DEPTH = 64
 _MOST_TRIES = 50
 
-_THOUGHTS = re.compile(r"\A\s*<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL)
-_FENCE = re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", re.DOTALL)
+_THOUGHTS = linear_re.compile(
+    "|".join(rf"\A\s*<{name}>.*?</{name}>" for name in ("think", "thinking", "thought", "reasoning")), linear_re.DOTALL
+)
+_FENCE = linear_re.compile(r"```[a-zA-Z0-9]*[ \t]*\n(.*?)```", linear_re.DOTALL)
 _STRING = r'"[^"\\]*(?:\\.?[^"\\]*)*(?P<shut>")?'
-_TOKEN = re.compile(_STRING + r"|[{}\[\]]", re.DOTALL)
-_NEEDLESS_COMMA = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
+_TOKEN = linear_re.compile(_STRING + r"|[{}\[\]]", linear_re.DOTALL)
+_NEEDLESS_COMMA = linear_re.compile(_STRING + r"|,(?=\s*[}\]])", linear_re.DOTALL)
 _CLOSING = {"{": "}", "[": "]"}
 # Ends of values that are complete; a number may lack digits.
 _ENDED = ('"', "null", "true", "false")

@@ -7,7 +7,6 @@ the claims, and must be what the model was given.
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -40,6 +39,7 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.validation import check_json
 from layerlore.storage.audit.spending import next_day
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json, Scope
@@ -66,7 +66,8 @@ _LETTERS: Mapping[Kind, str] = {
 }
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _PART = r"\.([a-z])([0-9]{1,18})-([0-9a-f]{6})"
-_NAME = re.compile(rf"(?P<thread>[0-9A-Za-z-]*)(?P<parts>(?:{_PART})+)")
+_EACH_PART = linear_re.compile(_PART)
+_NAME = linear_re.compile(rf"(?P<thread>[0-9A-Za-z-]*)(?P<parts>(?:{_PART})+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ class _Named:
 
 def _read_id(job_id: str) -> _Named:
     named = _NAME.fullmatch(job_id)
-    found = re.findall(_PART, named["parts"]) if named else []
+    found = _EACH_PART.findall(named["parts"]) if named else []
     if named is None or any(letter not in _KINDS for letter, _, _ in found):
         raise NotFound(_UNKNOWN)
     return _Named(named["thread"], {_KINDS[letter]: (int(epoch), given) for letter, epoch, given in found})

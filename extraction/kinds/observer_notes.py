@@ -1,6 +1,5 @@
 """The answer of an observer: its schema, and the notes that are read from it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +10,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.entries.evidence import rests_on_others
 from layerlore.memory.observations.observation_text import render_line
 from layerlore.memory.text.trust import TRUSTS, Trust, find_lowest_trust
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 from layerlore.storage.derived.observations import MARKERS, Marker, NewObservation
 
@@ -21,7 +21,7 @@ HINT_CHARS = 500
 # Notes may always have this many tokens, however short the transcript is.
 _FEWEST_TOKENS = 400
 
-_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?")
+_DATE = linear_re.compile(r"\d{4}-\d{2}(-\d{2})?")
 _OR_NULL = {"type": ["string", "null"]}
 
 SCHEMA: Json = {

@@ -1,7 +1,6 @@
 """The writer of titles: what a conversation is about, in a few words, made once from what its user first asked."""
 
 import json
-import re
 from dataclasses import dataclass, replace
 from typing import Any
 from unicodedata import east_asian_width
@@ -23,6 +22,7 @@ from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.speech import said
 from layerlore.memory.parts.search_words import split_words
 from layerlore.prompts import render
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Origin, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.messages import pages
@@ -44,12 +44,15 @@ SCHEMA: Json = {
 
 _MEMBER: Json = {"type": "string"}
 
-_THOUGHT = re.compile(r"<(think|thinking|reasoning)>.*?(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-_FENCE = re.compile(r"^\s*(```|~~~)\w*\s*$", re.MULTILINE)
-_FENCED = re.compile(r"(```|~~~).*?(\1|\Z)", re.DOTALL)
-_HEADING = re.compile(r"^\s*(#{1,6}\s+|[>*•-]\s+|title\s*:\s*)+", re.IGNORECASE)
-_EMPHASIS = re.compile(r"(\*\*|\*|`)(?=\S)(.+?)(?<=\S)\1")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_THOUGHT = linear_re.compile(
+    "|".join(rf"<{name}>.*?(?:</{name}>|\Z)" for name in ("think", "thinking", "reasoning")),
+    linear_re.IGNORECASE | linear_re.DOTALL,
+)
+_FENCE = linear_re.compile(r"^\s*(```|~~~)\w*\s*$", linear_re.MULTILINE)
+_FENCED = linear_re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", linear_re.DOTALL)
+_HEADING = linear_re.compile(r"^\s*(#{1,6}\s+|[>*•-]\s+|title\s*:\s*)+", linear_re.IGNORECASE)
+_EMPHASIS = linear_re.compile("|".join(rf"{mark}(\S|\S.*?\S){mark}" for mark in (r"\*\*", r"\*", "`")))
+_LINK = linear_re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _ENDS = " \t\"'“”„‟‘’‚‛«»‹›「」『』.,;:!?…。、，；：！？-–—*`"
 _STARTS = " \t\"'“”„‟‘’‚‛«»‹›「」『』*`"
 _ELLIPSIS = "…"
@@ -172,7 +175,7 @@ def clean_title(text: str) -> str:
     title = _FENCE.sub("", _THOUGHT.sub("", clean_text(text)))
     title = _LINK.sub(r"\1", title)
     title = " ".join(_HEADING.sub("", line) for line in title.splitlines() if line.strip())
-    title = _EMPHASIS.sub(r"\2", title)
+    title = _EMPHASIS.sub(lambda found: next(filter(None, found.groups())), title)
     return " ".join(title.split()).lstrip(_STARTS).rstrip(_ENDS)
 
 

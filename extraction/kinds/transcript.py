@@ -4,7 +4,6 @@ The text of a message is complete. Arguments and results of tools are cut, as in
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from layerlore.memory.parts.echoes import strip_messages
 from layerlore.memory.parts.parts import result_parts
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.text.quotation import escape_marks, make_visible_json, quote_line
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Role
 
 MOST_PAYLOAD = 2000
@@ -23,7 +23,7 @@ MOST_STRING = 500
 MOST_ITEMS = 20
 MOST_KEYS = 40
 
-_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{256,}")
+_ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
 @dataclass(frozen=True, slots=True)

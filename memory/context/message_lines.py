@@ -1,11 +1,10 @@
 """The lines of a message in the window, and what it may cost at most, without counting it again."""
 
-import re
-
 from layerlore.memory.parts.parts import plain_text
 from layerlore.memory.parts.tokens import TokenCounter
 from layerlore.memory.text.quotation import indent_lines, quote_text
 from layerlore.memory.text.trust import describe_speaker
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message
 
 OVERHEAD = 2
@@ -21,7 +20,7 @@ _BREAK = 2
 # What "(" takes more than "<", and a space at the beginning of a line more than none.
 _MORE_A_SIGN = 2
 _SIGNS = ("<", "&", "[")
-_PARTED = re.compile(r"[\r\n](?=[\d\s])")
+_PARTED = linear_re.compile(r"[\r\n](?=[\d\s])")
 
 
 def render_message(message: Message) -> str:

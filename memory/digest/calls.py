@@ -1,7 +1,6 @@
 """Tool calls for the digest: each with its result on one line, ``name(key=value) -> ok: what came of it``."""
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from layerlore.memory.digest.result_lines import (
 from layerlore.memory.digest.sentences import LONGEST, shorten
 from layerlore.memory.parts.fields import UNREAD_ARGUMENTS
 from layerlore.memory.parts.parts import result_parts
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message
 
 State = Literal["ok", "error", "open"]
@@ -33,17 +33,20 @@ _DEEPEST, _MOST_OBJECTS = 5, 200
 # A longer text is what was read, and not what came of it; nor is it searched for JSON.
 _SHORT, _JSON_CHARS = 300, 20_000
 
-_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{120,}")
-_FAILED = re.compile(
-    r"\W*(?:[\w.]*(?:error|exception)\b|fail(?:ed|ure)|fatal|traceback|panic|command failed|permission denied|access denied"
-    r"|fehler|erreur|errore|erro\b|fout|błąd|ошибка|hata)|(?:HTTP[/ ]?[\d.]*\s+)?[45]\d\d\s+[A-Z]",
-    re.IGNORECASE,
+_ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{120,}")
+_FAILED = linear_re.compile(
+    r"\W*[\w.]*(?:error|exception)\b|\W*erro\b|\W*(?:fail(?:ed|ure)|fatal|traceback|panic|command failed|permission denied"
+    r"|access denied|fehler|erreur|errore|fout|błąd|ошибка|hata)|(?:HTTP[/ ]?[\d.]*\s+)?[45]\d\d\s+[A-Z]",
+    linear_re.IGNORECASE,
 )
-_UNTRUE = re.compile(r"(?:[45]\d\d\s+[a-z]|\W*(?:errors?|failures?|failed)\W+(?:0|none|no)\b)")
-_COUNTED = re.compile(
-    r"\b[1-9]\d* (?:failed|failures|errors)\b|\bexit(?:ed with)?(?: code| status)?[:= ]+[1-9]\d*\b", re.IGNORECASE
+_UNTRUE = linear_re.compile(r"(?:[45]\d\d\s+[a-z]|\W*(?:errors?|failures?|failed)\W+(?:0|none|no)\b)")
+_COUNTED = linear_re.compile(
+    r"\b[1-9]\d* (?:failed|failures|errors)\b|\bexit(?:ed with)?(?: code| status)?[:= ]+[1-9]\d*\b",
+    linear_re.IGNORECASE,
 )
-_NAMES_IT = re.compile(r"error|exception|fail|denied|refused|timed? ?out|\b[45]\d\d\b", re.IGNORECASE)
+_NAMES_IT = linear_re.compile(r"error|exception|fail|denied|refused|timed? ?out|\b[45]\d\d\b", linear_re.IGNORECASE)
+_LABEL = linear_re.compile(r"^error\s*:\s*", linear_re.IGNORECASE)
+_PASSED = linear_re.compile(r"\b\d+ passed\b")
 _SHOWN_FIRST = (
     "error",
     "message",
@@ -62,7 +65,7 @@ _SHOWN_FIRST = (
 # What the last word of a longer key says: executionId, webhookUrl.
 _SHOWN_NEXT = ("code", "status", "url", "id", "number", "count", "total")
 _PLAIN = (3, 0)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
+_TIME = linear_re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*")
 _SAID_BY_STATE = ("error", "errors", "success", "ok", "isError")
 _CHANGES = frozenset(
     """
@@ -72,10 +75,10 @@ _CHANGES = frozenset(
     upload upsert write
     """.split()  # noqa: SIM905
 )
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_WORD = linear_re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-_CALL_LINE = re.compile(r"([^\s(]{1,100})\((.*?)\) -> (ok|error|no result)(?:: (.*))?(?: …)?")
+_CALL_LINE = linear_re.compile(r"([^\s(]{1,100})\((.*?)\) -> (ok|error|no result)(?:: (.*))?(?: …)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +251,7 @@ def _describe_failure(result: Any, given: frozenset[str]) -> str:
             return lines[-1] if lines else ""
         counted = next((line for line in lines if _COUNTED.search(line)), "")
         named = find_named_error(lines) or next((line for line in lines if _NAMES_IT.search(line)), "")
-        said = re.sub(r"^error\s*:\s*", "", named or counted or (lines[0] if lines else ""), flags=re.IGNORECASE)
+        said = _LABEL.sub("", named or counted or (lines[0] if lines else ""))
         return _join_fitting(list(dict.fromkeys(filter(None, [said, counted]))), _FAILURE)
     if isinstance(result, Mapping):
         first = _find_error(result)
@@ -279,7 +282,7 @@ def _describe_text(result: str, given: frozenset[str]) -> tuple[str, bool, bool]
     lines = read_lines(result)
     if not lines or _ENCODED.fullmatch(lines[0]):
         return "", False, False
-    counted = next((line for line in lines[-3:] if re.search(r"\b\d+ passed\b", line)), None)
+    counted = next((line for line in lines[-3:] if _PASSED.search(line)), None)
     if counted:
         return shorten(counted, _OUTCOME), False, False
     told, gives, warns = find_telling_lines(lines, given, _OUTCOME)

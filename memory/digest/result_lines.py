@@ -1,11 +1,11 @@
 """The lines of a tool's result that tell what came of a call: those that name an error, or give an id, an address or a
 name by which it can be asked for again; not those that a hundred others are like."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from layerlore.memory.digest.sentences import shorten
+from layerlore.storage.core import linear_re
 
 # Of a longer text its beginning and its end are read, and so many lines between that speak of an error.
 _READ = 12_000
@@ -18,22 +18,24 @@ _OFTEN = 3
 _TELLING = 2.0
 _MOST_LINES = 3
 
-_LABELLED = re.compile(
-    r"(?:\b|_)(?:id|uuid|key|ref|reference|ticket|case|issue|order|incident|number|no|nr|sha|sha256|sha1|digest|hash|commit|tag|url|link|href"
+_LABELLED = linear_re.compile(
+    r"(?<![A-Za-z0-9])(?:id|uuid|key|ref|reference|ticket|case|issue|order|incident|number|no|nr|sha|sha256|sha1|digest|hash|commit|tag|url|link|href"
     r"|token|version|revision|snapshot|backup|job|run|build|invoice|tracking|booking|confirmation|refund|return|arn|path"
-    r"|file|saved|written|created|opened)\b[\"']?\s*(?:[:=#]|\bis\b|\bas\b|\bto\b|\bat\b)?\s*[\"']?#?(?=\S*[\d/])\S{3,}",
-    re.IGNORECASE,
+    r"|file|saved|written|created|opened)(?:[\"']?\s*[:=#]|[\"']?\s+(?:is|as|to|at)\s|[\"'\s])\s*[\"']?#?(?P<value>\S{3,})",
+    linear_re.IGNORECASE,
 )
-_GIVEN = re.compile(
+_GIVEN = linear_re.compile(
     r"https?://\S+|\b[A-Z][A-Z0-9]{1,9}-\d+\b|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
-    r"|\b(?=[a-z]*\d)(?=\d*[a-f])[0-9a-f]{7,64}\b|\b[a-z]{2,12}[-_](?=[a-z]*\d)[0-9a-z]{6,}\b|#\d{3,}\b|\b\d{6,}\b"
+    r"|\b(?P<hash>[0-9a-f]{7,64})\b|\b(?P<named>[a-z]{2,12}[-_][0-9a-z]{6,})\b|#\d{3,}\b|\b\d{6,}\b"
 )
-_NAMED_ERROR = re.compile(r"(?:^|\s)[\w.]*(?:Error|Exception)\b\s*[:(]|^\W*(?:error|fatal|panic)\b", re.IGNORECASE)
-_LOGGED_ERROR = re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|FAILED)\b")
-_SPEAKS_OF_ERROR = re.compile(_LOGGED_ERROR.pattern + r"|(?:Error|Exception):")
-_MAY_TELL = re.compile(r"\d\d|\d[a-f]|[a-f]\d|https?:|[A-Z]{5}|[\w.-]/[\w.-]")
-_VARYING = re.compile(r"[0-9a-f]*\d[0-9a-f]*|(?<==)\S+|(?<=/)[\w.-]+")
-_STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s+")
+_NAMED_ERROR = linear_re.compile(
+    r"(?:^|\s)[\w.]*(?:Error|Exception)\b\s*[:(]|^\W*(?:error|fatal|panic)\b", linear_re.IGNORECASE
+)
+_LOGGED_ERROR = linear_re.compile(r"\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC|FAILED)\b")
+_SPEAKS_OF_ERROR = linear_re.compile(_LOGGED_ERROR.pattern + r"|(?:Error|Exception):")
+_MAY_TELL = linear_re.compile(r"\d\d|\d[a-f]|[a-f]\d|https?:|[A-Z]{5}|[\w.-]/[\w.-]")
+_VARYING = linear_re.compile(r"[0-9a-f]*\d[0-9a-f]*|(?<==)\S+|(?<=/)[\w.-]+")
+_STAMP = linear_re.compile(r"^\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?\s+")
 
 
 def read_lines(text: str) -> list[str]:
@@ -90,7 +92,15 @@ def names_logged_error(text: str) -> bool:
 
 def find_given_ids(text: str, given: frozenset[str]) -> list[str]:
     """The ids, hashes, tickets and addresses in a text that were not given before."""
-    return [found[0] for found in _GIVEN.finditer(text) if found[0] not in given]
+    return [found[0] for found in _GIVEN.finditer(text) if _is_id(found) and found[0] not in given]
+
+
+def _is_id(found: linear_re.Match) -> bool:
+    """Whether it is no plain word or number: a hash has letters and digits, and a name's number digits."""
+    written = found["hash"] or found["named"]
+    if written is None:
+        return True
+    return any(map(str.isdigit, written)) and not written.isdigit()
 
 
 def _weigh(line: str, given: frozenset[str], alike: int) -> float:
@@ -100,10 +110,14 @@ def _weigh(line: str, given: frozenset[str], alike: int) -> float:
         worth += 3
     if find_given_ids(line, given):
         worth += 2
-    labelled = _LABELLED.search(line)
+    labelled = next((found for found in _LABELLED.finditer(line) if _may_be_id(found["value"])), None)
     if labelled and not any(value in labelled[0] for value in given):
         worth += 2
     return worth if alike < _OFTEN else worth / 4
+
+
+def _may_be_id(value: str) -> bool:
+    return any(character.isdigit() or character == "/" for character in value)
 
 
 def _shown(line: str) -> str:

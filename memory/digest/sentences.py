@@ -1,6 +1,5 @@
 """The sentences of a text, what each does by the words in it, and how much there is to note about it."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
@@ -8,6 +7,7 @@ from typing import NamedTuple
 from layerlore.memory.digest.signs import ALONE, FIRST_WORDS, SAYS_LITTLE, SIGNS, UNSPACED, find_words
 from layerlore.memory.digest.telling_words import INSTEAD, LOOSE
 from layerlore.memory.digest.words import JOINING, MARKS, STATING, Kind
+from layerlore.storage.core import linear_re
 
 LONGEST = 240
 """Characters of a note."""
@@ -19,41 +19,48 @@ _WRITTEN = 24_000
 # What is left in front of the first word that is kept when a sentence is shortened, in characters.
 _LEAD_CHARS = 30
 
-_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_LOGGED = re.compile(r"^[ \t]*(?:[\w.]*(?:Error|Exception)\b|(?:error|fatal|panic)\b).*$", re.MULTILINE | re.IGNORECASE)
+_FENCE = linear_re.compile(r"```.*?(?:```|\Z)", linear_re.DOTALL)
+_LOGGED = linear_re.compile(
+    r"^[ \t]*(?:[\w.]*(?:Error|Exception)|error|fatal|panic)(?:[^\w\n].*)?$", linear_re.MULTILINE | linear_re.IGNORECASE
+)
 # Behind a number and a full stop it is the month of a day.
 _MONTH = (
     r"(?i:jan(?:uar)?|feb(?:ruar)?|märz?|apr(?:il)?|mai|juni?|juli?|aug(?:ust)?|sept?(?:ember)?|okt(?:ober)?|nov(?:ember)?"
     r"|dez(?:ember)?)\b"
 )
-_LEAD = re.compile(rf"(?:(?:[-*+•>#|–]+|\d{{1,3}}(?:\)|\.(?!\s{_MONTH}))|\[[ xX]\])\s+)+")
-_BOLD = re.compile(r"\*\*(\S(?:[^*]*[^\s*])?)\*\*")
+_LEAD = linear_re.compile(rf"(?:(?:[-*+•>#|–]+|\d{{1,3}}(?:\)|\.(?!\s{_MONTH}))|\[[ xX]\])\s+)+", engine="re")
+_WORD = linear_re.compile(r"\S+", engine="re")
+_BOLD = linear_re.compile(r"\*\*(\S(?:[^*]*[^\s*])?)\*\*")
 # Where a sentence may end: not before a small letter, and see _ends_here.
-_END = re.compile(rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})")
-_WIDE_END = re.compile(r"(?<=[。！？])")
+_END = linear_re.compile(rf"[.!?…][\"'”’)\]*]? (?![a-z]|(?<=\d\. ){_MONTH})")
+_WIDE_END = linear_re.compile(r"(?<=[。！？])")
 # The same where sentences may begin small, or behind a smiley, as some people write.
-_LOOSE_END = re.compile(_END.pattern + r"|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] ")
+_LOOSE_END = linear_re.compile(
+    _END.pattern + r"|(?<=[\w'’]{3})(?<!\betc)(?<!\busw)[.!?…][\"'”’)\]*]? |(?<= )[:;]-?[)(DP] "
+)
 # A day's number (am 3. Mai), an initial, a title or another short form ends no sentence.
-_NO_END = re.compile(
+_NO_END = linear_re.compile(
     r"[\s(](?:no|nr)\.$|(?:^|[\s(])(?:(?:am|dem|den|der|das|zum|vom|ab|bis|nr|no|the)\s\d\d?|[A-Za-z]|mrs?|ms|dr|prof|st|vs|e\.g"
     r"|i\.e|approx|incl|excl|ext|resp|bzw|ggf|evtl|z\.b|ca|inkl|sra?|sig|ул)\.$",
-    re.IGNORECASE,
+    linear_re.IGNORECASE,
 )
 
 # A line of a log, of a traceback, of JSON, of a diff or of a table.
-_PASTED = re.compile(
+_PASTED = linear_re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d|\[?(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|CRITICAL)\b|[{}\[\]<]"
     r"|File \"|at \S+[(.:]\S*\d|Traceback|diff --git |@@ |(?:[+-]{3} )|\$ |>>> |\S+=\S+ \S+=\S+|\S+ *\| *\S+ *\||[\"']\w+[\"']: "
 )
 
 # What makes a word one to be kept as it is: digits, signs of ids, paths, addresses and money, capitals within.
-_MARKED = re.compile(r"#(?=\w)|[\d_/\\@$€£¥₹₽`A-Z](?:(?<=[^A-Z])|(?<=[A-Za-z]{2}))")
-_CLAUSE_END = re.compile(r"[,;:)\u2013\u2014、，；：](?= )|[、，；：]")
+_MARKED = linear_re.compile(r"#(?=\w)|[\d_/\\@$€£¥₹₽`A-Z](?:(?<=[^A-Z])|(?<=[A-Za-z]{2}))")
+_CLAUSE_END = linear_re.compile(r"[,;:)\u2013\u2014、，；：](?= )|[、，；：]")
 _AROUND = "()[]{}<>\"'“”‘’«»*.,;:!?…、。！？，`"
-_NAME = re.compile(r" [A-ZÀ-ÞА-Я][a-zß-ÿа-я]+")
-_WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_JOINING = re.compile(r"[\u0300-\u036f\u200c\u200d\ufe00-\ufe0f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\U0001f3fb-\U0001f3ff]")
-_WIDE_CONTRAST = re.compile("不是.+[,，、]\\s*而?是")
+_NAME = linear_re.compile(r" [A-ZÀ-ÞА-Я][a-zß-ÿа-я]+")
+_WIDE = linear_re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_JOINING = linear_re.compile(
+    r"[\u0300-\u036f\u200c\u200d\ufe00-\ufe0f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\U0001f3fb-\U0001f3ff]"
+)
+_WIDE_CONTRAST = linear_re.compile("不是.+[,，、]\\s*而?是")
 _ASKED = frozenset("?？؟")
 _ALONE = tuple(ALONE.items())
 _DENIALS = frozenset(INSTEAD)
@@ -322,7 +329,7 @@ def shorten(text: str, most: int = LONGEST) -> str:
     longer than that."""
     if len(text) <= most:
         return text
-    places = [found.span() for found in re.finditer(r"\S+", text) if _MARKED.search(found[0])]
+    places = [found.span() for found in _WORD.finditer(text) if _MARKED.search(found[0])]
     begins, ends = [begin for begin, _ in places], [end for _, end in places]
     room = most - 4
 

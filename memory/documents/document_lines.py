@@ -3,12 +3,12 @@ its values, each with its path."""
 
 import difflib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from layerlore.memory.rules.validation import load_json
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 
@@ -16,7 +16,7 @@ Gone = Callable[[str], bool]
 
 _MOST_SHOWN = 3
 # What stands before the words of a line: "- ", "* ", "1. ".
-_BULLET = re.compile(r"(?:[-*+•]|\d+[.)])\s+")
+_BULLET = linear_re.compile(r"(?:[-*+•]|\d+[.)])\s+")
 
 
 def list_lines(content: str, *, is_json: bool) -> list[str]:

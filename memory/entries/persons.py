@@ -1,21 +1,20 @@
 """Whether a note is about the user, whatever project it came up in."""
 
-import regex
-
 from layerlore.memory.parts.search_words import split_words
+from layerlore.storage.core import linear_re
 
-USER = regex.compile(
+USER = linear_re.compile(
     r"users?|benutzer\w*|nutzer\w*|utilisat\w*|usuari\w*|utente|gebruiker|uzytkown\w*|kullanici\w*|пользовател\w*|用户"
 )
 """The words for the user, folded."""
-_OF_MYSELF = regex.compile(
-    r"^\W*(?:i|i['’]\p{L}+|my|ich|mein\w*|je|j['’]\p{L}+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
-    regex.IGNORECASE,
+_OF_MYSELF = linear_re.compile(
+    r"^\W*(?:i|i['’][^\W\d_]+|my|ich|mein\w*|je|j['’][^\W\d_]+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha|ik|mijn|я|мо[йяеи])\b",
+    linear_re.IGNORECASE,
 )
-_THIS_PROJECT = regex.compile(
+_THIS_PROJECT = linear_re.compile(
     r"\b(?:this|these|our) (?:projects?|repo(?:sitor(?:y|ies))?s?|code ?base|code|branch|package|service|app|module)\b"
     r"|\b(?:dies\w*|unser\w*|ce|notre|est[ae]|nuestr[oa]) (?:projekt\w*|repo\w*|projet|dépôt|proyecto|código)\b",
-    regex.IGNORECASE,
+    linear_re.IGNORECASE,
 )
 
 

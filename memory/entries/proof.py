@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import regex
-
 from layerlore.memory.entries.evidence import (
     ROLES_OF,
     EvidenceSpan,
@@ -21,11 +19,12 @@ from layerlore.memory.entries.evidence import (
 from layerlore.memory.entries.unproven import list_unproven
 from layerlore.memory.parts.search_words import find_names, find_stop_words, split_words
 from layerlore.memory.parts.speech_acts import find_question, find_sentences, fold_sentence
+from layerlore.storage.core import linear_re
 
 ACCEPTED: Label = "user_accepted_assistant_proposal"
 
 # A wish in the shape of a question: it says what the user wants from now on.
-_WISH = regex.compile(
+_WISH = linear_re.compile(
     r"\b(?:can|could|would|will) you\b(?=.*\b(?:please|always|never|from now on|in (?:the )?future|stop|remember|keep in mind|note that|call me|avoid|make sure|only|instead)\b)"
     r"|\bwould you mind\b|\b(?:kannst|könntest|würdest) du\b(?=.*\b(?:bitte|immer|nie|ab jetzt|künftig|in zukunft|merk\w*|nur|aufhören)\b)|\b(?:können|könnten|würden) sie\b(?=.*\b(?:bitte|immer|nie|künftig|nur)\b)"
     r"|\b(?:peux-tu|pourrais-tu|tu peux|tu pourrais|pouvez-vous|pourriez-vous)\b(?=.*\b(?:toujours|jamais|désormais|plus|arrêter|retenir|noter|s'il)\b)"
@@ -34,7 +33,7 @@ _WISH = regex.compile(
     r"|\b(?:możesz|mógłbyś|mogłabyś)\b(?=.*\b(?:zawsze|nigdy|proszę|pamiętać)\b)|\b(?:можешь|можете|мог бы|могли бы)\b(?=.*\b(?:всегда|никогда|пожалуйста|запомнить|перестать)\b)"
 )
 # After such a word a question gives its reason, which is stated.
-_REASON = regex.compile(
+_REASON = linear_re.compile(
     r"\b(?:since|because|given that|seeing that|weil|da ich|denn|parce que|car|puisque|porque|ya que|perché|poiché"
     r"|omdat|bo|ponieważ|потому что|так как)\b|因为|なので"
 )

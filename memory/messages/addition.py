@@ -1,11 +1,11 @@
 """The addition of messages of any known shape: they are parsed, masked, counted, and appended in one transaction."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.messages import turn_worth
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import schedule
@@ -153,7 +153,7 @@ async def make_drafts(
     size = sum(len(text) for message in incoming for part in message.parts for text in part_texts(part))
     if size <= _INLINE_CHARS:
         return _make_drafts(engine, incoming, now, answered)
-    return await asyncio.to_thread(_make_drafts, engine, incoming, now, answered)
+    return await work_on_long_text(_make_drafts, engine, incoming, now, answered)
 
 
 def _make_drafts(

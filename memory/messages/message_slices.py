@@ -1,16 +1,16 @@
 """Slices of a message that is too large for one answer: its parts from a place on, as much as fits."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from layerlore.memory.rules.pages import count_sent_bytes
 from layerlore.memory.rules.validation import describe
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
 
-_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
+_PLACE = linear_re.compile(r"([0-9]{1,18})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?(?:~([0-9]{1,12}))?")
 # Less than this is not begun at the end of an answer that holds something already.
 _LEAST_BYTES = 4 * 1024
 

@@ -4,7 +4,6 @@ A line is a JSON object that says in ``record`` what it is. Times are millisecon
 ``docs/moving.md`` describes each type.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, get_args
 
@@ -22,6 +21,7 @@ from layerlore.memory.rules.validation import (
 )
 from layerlore.memory.text.trust import TRUSTS
 from layerlore.memory.work.plan_rules import MOST_BYTES
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.core.damaged_values import value_of
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
@@ -49,7 +49,7 @@ _ALLOWED: dict[tuple[str, str], Collection[str]] = {
     ("entries", "trust"): TRUSTS,
 }
 _IDS = {"operation_id", "run_id", "actor", "tool", "type", "workflow_id", "entry_id", "superseded_by"}
-_UID = re.compile("[A-Za-z0-9-]{1,64}")
+_UID = linear_re.compile("[A-Za-z0-9-]{1,64}")
 _STATE = (*COUNTERS, *CURSORS, "current_task", "next_step", "updated_at")
 _ENTRY = (
     *("entry_id", "content", "kind", "status", "superseded_by", "origin", "trust", "model", "prompt", "created_at"),

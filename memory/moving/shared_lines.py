@@ -5,7 +5,6 @@ says another took its place beats those that do not, then the one changed last, 
 of lines, and whoever has seen the same lines, in whatever order and however often, has the same memory.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.removal.content_forms import StoredContent
 from layerlore.memory.rules.validation import check_text, describe, describe_choices
 from layerlore.memory.text.trust import TRUSTS
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
@@ -29,7 +29,7 @@ DOCUMENT = "profile"
 ORIGINS = ("extracted", "remembered", "caller")
 MOST_QUOTES = 20
 
-ID = re.compile("[A-Za-z0-9-]{1,64}")
+ID = linear_re.compile("[A-Za-z0-9-]{1,64}")
 _TIMES = ("changed_at", "created_at", "seen_at")
 _ENTRY = (
     *("id", RECORD, "status", "superseded_by", "changed_at", "created_at", "seen_at", "kind", "origin", "trust"),

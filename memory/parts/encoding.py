@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hashlib
 import importlib
-import re
 import threading
 import zlib
 from array import array
@@ -22,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import regex
+
+from layerlore.storage.core import linear_re
 
 if TYPE_CHECKING:
     import tiktoken
@@ -42,7 +42,7 @@ PATTERN = "|".join((
     r"\s+",
 ))  # fmt: skip
 # The same for a text of ASCII alone, where these classes are all that can occur.
-_ASCII = re.compile("|".join((
+_ASCII = linear_re.compile("|".join((
     r"[^\r\nA-Za-z0-9]?[A-Z]*[a-z]+(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?",
     r"[^\r\nA-Za-z0-9]?[A-Z]+[a-z]*(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])?",
     r"[0-9]{1,3}",
@@ -50,15 +50,16 @@ _ASCII = re.compile("|".join((
     r"[\t-\r ]*[\r\n]+",
     r"[\t-\r ]+(?![^\t-\r ])",
     r"[\t-\r ]+",
-)))  # fmt: skip
-_ANY: "regex.Pattern[str]" = regex.compile(PATTERN)
+)), engine="re")  # fmt: skip
+_ANY = linear_re.compile(PATTERN, engine="regex")
 # Letters, marks and signs that every version of Unicode has in the same class; no long s, which is an s to some.
-_SETTLED = re.compile(
+_SETTLED = linear_re.compile(
     "[\t-\r -~\u00a0-\u017e\u0180-\u0220\u0391-\u03a1\u03a3-\u03ce\u0400-\u0482\u048a-\u04ff"  # Latin, Greek, Cyrillic
     "\u05d0-\u05ea\u0621-\u063a\u0641-\u0652\u0660-\u0669\u0905-\u0939\u093e-\u094d\u0966-\u096f"  # Hebrew, Arabic, Devanagari
     "\u0e01-\u0e3a\u0e3f-\u0e5b\u3000-\u3020\u3041-\u3096\u309d-\u30ff\u4e00-\u9fa5\uac00-\ud7a3\uff01-\uff5e"  # Thai to Hangul
     "\u200b-\u200d\u2010-\u2027\u2030-\u205e\u20ac\u2122\u2190-\u22ff\u2500-\u257f\u2600-\u27bf\ufe0f"  # signs
-    "\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff]*+"  # emoji
+    "\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff]*+",  # emoji
+    engine="re",
 )
 _MOST_REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 64

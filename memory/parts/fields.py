@@ -1,12 +1,12 @@
 """The fields that parts are made of, each read from what a caller sent and checked where it stands."""
 
 import base64
-import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, check_json, check_text, describe, load_json
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -14,7 +14,7 @@ UNREAD_ARGUMENTS = "_raw"
 """The only key of a tool call's arguments that are text and not a JSON object: {"_raw": the text}."""
 
 _INT64_MAX = 2**63 - 1
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_BASE64 = linear_re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class MediaSource(NamedTuple):

@@ -9,7 +9,6 @@
 - `executableCode`, `codeExecutionResult`: a call of the tool code_execution and its result.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,6 +35,7 @@ from layerlore.memory.parts.parts import (
 )
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_json, check_keys, describe_choices
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
@@ -43,7 +43,7 @@ from layerlore.storage.core.records import Json
 GOOGLE = "google"
 CODE_TOOL = "code_execution"
 
-_SNAKE = re.compile(r"_([a-z])")
+_SNAKE = linear_re.compile(r"_([a-z])")
 _SIGNED = ("thought", "thoughtSignature")
 _PASSED_OVER = (
     "audioTranscription",

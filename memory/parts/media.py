@@ -2,23 +2,23 @@
 
 import binascii
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.parts.parts import MEDIA, result_parts
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
 ANY_TYPE = "application/octet-stream"
 # Base64 in a text, also in lines: so long that no word, path or key is taken for it.
 LEAST_BASE64 = 1000
 _CODED = "[A-Za-z0-9+/_-]"
-_BASE64 = re.compile(
+_BASE64 = linear_re.compile(
     rf"(?<!{_CODED}){_CODED}{{60,}}(?:\r?\n{_CODED}{{60,}})*"
     rf"(?:\r?\n{_CODED}{{1,76}}={{1,2}}|\r?\n(?:{_CODED}{{4}}){{5,}}|={{0,2}})(?!{_CODED})"
 )
-_KINDS = tuple(re.compile(kind) for kind in ("[A-Z]", "[a-z]", "[0-9]"))
+_KINDS = tuple(linear_re.compile(kind) for kind in ("[A-Z]", "[a-z]", "[0-9]"))
 # A multiple of four characters, which stand for whole bytes.
 _PIECE = 128 * 1024
 
@@ -62,7 +62,7 @@ def replace_base64(value: Any) -> Any:
     return {key: replace_base64(each) for key, each in value.items()}
 
 
-def _note_text(found: re.Match[str]) -> str:
+def _note_text(found: linear_re.Match) -> str:
     text = found[0]
     if len(text) < LEAST_BASE64 or not all(kind.search(text) for kind in _KINDS):
         return text

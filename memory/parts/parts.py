@@ -17,12 +17,12 @@ the one above, so that equal parts give equal JSON.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from layerlore.memory.parts.fields import MediaSource
 from layerlore.memory.rules.validation import count_json_bytes
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -42,8 +42,8 @@ RESULT_PARTS = ("text", "image", "file")
 NOTE_KEYS = ("bytes", "sha256", "part")
 """What a note of an image or a file has instead of its data: see ``memory.parts.media``."""
 
-_PLACE = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
-_ENCODED = re.compile(r"[A-Za-z0-9+/_=-]{256,}")
+_PLACE = linear_re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?")
+_ENCODED = linear_re.compile(r"[A-Za-z0-9+/_=-]{256,}")
 
 
 def text_part(text: str) -> Json:

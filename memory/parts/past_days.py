@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
-import regex
-
 from layerlore.memory.parts import past_day_words as words_of
 from layerlore.memory.parts.search_words import WEEKDAYS, split_words
 from layerlore.memory.parts.speech_acts import measure_speech_acts
 from layerlore.memory.rules.ages import DAY_MS
+from layerlore.storage.core import linear_re
 
 _EPOCH = date(1970, 1, 1)
 # How far a text must ask to mean the days and not to tell of them, and how many words need no question around them.
@@ -20,13 +19,13 @@ _FEW_WORDS = 4
 _FARTHEST_DAYS = 400
 
 _WEEKDAY = rf"(?P<last>last|this past)? ?(?:on )?(?P<weekday>{'|'.join(WEEKDAYS)})"
-_PAST = regex.compile(r"\b(?:did|was|were|had|said|told|talked|discussed|happened|went)\b")
-_PAIRED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]$")
-_REST = regex.compile(r"\p{Hangul}+|[\p{Han}\p{Hiragana}\p{Katakana}]?")
+_PAST = linear_re.compile(r"\b(?:did|was|were|had|said|told|talked|discussed|happened|went)\b")
+_PAIRED = linear_re.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}]$")
+_REST = linear_re.compile(r"\p{Hangul}+|[\p{Han}\p{Hiragana}\p{Katakana}]?")
 _UNITS = ("days", "weeks", "months")
 
 _Days = tuple[date, date] | None
-_Place = Callable[["regex.Match[str]", str, date], _Days]
+_Place = Callable[["linear_re.Match", str, date], _Days]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def _find_named(low: str, today: date) -> Iterator[tuple[str, date, date]]:
             yield _take_words(found, low), *days
 
 
-def _take_words(found: "regex.Match[str]", low: str) -> str:
+def _take_words(found: "linear_re.Match", low: str) -> str:
     """What is found, with the rest of its last word, and where nothing parts words with the letters beside it, as search
     words are pairs of letters there."""
     begin, end = found.span()
@@ -66,7 +65,7 @@ def _take_words(found: "regex.Match[str]", low: str) -> str:
     return low[before.start() if before else begin : rest.end() if rest else end]
 
 
-def _place_ago(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_ago(found: "linear_re.Match", low: str, today: date) -> _Days:
     count = _find_number(found["count"], (each.numbers for each in words_of.AGO))
     if found["months"]:
         months = today.year * 12 + today.month - 1 - count
@@ -74,35 +73,35 @@ def _place_ago(found: "regex.Match[str]", low: str, today: date) -> _Days:
     return _one(today, count * (7 if found["weeks"] else 1))
 
 
-def _place_weekday(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_weekday(found: "linear_re.Match", low: str, today: date) -> _Days:
     if not found["last"] and not _PAST.search(low):
         return None
     return _one(today, (today.weekday() - WEEKDAYS.index(found["weekday"])) % 7 or 7)
 
 
-def _place_last_weekday(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_last_weekday(found: "linear_re.Match", low: str, today: date) -> _Days:
     written = found["of_last_week"] or found["before_today"]
     listed = (each.days for each in words_of.LAST_WEEKDAYS if each.of_last_week == bool(found["of_last_week"]))
     back = today.weekday() - (_find_number(written, listed) - 1)
     return _one(today, back + 7 if found["of_last_week"] else back % 7 or 7)
 
 
-def _place_this(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_this(found: "linear_re.Match", low: str, today: date) -> _Days:
     if not _PAST.search(low):
         return None
     back = today.weekday() if found["this_week"] else today.day - 1 if found["this_month"] else 0
     return today - timedelta(days=back), today
 
 
-def _place_week(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_week(found: "linear_re.Match", low: str, today: date) -> _Days:
     return today - timedelta(days=7 + today.weekday()), today - timedelta(days=1)
 
 
-def _place_month(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_month(found: "linear_re.Match", low: str, today: date) -> _Days:
     return _month(today.year * 12 + today.month - 2)
 
 
-def _place_calendar_day(found: "regex.Match[str]", low: str, today: date) -> _Days:
+def _place_calendar_day(found: "linear_re.Match", low: str, today: date) -> _Days:
     """Without a year the last such day."""
     month, day = _find_number(found["month"], words_of.MONTHS), int(found["day"])
     for year in [int(found["year"])] if found["year"] else [today.year, today.year - 1]:
@@ -154,7 +153,7 @@ def _find_number(written: str, listed: Iterable[str]) -> int:
 
 
 @cache
-def _compile() -> "regex.Pattern[str]":
+def _compile() -> linear_re.Pattern:
     """At its first use."""
     named = {
         "before": words_of.YESTERDAY[1],
@@ -169,9 +168,9 @@ def _compile() -> "regex.Pattern[str]":
         "calendar": "|".join(words_of.CALENDAR_DAY).replace("M", "|".join(map(_either, words_of.MONTHS))),
     }
     each = "|".join(f"(?P<{name}>{words})" for name, words in named.items())
-    return regex.compile(
-        rf"(?<![[\p{{L}}\d]--[\p{{Han}}\p{{Hiragana}}\p{{Katakana}}]])(?:{each}|{_WEEKDAY})(?![\p{{L}}--[\p{{Han}}\p{{Hiragana}}\p{{Katakana}}\p{{Hangul}}]])",
-        regex.V1,
+    return linear_re.compile(
+        rf"(?V1)(?<![[\p{{L}}\d]--[\p{{Han}}\p{{Hiragana}}\p{{Katakana}}]])(?:{each}|{_WEEKDAY})(?![\p{{L}}--[\p{{Han}}\p{{Hiragana}}\p{{Katakana}}\p{{Hangul}}]])",
+        engine="regex",
     )
 
 

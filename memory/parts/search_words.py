@@ -5,20 +5,18 @@ Scripts that put no space between words (Chinese, Japanese, Thai, ...) are cut i
 An emoji or a sign is a word, too. Databases keep letters and digits only, so that it is spelled with its number.
 """
 
-import re
 import unicodedata
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
 
-import regex
-
 from layerlore.memory.parts.echoes import strip_parts
 from layerlore.memory.parts.parts import searchable_text
 from layerlore.memory.parts.speech_acts import measure_speech_acts
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.text.stop_words import FUNCTION_WORDS, NO_SIGN
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Indexed, Json
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,54 +31,62 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 LONGEST_WORD = 64
 
 # A word, with the signs that belong to it (C++, C#, A+, the blood group A-); or an emoji, two letters of a flag, a sign.
-_WORD = regex.compile(
-    r"([\p{L}\p{N}\p{M}]+)(\+\+(?!\p{L})|#(?!\p{L})|\+(?![\p{L}\p{N}+])"
+_WORD = linear_re.compile(
+    r"(?V1)([\p{L}\p{N}\p{M}]+)(\+\+(?!\p{L})|#(?!\p{L})|\+(?![\p{L}\p{N}+])"
     r"|(?<=(?<![\p{L}\p{N}\p{M}])\p{L}{1,2})[-\u2212](?![\p{L}\p{N}-]))?"
     r"|([\U0001F1E6-\U0001F1FF]{2}|[\p{So}\p{Sc}%§‰\u203c\u2049]|[\p{Sm}--[\p{ASCII}\u2044]])",
-    regex.V1,
+    engine="regex",
 )
 # The same of a text of ASCII in small letters, which takes a tenth of the time.
-_ASCII_WORD = re.compile(
+_ASCII_WORD = linear_re.compile(
     r"([a-z0-9]+)(\+\+(?![a-z])|#(?![a-z])|\+(?![a-z0-9+])"
-    r"|(?:(?<=(?<![a-z0-9])[a-z])|(?<=(?<![a-z0-9])[a-z]{2}))-(?![a-z0-9-]))?|([$%])"
+    r"|(?:(?<=(?<![a-z0-9])[a-z])|(?<=(?<![a-z0-9])[a-z]{2}))-(?![a-z0-9-]))?|([$%])",
+    engine="re",
 )
 # Texts of ASCII without these have no signs.
-_ASCII_SIGN = re.compile(r"[#$%+]")
-_ASCII_MINUS = re.compile(r"-(?![A-Za-z0-9-])(?:(?<=(?<![A-Za-z0-9])[A-Za-z]-)|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}-))")
+_ASCII_SIGN = linear_re.compile(r"[#$%+]")
+_ASCII_MINUS = linear_re.compile(
+    r"-(?![A-Za-z0-9-])(?:(?<=(?<![A-Za-z0-9])[A-Za-z]-)|(?<=(?<![A-Za-z0-9])[A-Za-z]{2}-))"
+)
 # How an emoji is drawn: its colour, its skin, its place in a sequence. It stays the same word.
-_DRAWING = regex.compile(r"[\ufe00-\ufe0f\u200d\u20e3\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]")
-_FOREIGN_DIGIT = regex.compile(r"[\p{Nd}--\p{ASCII}]", regex.V1)
+_DRAWING = linear_re.compile(r"[\ufe00-\ufe0f\u200d\u20e3\U0001F3FB-\U0001F3FF\U000E0020-\U000E007F]")
+_FOREIGN_DIGIT = linear_re.compile(r"(?V1)[\p{Nd}--\p{ASCII}]", engine="regex")
 _DOTLESS_I = "\u0131"
 _SIGN = "sgn"
-_SPELLED_SIGN = re.compile(_SIGN + r"(\d{2,7})")
+_SPELLED_SIGN = linear_re.compile(_SIGN + r"(\d{2,7})")
 # A sign changes what a word as short as this means: C++ is not found by C. A longer one is found with and without it.
 _NEEDS_SIGN = 2
 # By its code, what each character of ASCII is in a text of folded words and spaces.
 _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
-_UNSPACED = regex.compile(
+_UNSPACED = linear_re.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+|[^\p{Han}\p{Hiragana}"
-    r"\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+"
+    r"\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]+",
+    engine="regex",
 )
-_IS_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]")
-_NAME = regex.compile(
+_IS_UNSPACED = linear_re.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー々]", engine="regex"
+)
+_NAME = linear_re.compile(
     r"\b(?:IT|US|WHO)\b|(?<=[\p{Ll}\p{N},;]\s)(?:Don|May|Will)\b(?!['’]t)|\b(?:Don|May|Will)(?=['’]s\b)"
-    r"|(?<=\d\s)may\b|\bmay(?=\s\d)"
+    r"|(?<=\d\s)may\b|\bmay(?=\s\d)",
+    engine="regex",
 )
 # May 8th, the 8th of May: the index has the day's number.
-_ORDINAL = regex.compile(
+_ORDINAL = linear_re.compile(
     rf"(?i)(?<=\b(?:{'|'.join(_MONTHS)})\s\d\d?)(?:st|nd|rd|th)\b"
-    rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(_MONTHS)})\b)"
+    rf"|(?<=\b\d\d?)(?:st|nd|rd|th)(?=(?:\sof)?\s(?:{'|'.join(_MONTHS)})\b)",
+    engine="regex",
 )
 # 2023-05-08: the index has the day as people write it.
-_ISO_DAY = regex.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
-_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
+_ISO_DAY = linear_re.compile(r"(?<!\d)\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(?!\d)")
+_ACCENTS = linear_re.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])[\u0300-\u036f]+")
 # In characters. The study's figures: longer chunks blur what a vector stands for.
 SIZE = 800
 OVERLAP = 100
 # A cut looks this far back for a space.
 SEARCHED = 200
 
-_SPACE = re.compile(r"\s")
+_SPACE = linear_re.compile(r"\s")
 
 
 def split_words(text: str) -> list[str]:

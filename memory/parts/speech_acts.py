@@ -1,6 +1,5 @@
 """What a text does rather than what it is about: how far it only asks, and how far it says nothing."""
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from layerlore.memory.text.questions import (
     TAGS,
     TURKISH_SIGNS,
 )
+from layerlore.storage.core import linear_re
 
 # In characters: of longer texts so much is looked at, and the rest tells.
 _LOOKED_AT = 2000
@@ -31,15 +31,18 @@ _LONGEST_FIRST = 40
 _LONGEST_ADDRESS = 50
 
 # No sentence ends within a number or an address.
-_SENTENCE_END = re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？؟]+|\n+")
-_LETTER = re.compile(r"\w")
+_SENTENCE_END = linear_re.compile(r"[.!?…]+[\"')\]]*(?=\s)|[。！？؟]+|\n+")
+_LETTER = linear_re.compile(r"\w")
 _QUESTION_MARKS = frozenset("?？؟՞⁇⁈")
-_GREEK_MARK = regex.compile(r"(?<=\p{Greek});")
-_CLAUSE = re.compile(r"[,;:，、،—–]+\s*| (?:-+|but|and|so|because|since|und|aber|et|mais|pero|ma|mas|maar|ale|но|ama) ")
-_LEAD_IN = regex.compile(
+_GREEK_MARK = linear_re.compile(r"(?<=\p{Greek});")
+_CLAUSE = linear_re.compile(
+    r"[,;:，、،—–]+\s*| (?:-+|but|and|so|because|since|und|aber|et|mais|pero|ma|mas|maar|ale|но|ama) "
+)
+_LEAD_IN = linear_re.compile(
     r"(?:[\W_]|\b(?:and|so|but|then|also|well|ok|okay|hey|hi|hello|oh|btw|by the way|sorry|actually|honestly|unfortunately|sadly"
     r"|hmm+|um+|uh|(?:no|yes|yeah)(?=,)|i'm (?:afraid|(?:so |very )?sorry)|apologies|und|aber|et|mais|y|pero|e|ma|mas|en|maar|ale|и|а|но|ну|ve)\b"
-    r"(?![''\w]))*"
+    r"(?![''\w]))*",
+    engine="re",
 )
 
 
@@ -89,13 +92,13 @@ _SIGNS = {language: frozenset(listed.split()) for language, listed in SIGNS.item
 _TURKISH_SIGNS = frozenset(TURKISH_SIGNS.split())
 _TURKISH_LETTERS = frozenset("ığş")
 _NO_LETTERS = str.maketrans(dict.fromkeys('.,;:!?()[]"…—–*،؟¿¡«»„“”', " "))
-_OTHER_SCRIPT = re.compile("[\u0370-\u1fff\u2e80-\ud7ff]")
+_OTHER_SCRIPT = linear_re.compile("[\u0370-\u1fff\u2e80-\ud7ff]")
 _SCRIPTS = {
-    "ar": re.compile("[\u0600-\u06ff]"),
-    "ja": re.compile("[\u3040-\u30ff]"),
-    "zh": re.compile("[\u3400-\u9fff]"),
-    "ko": re.compile("[\uac00-\ud7af]"),
-    "th": re.compile("[\u0e00-\u0e7f]"),
+    "ar": linear_re.compile("[\u0600-\u06ff]"),
+    "ja": linear_re.compile("[\u3040-\u30ff]"),
+    "zh": linear_re.compile("[\u3400-\u9fff]"),
+    "ko": linear_re.compile("[\uac00-\ud7af]"),
+    "th": linear_re.compile("[\u0e00-\u0e7f]"),
 }
 
 

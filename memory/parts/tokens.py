@@ -6,13 +6,13 @@ there; where that fails, four characters count as one token, and the encoding's 
 
 import importlib.util
 import logging
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from layerlore.memory.parts import encoding
 from layerlore.memory.parts.encoding import Encoding, load_encoding
 from layerlore.memory.parts.parts import part_texts
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
 log = logging.getLogger(__name__)
@@ -40,11 +40,15 @@ def shipped_encodings() -> Path | None:
 
 
 # Scripts without spaces have longer runs, and may be cut anywhere.
-_LAST_WORD = re.compile(r"[^\s\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff]{0,60}\Z")
+_LAST_WORD = linear_re.compile(r"[^\s\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff]{0,60}\Z")
+
 
 # In front of this the encoding's pattern has a cut if a line's end stands there: white space alone would be joined to it,
 # and a slash to the signs before it.
-_BEGINS_LINE = re.compile(r"(?!/)[^\S\r\n]*[^\s]")
+def _begins_line(line: str) -> bool:
+    bare = line.lstrip()
+    space = line[: len(line) - len(bare)]
+    return bool(bare) and not line.startswith("/") and "\n" not in space and "\r" not in space
 
 
 def _inside_word(text: str, at: int) -> bool:
@@ -85,7 +89,7 @@ class TokenCounter:
     def lines(self, lines: Sequence[str]) -> int:
         """Tokens of lines with a line's end between them, each but the last counted as ``known`` counts it: the encoding
         cuts behind a line's end before it looks for tokens, unless what follows could belong to it."""
-        if self._encoding is None or not all(map(_BEGINS_LINE.match, lines[1:])):
+        if self._encoding is None or not all(map(_begins_line, lines[1:])):
             return self.text("\n".join(lines))
         return sum(self.known(f"{line}\n") for line in lines[:-1]) + self.text(lines[-1])
 

@@ -3,7 +3,6 @@
 What is shown stands in the text as it is, but for white space: pieces of it, in its order.
 """
 
-import re
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,35 +10,37 @@ from itertools import accumulate
 from layerlore.memory.parts.search_words import split_words
 from layerlore.memory.parts.tokens import CUT_MARK
 from layerlore.memory.text.quotation import join_lines
+from layerlore.storage.core import linear_re
 
 CUT = "…"
 """Stands where something is left out, but at the end, where CUT_MARK stands."""
 
 # A sentence ends at a line's end, or at a sign that ends one. Scripts without spaces write none behind it.
-_PIECE = re.compile(r"[^\n]+?(?:[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*|(?=\n)|$)")
+_SENTENCE_END = linear_re.compile(r"[.!?…؟।]+[\"'”’)\]*_]*(?=\s)|[。！？｡]+[”’」』）]*")
+_LINE = linear_re.compile(r"[^\n]+", engine="re")
 # What is shorter is no sentence, but "Dr." or a list's "1.": it goes with what follows.
 _SHORTEST_PIECE = 16
 # The end of a sentence.
-_ENDS = re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
+_ENDS = linear_re.compile(r"[.!?…؟।。！？｡][\"'”’」』）)\]*_]*\s*$")
 # Longest piece, in characters.
 _LONGEST_PIECE = 240
 # What is longer is cut into such as these, of which an excerpt holds three: what was found, and what stands around it.
 _LONGEST_CUT = 100
 # Where it is cut, the best places first: behind a record, a field or a clause, a word, a sign. No number is cut, if that
 # can be.
-_SEAMS = tuple(map(re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"\s", r"[^\w\s]")))
+_SEAMS = tuple(map(linear_re.compile, (r"[}\]][,;]", r"[,;|，、；](?!\d)", r"\s", r"[^\w\s]")))
 # A word is looked for by its beginning, since what stands in the text may be another form of it. One with a digit in it
 # is a name and has no other form.
 _SHORTEST_STEM = 4
 _ENDING = 3
-_DIGIT = re.compile(r"\d")
+_DIGIT = linear_re.compile(r"\d")
 # What another form of a word counts.
 _OTHER_FORM = 0.7
 # What a word counts that an earlier piece has shown.
 _SHOWN_AGAIN = 0.2
 # What a piece of the chunk counts that was found, as a share of the weight of all words.
 _FOUND_CHUNK = 0.25
-_ITEM = re.compile(r"\s*(?:[-*•–]\s|\d+[.)]\s|\|)")
+_ITEM = linear_re.compile(r"\s*(?:[-*•–]\s|\d+[.)]\s|\|)")
 _LONGEST_HEADING = 120
 
 
@@ -71,16 +72,15 @@ def split_pieces(text: str) -> list[Piece]:
     into pieces of at most 100."""
     found: list[Piece] = []
     number = 0
-    for line in re.finditer(r"[^\n]+", text):
+    for line in _LINE.finditer(text):
         number += 1
         start = line.start()
-        for each in _PIECE.finditer(text, line.start(), line.end()):
-            if each.end() - start < _SHORTEST_PIECE and each.end() < line.end():
+        ends = [line.start() + each.end() for each in _SENTENCE_END.finditer(line[0])]
+        for end in (*ends, line.end()):
+            if end == start or (end - start < _SHORTEST_PIECE and end < line.end()):
                 continue
-            found.extend(Piece(at, end, number) for at, end in _cut_long(text, start, each.end()))
-            start = each.end()
-        if start < line.end():
-            found.extend(Piece(at, end, number) for at, end in _cut_long(text, start, line.end()))
+            found.extend(Piece(at, cut, number) for at, cut in _cut_long(text, start, end))
+            start = end
     return [piece for piece in found if text[piece.start : piece.end].strip()]
 
 

@@ -4,7 +4,6 @@ was masked.
 It goes through all content in short transactions while others write. A run that was stopped in the middle can be
 repeated: what was masked stays masked."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from itertools import groupby
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.engine.speech import said
 from layerlore.memory.observations import observation_text
 from layerlore.memory.removal.content_forms import StoredContent
@@ -124,7 +124,7 @@ class _Redaction:
 
     async def _mask(self, scope: Scope, table: str, forms: Mapping[str, Form], page: Sequence[StoredRow]) -> bool:
         """Mask the rows of a page. False if one is another by now."""
-        found = await asyncio.to_thread(self._changes, table, forms, page)
+        found = await work_on_long_text(self._changes, table, forms, page)
         if self.dry_run:
             self._count(table, [change for _, change in found])
             return True
@@ -201,7 +201,7 @@ class _Redaction:
     async def _index(self, scope: Scope, page: Sequence[StoredRow]) -> bool:
         """Index those messages of a page anew whose secrets can still be searched for."""
         for row in page:
-            secrets, words = await asyncio.to_thread(self._in_index, row)
+            secrets, words = await work_on_long_text(self._in_index, row)
             uid, seq = row.key
             if not words or not await self.engine.database.read(redaction.is_indexed_with, scope, uid, seq, words):
                 continue

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal
 
-import regex
-
 from layerlore.memory.parts.search_words import (
     find_language,
     find_names,
@@ -21,12 +19,14 @@ from layerlore.memory.parts.search_words import (
     find_stop_words,
     split_words,
 )
+from layerlore.storage.core import linear_re
 
 WordKind = Literal["identifier", "number", "name", "word"]
 
-_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-_WRITTEN_AS_ONE = regex.compile(r"[\p{L}\p{N}\p{M}]+(?:[.:_@#-][\p{L}\p{N}\p{M}]+)+")
-_HAS_CASE = regex.compile(r"[\p{Ll}\p{Lu}]")
+_TOKEN = linear_re.compile(r"[\p{L}\p{N}\p{M}]+")
+_WRITTEN_AS_ONE = linear_re.compile(r"[\p{L}\p{N}\p{M}]+(?:[.:_@#-][\p{L}\p{N}\p{M}]+)+")
+_PIECE = linear_re.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{L}\p{N}\p{M}\s]")
+_HAS_CASE = linear_re.compile(r"[\p{Ll}\p{Lu}]")
 # A number of fewer digits tells little: rooms, hours, years.
 _TELLING_DIGITS = 5
 _REQUEST = frozenset(
@@ -63,7 +63,7 @@ _ENDINGS = (
 _CHANGED = (("ies", "y", 2), ("ic", "y", 4), ("ing", "e", 3), ("ed", "e", 3), ("aux", "al", 3))
 _OF_NAMES = (("s", 2), ("en", 6), ("n", 6))
 _INFLECTED = frozenset({"de", "nl", "fr"})
-_GERMAN_ARTICLE = regex.compile(
+_GERMAN_ARTICLE = linear_re.compile(
     r"(?:d(?:er|ie|as|en|em|es)|(?:k|m|d|s)?ein(?:e[nmrs]?)?|(?:ihr|unser|eur|euer|dies|jed|welch|all|viel)(?:e[nmrs]?)?"
     r"|zum|zur|beim|vom|im|am|ins)"
 )
@@ -212,7 +212,7 @@ def _place(query: str, words: Sequence[tuple[str, WordKind]]) -> list[TopicWord]
     kinds = dict(words)
     found: dict[str, int] = {}
     previous, between = "", ""
-    for token in regex.findall(r"[\p{L}\p{N}\p{M}]+|[^\p{L}\p{N}\p{M}\s]", query):
+    for token in _PIECE.findall(query):
         folded = split_words(token) or [token]
         for word in folded:
             if word not in kinds:

@@ -1,17 +1,17 @@
 """When something that is remembered expires: an entry at a time, a line of a document by its ending ``(until 2026-12-01)``."""
 
-import re
 from typing import Any
 
 from layerlore.memory.rules.ages import DAY_MS, day, iso
 from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput
 
 EXPIRY_SIGN = "(until "
 """Stands in each line that expires."""
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_ENDING = re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
+_DATE = linear_re.compile(r"\d{4}-\d{2}-\d{2}")
+_ENDING = linear_re.compile(r"\s*\(until (\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2})?)?)\)[.;,]?$")
 
 
 def parse_expiry(text: str, where: str = "expires_at") -> int:

@@ -1,6 +1,6 @@
 """Invisible characters: finding them in a text and removing them."""
 
-import re
+from layerlore.storage.core import linear_re
 
 # Controls but tab and line break, soft hyphens and fillers, zero-width characters, marks and overrides of direction,
 # variation selectors, annotations, and plane 14, in which ASCII can be written invisibly (Unicode's
@@ -10,7 +10,7 @@ HIDDEN = (
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
 )
-INVISIBLE = re.compile(f"[{HIDDEN}]")
+INVISIBLE = linear_re.compile(f"[{HIDDEN}]")
 _ASCII = bytes(code for code in range(128) if INVISIBLE.match(chr(code)))
 
 

@@ -40,7 +40,7 @@ def compile_pattern(pattern: str, where: str) -> regex.Pattern[str]:
 def search_pattern(pattern: str, text: str, where: str) -> bool:
     """Whether the expression matches anywhere in the text. Raises LimitExceeded when the search takes too long."""
     try:
-        return compile_pattern(pattern, where).search(text, timeout=SECONDS) is not None
+        return compile_pattern(pattern, where).search(text, timeout=SECONDS, concurrent=True) is not None
     except (TimeoutError, MemoryError):
         raise LimitExceeded(
             f"{where}: the pattern {describe(pattern)} takes too long for a text of {len(text):,} characters"

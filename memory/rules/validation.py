@@ -4,12 +4,12 @@ import asyncio
 import difflib
 import json
 import math
-import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
 from layerlore.memory.rules.limits import Limits
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.json_text import to_json
 from layerlore.storage.core.records import Json
@@ -24,13 +24,13 @@ MOST_INTEGER = 2**63 - 1
 _INLINE_CHARS = 4_000
 
 _INT_CEILING = 10**INT_DIGITS
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ISO_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ][0-9:.,]+([Zz]|[+-][0-9:]+)?)?")
+_CONTROL = linear_re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ISO_TIME = linear_re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8})([Tt ][0-9:.,]+([Zz]|[+-][0-9:]+)?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _FIRST_MS = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 _LAST_MS = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
-_DIGITS = re.compile(r"-?[0-9]{9,20}(\.[0-9]{1,9})?")
+_DIGITS = linear_re.compile(r"-?[0-9]{9,20}(\.[0-9]{1,9})?")
 # A number is a time from 1990 to 2603. In these bounds seconds and milliseconds never overlap.
 _FIRST_SECOND, _LAST_SECOND = 631_152_000, 20_000_000_000
 

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-# Python's own re matches repeated possessive groups wrongly before 3.11.5.
-import regex as re
-
 from layerlore.memory.secrets.patterns import ALNUM, BASE64, ENDS, HEX, WORD, is_mixed, is_scrambled, is_varied
+from layerlore.storage.core import linear_re
 
-_TEMPLATE = re.compile(
-    r"[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
-    r"|[A-Z_]*(?:PASS|PWD|SECRET|TOKEN|KEY)[A-Z_]*|(?i:your)[_-]?\w*|None|null|nil|undefined|true|false"
+_TEMPLATE = linear_re.compile(
+    r"\A(?:[{<\[(].*[}>\])]|\$\{.*|\$\w+|\$\(.*|.*\{\w*\}.*|%\w+%?|%\(\w+\)s|[*xX.…•_-]+"
+    r"|[A-Z_]*(?:PASS|PWD|SECRET|TOKEN|KEY)[A-Z_]*|(?i:your)[_-]?\w*|None|null|nil|undefined|true|false)"
 )
 
 
@@ -29,7 +27,7 @@ class ContextPattern:
     kind: str
     needles: frozenset[str]
     pattern: str
-    accepts: Callable[[re.Match[str]], bool]
+    accepts: Callable[[linear_re.Match], bool]
     others: frozenset[str] = frozenset()
 
     def may_be_in(self, low: str) -> bool:
@@ -37,51 +35,50 @@ class ContextPattern:
         return not self.others or any(each in low for each in self.others)
 
     @property
-    def regex(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: most processes never need most of them."""
-        return _compiled(self.pattern)
+    def regex(self) -> linear_re.Pattern:
+        return _make_pattern(self.pattern)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _make_pattern(pattern: str) -> linear_re.Pattern:
+    return linear_re.compile(pattern, engine="regex")
 
 
-Match = re.Match[str]
+Match = linear_re.Match
 
 
-def _before(match: re.Match[str], length: int) -> str:
+def _before(match: linear_re.Match, length: int) -> str:
     """The text in front of the secret on the same line, at most ``length`` characters."""
     start = match.start("secret")
     return match.string[max(0, start - length) : start].rsplit("\n", 1)[-1]
 
 
-def _after(match: re.Match[str], length: int) -> str:
+def _after(match: linear_re.Match, length: int) -> str:
     end = match.end("secret")
     return match.string[end : end + length].split("\n", 1)[0]
 
 
-def _is_mixed(match: re.Match[str]) -> bool:
+def _is_mixed(match: linear_re.Match) -> bool:
     return is_mixed(match["secret"])
 
 
-def _always(_match: re.Match[str]) -> bool:
+def _always(_match: linear_re.Match) -> bool:
     return True
 
 
-def _is_a_password(match: re.Match[str]) -> bool:
+def _is_a_password(match: linear_re.Match) -> bool:
     return _TEMPLATE.fullmatch(match["secret"]) is None
 
 
 # A password in a connection string has such a neighbour, with no space around "=", or a URL that leads up to it.
-_NEIGHBOUR = re.compile(
+_NEIGHBOUR = linear_re.compile(
     "(?:host|hostaddr|server|data source|user id|uid|user|username|dbname|database|initial catalog|sslmode|ssl)="
 )
-_EXPRESSION = re.compile(r"[A-Za-z_][\w.]*(?:\[.*\]|\.\w*(?i:pass|pwd|secret|value)\w*)")
-_URL = re.compile(r"(?:://|jdbc:)\S*$")
+_EXPRESSION = linear_re.compile(r"[A-Za-z_][\w.]*(?:\[.*\]|\.\w*(?i:pass|pwd|secret|value)\w*)")
+_URL = linear_re.compile(r"(?:://|jdbc:)\S*$")
 
 
-def _in_a_connection(match: re.Match[str]) -> bool:
+def _in_a_connection(match: linear_re.Match) -> bool:
     before = _before(match, 200)
     if match["quote"] is None and _EXPRESSION.fullmatch(match["secret"]):
         return False
@@ -89,16 +86,16 @@ def _in_a_connection(match: re.Match[str]) -> bool:
     return near is not None and _is_a_password(match)
 
 
-def _after_curl(match: re.Match[str]) -> bool:
+def _after_curl(match: linear_re.Match) -> bool:
     return _is_a_password(match) and "curl" in _before(match, 300)
 
 
-def _is_a_bearer(match: re.Match[str]) -> bool:
+def _is_a_bearer(match: linear_re.Match) -> bool:
     secret = match["secret"]
     return is_scrambled(secret) or (len(secret) >= 32 and is_mixed(secret))
 
 
-def _is_name_and_password(match: re.Match[str]) -> bool:
+def _is_name_and_password(match: linear_re.Match) -> bool:
     """Basic credentials are ``name:password`` in base64, and hardly a word is."""
     secret = match["secret"]
     try:
@@ -108,34 +105,37 @@ def _is_name_and_password(match: re.Match[str]) -> bool:
     return ":" in text and text.isprintable()
 
 
-def _is_a_key_block(match: re.Match[str]) -> bool:
+_LONG_RUN = linear_re.compile(r"[A-Za-z0-9+/]{12,}")
+
+
+def _is_a_key_block(match: linear_re.Match) -> bool:
     body = match["body"] or match["cut"]
-    return sum(map(len, re.findall(r"[A-Za-z0-9+/]{12,}", body))) * 2 >= len("".join(body.split()))
+    return sum(map(len, _LONG_RUN.findall(body))) * 2 >= len("".join(body.split()))
 
 
 # The name in front of "=" or ":", with the quotes and brackets between the two.
 _NAME_ENDS = r"[\"'`\]\\ \t:=>]{0,8}$"
-_AWS_SECRET_NAME = re.compile(
+_AWS_SECRET_NAME = linear_re.compile(
     r"(?i)(?:aws[ _.-]?secret|secret[ _.-]?access[ _.-]?key|aws\w{0,12}secret\w{0,8})" + _NAME_ENDS
 )
-_SECRET_NAME = re.compile(
+_SECRET_NAME = linear_re.compile(
     r"(?i)(?:(?:api|auth|access|secret|client|private|app|application|account|encryption|signing|master|session|refresh"
     r"|webhook|bot|consumer|admin|service|deploy|license)[ _.-]?(?:key|token|secret)|(?<!:)secret|authorization)"
     + _NAME_ENDS
 )
 
 
-def _is_an_aws_secret(match: re.Match[str]) -> bool:
+def _is_an_aws_secret(match: linear_re.Match) -> bool:
     return is_varied(match["secret"]) and _AWS_SECRET_NAME.search(_before(match, 60)) is not None
 
 
-def _is_assigned_to_a_secret_name(match: re.Match[str]) -> bool:
+def _is_assigned_to_a_secret_name(match: linear_re.Match) -> bool:
     secret = match["secret"]
     return len(secret) >= 20 and is_scrambled(secret) and _SECRET_NAME.search(_before(match, 60)) is not None
 
 
 def make_context(
-    kind: str, needles: str, regex: str, accepts: Callable[[re.Match[str]], bool] = _always
+    kind: str, needles: str, regex: str, accepts: Callable[[linear_re.Match], bool] = _always
 ) -> ContextPattern:
     """A pattern from its needles, parted by ``|``."""
     return ContextPattern(kind, frozenset(needles.split("|")), regex, accepts)

@@ -5,12 +5,12 @@ written.
 not. ``hunter2`` can be one; ``${DB_PASSWORD}``, ``<your-password>``, ``required`` and ``config.password`` cannot.
 """
 
-import re
 from enum import IntEnum
 from functools import lru_cache
 from typing import Literal
 
 from layerlore.memory.secrets.patterns import is_scrambled
+from layerlore.storage.core import linear_re
 
 Meaning = Literal["password", "secret", "key"]
 """A ``password`` may be a word that people choose; a ``secret`` is made by a machine; a ``key`` may be of a door,
@@ -89,9 +89,9 @@ _ASIDE = frozenset(
     raw base b64 base64 hash hashed confirmation confirm again repeat
     """.split()  # noqa: SIM905
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_PARTS = re.compile(r"[^\W_]+")
-_MARK = re.compile(r"\[masked:[a-z0-9-]+(?::[0-9a-f]{8})?\]")
+_HUMP = linear_re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PARTS = linear_re.compile(r"[^\W_]+")
+_MARK = linear_re.compile(r"\[masked:[a-z0-9-]+(?::[0-9a-f]{8})?\]")
 
 
 @lru_cache(maxsize=4096)
@@ -158,29 +158,29 @@ _WORDS = frozenset(
     """.split()  # noqa: SIM905
 )
 # What stands for a value, or gets it from somewhere.
-_STANDS_FOR = re.compile(
+_STANDS_FOR = linear_re.compile(
     r"[{<\[(].*[}>\])]|\$\w*|%\w+%?|[*xX.…•_#?-]+|(?i:your|my|the|an?|some|insert|enter)[_-][\w-]*"
     r"|[A-Z][A-Z_]*|\d{1,11}|.*\.\.\.|.*…"
     r"|(?i:.*(?:placeholder|redacted|changeme|change[_-]me|replace[_-]?(?:me|with)|xxxxx|-here|example|dummy).*)"
 )
-_TEMPLATED = re.compile(r"\$\{|\$\(|\{\{|\}\}|<%|%>|#\{|%\(|\$\{?[A-Z_]{3,}|^\$[A-Za-z_]\w*$|\{\w*\}|^%[sdr]")
-_HASHED = re.compile(r"\$[0-9a-z-]{1,9}\$[^\s$]|\{(?:SSHA|SHA|CRYPT|BCRYPT)\}")
+_TEMPLATED = linear_re.compile(r"\$\{|\$\(|\{\{|\}\}|<%|%>|#\{|%\(|\$\{?[A-Z_]{3,}|^\$[A-Za-z_]\w*$|\{\w*\}|^%[sdr]")
+_HASHED = linear_re.compile(r"\$[0-9a-z-]{1,9}\$[^\s$]|\{(?:SSHA|SHA|CRYPT|BCRYPT)\}")
 # An expression of a program: calls, fields, items.
-_EXPRESSION = re.compile(
+_EXPRESSION = linear_re.compile(
     r"[\w.:$>-]*\w[(\[].*|[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_]\w*)+[,;)]*|[&*!]\w+|\w+\(\)|.*(?:\|\||&&|=>|==|\?\?).*"
 )
-_ELSEWHERE = re.compile(
-    r"(?i:[a-z][a-z0-9+.-]*://|arn:|projects/|file:|vault:|secret/|ssh-(?:rsa|ed25519|dss)\b|sha\d{1,3}[:-]|md5[:-])"
-    r"|(?:~|\.{1,2})?/(?:[\w.@-]+/)*[\w.@-]*$|[A-Za-z]:[\\/]|(?:[A-Za-z_.-]+/)+[A-Za-z_.-]+$"
+_ELSEWHERE = linear_re.compile(
+    r"\A(?:(?i:[a-z][a-z0-9+.-]*://|arn:|projects/|file:|vault:|secret/|ssh-(?:rsa|ed25519|dss)|sha\d{1,3}[:-]|md5[:-])"
+    r"|(?:~|\.{1,2})?/(?:[\w.@-]+/)*[\w.@-]*\Z|[A-Za-z]:[\\/]|(?:[A-Za-z_.-]+/)+[A-Za-z_.-]+\Z)"
 )
-_MEASURED = re.compile(
+_MEASURED = linear_re.compile(
     r"[-+]?[\d.,:/_ ]+(?:[a-zA-Z%]{1,4})?|v?\d+(?:\.\d+)+[\w.+-]*|\d{4}-\d\d-\d\d[T\d:.+Z-]*|0x[0-9a-fA-F]{1,8}"
     r"|[a-z]{1,2}\d{1,3}"
 )
 # Words and small numbers, as names of things are made of: "tcp_v4_only.2", "velvet-maple-1234".
-_WORDY = re.compile(r"[A-Za-z]{2,15}\d{0,4}(?:[_./:-](?:[A-Za-z]{1,15}\d{0,4}|\d{1,4}))*")
-_LETTER = re.compile(r"[^\W\d_]")
-_HEX_OR_ID = re.compile(r"(?i:[0-9a-f]{20,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_WORDY = linear_re.compile(r"[A-Za-z]{2,15}\d{0,4}(?:[_./:-](?:[A-Za-z]{1,15}\d{0,4}|\d{1,4}))*")
+_LETTER = linear_re.compile(r"[^\W\d_]")
+_HEX_OR_ID = linear_re.compile(r"(?i:[0-9a-f]{20,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def measure_strength(value: str) -> Strength:

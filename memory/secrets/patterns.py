@@ -4,11 +4,12 @@ Every regular expression takes time linear in the text. What can grow without bo
 again inside of itself: the character before it has to be one that it does not contain.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+
+from layerlore.storage.core import linear_re
 
 ALNUM = "[A-Za-z0-9]"
 HEX = "[0-9a-f]"
@@ -18,8 +19,10 @@ UUID = rf"{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}"
 ENDS = "(?![A-Za-z0-9_-])"
 
 _FILLER = "xX0*.-_#?"
-_PLACEHOLDER = re.compile(r"(?i)your[_-]|[_-]your|example|placeholder|redacted|changeme|xxxxx|[_-]here\b|[_-]goes[_-]")
-_CLASS_CHANGE = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
+_PLACEHOLDER = linear_re.compile(
+    r"(?i)your[_-]|[_-]your|example|placeholder|redacted|changeme|xxxxx|[_-]here\b|[_-]goes[_-]"
+)
+_CLASS_CHANGE = linear_re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
 
 
 def _not_filler(secret: str) -> bool:
@@ -55,21 +58,20 @@ class TokenPattern:
     accepts: Callable[[str], bool]
 
     @property
-    def regex(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: most processes never need most of them."""
-        return _compiled(self.pattern)
+    def regex(self) -> linear_re.Pattern:
+        return _make_pattern(self.pattern)
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+def _make_pattern(pattern: str) -> linear_re.Pattern:
+    return linear_re.compile(pattern, engine="regex")
 
 
 def _token(kind: str, prefixes: str, body: str, accepts: Callable[[str], bool] = _not_filler) -> TokenPattern:
     heads = tuple(prefixes.split())
     # A run with "-" or "_" in it may not begin behind one: else every hyphen of a long run would be a new start.
-    left = "(?<![_-])" if re.search(r"[_-]\]|\\w", body.replace(ENDS, "")) else ""
-    pattern = f"{left}(?:{'|'.join(map(re.escape, heads))})(?P<body>{body})"
+    left = "(?<![_-])" if any(sign in body.replace(ENDS, "") for sign in ("_]", "-]", "\\w")) else ""
+    pattern = f"{left}(?:{'|'.join(map(linear_re.escape, heads))})(?P<body>{body})"
     return TokenPattern(kind, heads, pattern, accepts)
 
 

@@ -6,7 +6,6 @@ distinguished without being known. Nothing outside of a secret changes, and mask
 """
 
 import hmac
-import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from layerlore.memory.secrets.contexts import CONTEXTS
 from layerlore.memory.secrets.names import Meaning, Strength, find_meaning, is_secret, measure_strength
 from layerlore.memory.secrets.patterns import TOKENS, TokenPattern
 from layerlore.memory.secrets.settings import find_named_values, lower_text
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import LimitExceeded
 
 MAX_DEPTH = 64
@@ -39,7 +39,7 @@ def _alternation(words: list[str]) -> str:
 
 
 def _branches(node: Trie) -> str:
-    choices = [re.escape(letter) + _branches(rest) for letter, rest in node.items() if letter]
+    choices = [linear_re.escape(letter) + _branches(rest) for letter, rest in node.items() if letter]
     if not choices:
         return ""
     return f"(?:{'|'.join(choices)})" + ("?" if "" in node else "")
@@ -53,17 +53,17 @@ _TOKENS_AT: dict[str, tuple[TokenPattern, ...]] = {
 
 
 @cache
-def _starts() -> re.Pattern[str]:
+def _starts() -> linear_re.Pattern:
     """Where a token can begin: a character in front that is no letter or digit, and a prefix."""
     first = "".join(sorted({prefix[0] for prefix in _PREFIXES}))
     # It looks at one set before the choices: up to four times faster than without.
-    return re.compile(rf"[^A-Za-z0-9](?=[{first}])(?=({_alternation(_PREFIXES)}))")
+    return linear_re.compile(rf"[^A-Za-z0-9](?=[{first}])(?=({_alternation(_PREFIXES)}))")
 
 
 @cache
-def _starts_behind_escapes() -> re.Pattern[str]:
+def _starts_behind_escapes() -> linear_re.Pattern:
     """Behind the letters and digits of an escape too: a JSON text inside of a text, or a query string."""
-    return re.compile(rf"(?:\\[nrt]|\\u[0-9A-Fa-f]{{4}}|%[0-9A-Fa-f]{{2}})(?=({_alternation(_PREFIXES)}))")
+    return linear_re.compile(rf"(?:\\[nrt]|\\u[0-9A-Fa-f]{{4}}|%[0-9A-Fa-f]{{2}})(?=({_alternation(_PREFIXES)}))")
 
 
 _CONTEXTS = (*CONTEXTS, *COMMANDS)
@@ -82,10 +82,10 @@ _KINDS = sorted(
     | {context.kind for context in _CONTEXTS}
     | {"session-cookie", "kubernetes-secret", "assigned-secret"}
 )
-_MARK = re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
+_MARK = linear_re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
 
 
-def _token_spans(text: str, starts: re.Pattern[str]) -> Iterator[Span]:
+def _token_spans(text: str, starts: linear_re.Pattern) -> Iterator[Span]:
     padded = " " + text
     end = 0
     for candidate in starts.finditer(padded):
@@ -279,7 +279,7 @@ class Redactor:
 _HEADERS = frozenset(("cookie", "set-cookie", "authorization", "proxy-authorization"))
 # Members that hold the value of what another member, or the object's own name, names.
 _VALUES = frozenset(["value", "val", "default", "const", "enum", "example", "examples"])
-_FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]*")
+_FLAG = linear_re.compile(r"-{1,2}[A-Za-z][\w.-]*")
 _NAMES = ("name", "key", "Name", "Key")
 
 

@@ -5,11 +5,11 @@ queries), the end of a tag or of an attribute (XML), the ``value`` of a pair (``
 bracket (calls), or nothing but space (flags, SQL, some programs' own files). Time is linear in the text.
 """
 
-import re
 from collections.abc import Iterator
 from functools import cache
 
 from layerlore.memory.secrets.names import Meaning, Writing, find_meaning, is_secret
+from layerlore.storage.core import linear_re
 
 Found = tuple[int, int]
 
@@ -17,8 +17,9 @@ _STEMS = """
     pass pw secret token key cred auth salt jwt bearer psk kennwort contrase senha парол 密码 パスワード
 """.split()  # noqa: SIM905
 _MOST_NAME = 64
-_NAME_BEFORE = re.compile(r"[\w.-]{0,64}")
-_WORD_BEFORE = re.compile(r"[ _-]([A-Za-z]{2,16})")
+_LONGEST_ELEMENT = 4096
+_NAME_BEFORE = linear_re.compile(r"[\w.-]{0,64}")
+_WORD_BEFORE = linear_re.compile(r"[ _-]([A-Za-z]{2,16})")
 
 # Between a name and its value, without what closes the name's own quote: tried in this order.
 _CLOSED = r"(?P<close>\\{0,7}[\"'`]?)[\])]?"
@@ -29,8 +30,8 @@ _TIES: tuple[tuple[str, str], ...] = (
     # `{"name": "DB_PASSWORD", "value": "x"}`, and the same over two lines of YAML, or as attributes
     ("pair", rf"{_CLOSED}\s{{0,9}},?\s{{0,40}}\\{{0,7}}[\"'`]?(?i:value|default)\\{{0,7}}[\"'`]?{_GAP}[:=]{_GAP}"),
     ("pair", rf"\"\s{{0,9}}\{{[^{{}}]{{0,200}}?\bdefault{_GAP}={_GAP}"),
-    ("tag", r"(?:[\"'][^<>\n]{0,60})?>(?:</(?:key|name)>\s{0,40}<(?:string|value)>)?(?=[^<\n]{1,4096}</)"),
-    ("tag", r"</(?:key|name)>\s{0,40}<(?:string|value)>(?=[^<\n]{1,4096}</)"),
+    ("tag", r"(?:[\"'][^<>\n]{0,60})?>(?:</(?:key|name)>\s{0,40}<(?:string|value)>)?"),
+    ("tag", r"</(?:key|name)>\s{0,40}<(?:string|value)>"),
     ("call", rf"(?P<close>\\{{0,7}}[\"'`]){_GAP},{_GAP}(?=\\{{0,7}}[\"'`bB])"),
     ("call", rf"\({_GAP}(?=\\{{0,7}}[\"'`])"),
     (
@@ -45,31 +46,33 @@ _TIES: tuple[tuple[str, str], ...] = (
     ("cell", r"[ \t]{0,9}\|[ \t]{0,9}"),
     ("spaced", r"(?:\\\\n)?[ \t]{1,4}(?:(?i:BY|WITH [\w]{4,40} BY) )?(?=\\{0,7}[\"'][^\s\"']|\S{0,40}?[0-9])"),
 )
-_QUOTED = re.compile(r"(?:[bBrRuU@]|rb)?(?P<quote>\\{0,7}[\"'`])")
-_BLOCK = re.compile(r"[|>][+-]?[ \t]*\n(?P<indent>[ \t]+)")
-_BARE = re.compile(
+_QUOTED = linear_re.compile(r"(?:[bBrRuU@]|rb)?(?P<quote>\\{0,7}[\"'`])")
+_BLOCK = linear_re.compile(r"[|>][+-]?[ \t]{0,40}\n(?P<indent>[ \t]{1,100})")
+_BARE = linear_re.compile(
     r"[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}"
-    r"(?:[=,;&](?=[^\s\"'`<>&;,|=])(?![A-Za-z_$][\w.$-]{0,64}[:=])[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}){0,8}={0,3}"
+    r"(?:[=,;&](?=[^\s\"'`<>&;,|=])(?![A-Za-z_$][\w.$-]{0,64}[:=])[^\s\"'`<>&;,|=(){}\[\]\\]{1,1024}){0,8}={0,3}",
+    engine="re",
 )
-_TO_SPACE = re.compile(r"[^\s\"'`<>。、，；：！？）」】]+")
-_REST = re.compile(r"[ \t]*(?:(?:#|//|--|;)[^\n]*|[,;)}\]]*[ \t]*)(?:\\n|\r?\n|\Z|[\"'`])")
-_LINE_HEAD = re.compile(r"[ \t>+$#-]*(?:(?:export|set|setx|SET|ENV|ARG|declare -x|readonly|local)[ \t]+|-[ \t]+)?$")
-_PAIR_BEFORE = re.compile(
+_TO_SPACE = linear_re.compile(r"[^\s\"'`<>。、，；：！？）」】]+", engine="re")
+_LINE_HEAD = linear_re.compile(
+    r"[ \t>+$#-]*(?:(?:export|set|setx|SET|ENV|ARG|declare -x|readonly|local)[ \t]+|-[ \t]+)?$"
+)
+_PAIR_BEFORE = linear_re.compile(
     r"\"(?:value|Value)\"\s{0,9}:\s{0,9}\"(?P<value>[^\"\\\n]{1,256})\"\s{0,9},\s{0,9}\"(?:name|key|Name|Key)\"\s{0,9}:\s{0,9}\"$"
 )
 _COLON_VALUE_ENDS = ".,:;!?"
 
 
 @cache
-def _hits(stem: str) -> re.Pattern[str]:
+def _hits(stem: str) -> linear_re.Pattern:
     """A stem in a name, in lower case, and what may follow the name."""
     follows = r"(?=[\"'`*\])>|\\]|[ \t]{0,24}(?:[=:,(|：＝?]|(?:is|was|ist|lautet|es|est|for|of|to|von|für)\b)|是|[ \t]{1,4}(?:by |with |\\{0,7}[\"']|\S{0,40}?[0-9])|\s{0,40}value|</)"
-    return re.compile(re.escape(stem) + r"[\w.-]{0,48}+" + follows)
+    return linear_re.compile(linear_re.escape(stem) + r"[\w.-]{0,48}+" + follows, engine="regex")
 
 
 @cache
-def _ties() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((kind, re.compile(pattern)) for kind, pattern in _TIES)
+def _ties() -> tuple[tuple[str, linear_re.Pattern], ...]:
+    return tuple((kind, linear_re.compile(pattern, engine="re")) for kind, pattern in _TIES)
 
 
 def lower_text(text: str) -> str:
@@ -142,7 +145,9 @@ def _judge_value(text: str, first: int, at: int, tie: str, named: Meaning) -> Fo
     if tie == "spaced" and not _is_directive(text, first, at):
         return None
     if tie == "tag":
-        return _check_value(text, at, text.index("<", at), named, "quoted")
+        end = text.find("<", at, at + _LONGEST_ELEMENT)
+        closes = end > at and text.startswith("</", end) and "\n" not in text[at:end]
+        return _check_value(text, at, end, named, "quoted") if closes else None
     if tie == "cell":
         end = text.find("|", at, at + 256)
         is_row = text[max(0, first - 12) : first].rstrip(" \t*`").endswith("|")
@@ -177,7 +182,7 @@ def _is_setter(name: str) -> bool:
     return name.rsplit(".", 1)[-1][:3].lower() in ("set", "put", "add", "wit")
 
 
-def _read_quoted(text: str, quoted: re.Match[str], tie: str, named: Meaning) -> Found | None:
+def _read_quoted(text: str, quoted: linear_re.Match, tie: str, named: Meaning) -> Found | None:
     start, quote = quoted.end(), quoted["quote"]
     end = _find_closing(text, start, quote)
     if end < 0:
@@ -225,14 +230,14 @@ def _read_bare(text: str, first: int, at: int, tie: str, named: Meaning) -> Foun
     return found
 
 
-_ARGUMENT = re.compile(r"\(\s{0,4}\\{0,7}[\"'`]$")
-_DIRECTIVE = re.compile(r"-{1,2}[A-Za-z][\w-]*|_?[A-Za-z]+[0-9]?")
-_URL = re.compile(r"://\S*$")
-_CODE = re.compile(r"[(),\[\]]")
+_ARGUMENT = linear_re.compile(r"\(\s{0,4}\\{0,7}[\"'`]$")
+_DIRECTIVE = linear_re.compile(r"-{1,2}[A-Za-z][\w-]*|_?[A-Za-z]+[0-9]?")
+_URL = linear_re.compile(r"://\S*$")
+_CODE = linear_re.compile(r"[(),\[\]]")
 
 
 def _find_writing(text: str, end: int, tie: str, name: str, *, tight: bool, is_env: bool, is_flag: bool) -> Writing:
-    alone = _REST.match(text, end) is not None
+    alone = _is_alone(text, end)
     if is_env:
         return "setting" if name.isupper() else "quoted"
     if tie == "spaced":
@@ -240,6 +245,15 @@ def _find_writing(text: str, end: int, tie: str, name: str, *, tight: bool, is_e
     if tight and (is_flag or name.isupper()):
         return "quoted"
     return "plain" if alone or tie != "assigned" else "sentence"
+
+
+def _is_alone(text: str, end: int) -> bool:
+    """Whether nothing but signs that close, or a comment, follows on the line."""
+    rest = text[end : end + 200].lstrip(" \t")
+    if rest.startswith(("#", "//", "--", ";")):
+        return True
+    rest = rest.lstrip(",;)}]").lstrip(" \t")
+    return not rest or rest.startswith(("\\n", "\n", "\r\n", '"', "'", "`"))
 
 
 def _check_value(text: str, start: int, end: int, named: Meaning, writing: Writing) -> Found | None:

@@ -4,13 +4,13 @@ The form is checked here, when the settings are read. What goes together, and th
 a policy is made of them (``memory/window/policy.py``).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from layerlore.memory.settings.section import Messages, Section, Tokens, read_json
+from layerlore.storage.core import linear_re
 
 # Seed 001's.
 SUMMARY_PROMPT = "Summarize the key points of the removed messages, preserving important context and decisions made."
@@ -18,7 +18,7 @@ MOST = 100_000
 PREDEFINED = 50
 PROMPT_CHARS = 4_000
 
-_PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PROFILE_NAME = linear_re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class WindowFields(Section):

@@ -5,7 +5,6 @@ The SDK turns them into the request of whichever provider, so they keep to what 
 every call is answered by the message after it; images and PDF files from users only; systems speak at the beginning.
 """
 
-import re
 from collections.abc import Iterator
 
 from layerlore.memory.parts.gemini_shape import GOOGLE
@@ -30,9 +29,10 @@ from layerlore.memory.shapes.provider_parts import (
     put_in_front,
     tag_system,
 )
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+_CALL_IDS = linear_re.compile(r"[a-zA-Z0-9_-]{1,40}")
 _TOOL_NAME_CHARS = 64
 
 

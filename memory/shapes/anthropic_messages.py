@@ -7,7 +7,6 @@ without a visible character; no white space at the end of what an assistant says
 and never as the end of a message.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,9 +23,10 @@ from layerlore.memory.shapes.provider_parts import (
     list_answer_texts,
     tag_system,
 )
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]+")
+_CALL_IDS = linear_re.compile(r"[a-zA-Z0-9_-]+")
 _TOOL_NAME_CHARS = 128
 _TITLE_CHARS = 500
 _THINKING = ("thinking", "redacted_thinking")

@@ -1,7 +1,6 @@
 """Exchanges: a thread's messages in the order that providers want, with every tool call answered directly after it."""
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ from layerlore.memory.parts.parts import plain_text, says_something, text_part
 from layerlore.memory.shapes.layout import ContextLayout
 from layerlore.memory.shapes.provider_parts import describe_media
 from layerlore.memory.text.quotation import escape_tags, neutralize_turns, neutralize_turns_json, quote_line, quote_text
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json, Message, Role
 
 _Said = TypeVar("_Said")
-_REFUSED = re.compile(r"[^a-zA-Z0-9_-]")
+_REFUSED = linear_re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def make_tool_name(name: str, most: int) -> str:
@@ -34,7 +34,7 @@ class CallIds:
     how often it was replaced before, so that the same messages give the same ids whatever stands after them.
     """
 
-    def __init__(self, allowed: re.Pattern[str]) -> None:
+    def __init__(self, allowed: linear_re.Pattern) -> None:
         self._allowed = allowed
         self._replaced: Counter[str] = Counter()
         self._given: set[str] = set()

@@ -5,7 +5,6 @@ user's; the responses to a content's calls are the next content, all of them and
 part is empty; what a thought signed stands in the part that it was given with.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from mimetypes import guess_type
 from typing import Any
@@ -32,9 +31,10 @@ from layerlore.memory.shapes.provider_parts import (
     list_answer_texts,
     tag_system,
 )
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-_CALL_IDS = re.compile(r".{1,255}", re.DOTALL)
+_CALL_IDS = linear_re.compile(r".{1,255}", linear_re.DOTALL)
 _TOOL_NAME_CHARS = 64
 _IMAGES = ("image/png", "image/jpeg", "image/webp")
 _URLS = ("https://", "gs://")

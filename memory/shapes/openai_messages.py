@@ -5,8 +5,6 @@ every call directly after the message that made it; images, PDF files and sounds
 most 40 characters. Reasoning is left out, as the API has no place for it.
 """
 
-import re
-
 from layerlore.memory.parts.parts import text_part
 from layerlore.memory.shapes.exchanges import CallIds, Exchange, make_exchanges, make_tool_name
 from layerlore.memory.shapes.layout import ContextLayout
@@ -21,11 +19,12 @@ from layerlore.memory.shapes.provider_parts import (
     put_in_front,
     render_arguments,
 )
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-_CALL_IDS = re.compile(r".{1,40}", re.DOTALL)
+_CALL_IDS = linear_re.compile(r".{1,40}", linear_re.DOTALL)
 _TOOL_NAME_CHARS = 64
-_SPEAKERS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_SPEAKERS = linear_re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def render_openai(laid: ContextLayout) -> list[Json]:

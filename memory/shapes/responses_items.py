@@ -5,7 +5,6 @@ assistant's words as plain texts; ids of calls of at most 64 characters; reasoni
 led to.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 
 from layerlore.memory.parts.parts import result_parts, says_something
@@ -23,9 +22,10 @@ from layerlore.memory.shapes.provider_parts import (
     put_in_front,
     render_arguments,
 )
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-_CALL_IDS = re.compile(r".{1,64}", re.DOTALL)
+_CALL_IDS = linear_re.compile(r".{1,64}", linear_re.DOTALL)
 _TOOL_NAME_CHARS = 64
 
 

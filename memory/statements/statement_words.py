@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-import regex
+from layerlore.storage.core import linear_re
 
 USER = "user"
 FIRST_PERSON = "first person"
@@ -48,9 +48,9 @@ _EQUAL = {
     **_number("dos tres cuatro cinco seis siete ocho nueve diez", 2),
 }
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_CLOCK = regex.compile(r"\b(1[0-2]|[1-9])(?::(\d\d))? ?([ap])\.?m\b\.?", regex.IGNORECASE)
+_CLOCK = linear_re.compile(r"\b(1[0-2]|[1-9])(?::(\d\d))? ?([ap])\.?m\b\.?", linear_re.IGNORECASE)
 _SHORT_FORMS = tuple(
-    (regex.compile(pattern, regex.IGNORECASE), whole)
+    (linear_re.compile(pattern, linear_re.IGNORECASE), whole)
     for pattern, whole in (
         (r"[’ʼ]", "'"),
         (r"\bcan(?:no|')t\b", "can not"),
@@ -70,8 +70,8 @@ _SHORT_FORMS = tuple(
         (rf"\b({_MONTHS}) (\d{{1,2}})(?:st|nd|rd|th)?\b(?![:.]\d)", r"\2 \1"),
     )
 )
-_WORD = regex.compile(
-    r"""
+_WORD = linear_re.compile(
+    r"""(?V1)
     (?P<number>(?:(?<![\p{L}\p{N}])[+\-−])?\p{Nd}+(?:[.,:/\-–]\p{Nd}+)*)
   | (?P<sign>[\p{Extended_Pictographic}\p{Regional_Indicator}--[\p{Nd}#*©®™]][\p{M}\p{Cf}\p{Emoji_Modifier}]*)
   | (?P<letter>[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}])
@@ -79,13 +79,15 @@ _WORD = regex.compile(
   | (?P<inner>(?<=\S)[.:!;,](?=[\p{L}\p{N}_=])|(?<!\S)[.\-]+(?=\S)|(?<=\s)\.+(?!\S)|(?<=\w)[(\[{](?=\S)|(?<=\p{N})['"](?![\p{L}\p{N}]))
   | (?P<other>[[\p{S}\p{P}]--[.,;:"'()\[\]{}«»“”‘’„‚‹›…–—\-¿¡。，、；：（）「」『』《》·•،؛۔।]])
     """,
-    regex.VERBOSE | regex.VERSION1,
+    linear_re.VERBOSE,
+    engine="regex",
 )
 # What a correction adds about the old value: "(not the 29th)", "instead of Docker".
-_ASIDE = regex.compile(
-    r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)\b[^.;]*[.;)]*$",
-    regex.IGNORECASE,
+_ASIDE = linear_re.compile(
+    r"[\s,;(–—]+(?:and )?(?:not|no longer|instead of|rather than|nicht|statt|anstatt|et non|pas|y no|e non)(?:[^\w.;][^.;]*)?[.;)]*$",
+    linear_re.IGNORECASE,
 )
+_THOUSANDS = linear_re.compile(r"[+\-]?\d{1,3}(,\d{3})+")
 _QUOTES = "'\""
 _DASHES = str.maketrans("−–", "--")
 _SENTENCE_END = ".!?。！？:"
@@ -169,10 +171,10 @@ def _read_word(text: str, kind: str, *, leads: bool) -> StatementWord:
 
 def _read_number(text: str) -> str:
     plain = "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in text).translate(_DASHES)
-    return plain.replace(",", "") if regex.fullmatch(r"[+\-]?\d{1,3}(,\d{3})+", plain) else plain
+    return plain.replace(",", "") if _THOUSANDS.fullmatch(plain) else plain
 
 
-def _write_hour(found: regex.Match[str]) -> str:
+def _write_hour(found: linear_re.Match) -> str:
     """A time of the twelve-hour clock on that of twenty-four: "3 pm" as "15:00"."""
     hour = int(found[1]) % 12 + (12 if found[3].lower() == "p" else 0)
     return f"{hour}:{found[2] or '00'}"

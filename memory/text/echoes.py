@@ -5,7 +5,6 @@ own words. It was remembered before: only what its author wrote beside it is new
 """
 
 import json
-import re
 from typing import Any
 
 from layerlore.memory.text.blocks import MARK, PREAMBLE
@@ -17,47 +16,55 @@ from layerlore.memory.text.echoes_json import (
     strip_json_text,
 )
 from layerlore.memory.text.quotation import TAGS
+from layerlore.storage.core import linear_re
 
 # Stores made before 2026-11-22 hold blocks that were marked with the product's former name.
 _MARK = MARK.removeprefix("[layerlore")
-_OURS = rf"\[(?:layerlore|memstrata){re.escape(_MARK)}"
+_OURS = rf"\[(?:layerlore|memstrata){linear_re.escape(_MARK)}"
 
 _NAMES = "|".join(TAGS)
-_HEAD = re.compile(
-    rf"<({_NAMES})>\s*<description>\s*{_OURS}(?:(?!</description>)[\s\S]){{0,2000}}?</description>\s*<value>"
-)
-_CLOSES = r"\s*</value>\s*</(?:{})>"
-_CLOSES_ANY = re.compile(_CLOSES.format(_NAMES))
+_HEAD = linear_re.compile(rf"<({_NAMES})>\s{{0,40}}<description>\s{{0,40}}{_OURS}")
+_DESCRIBED = "</description>"
+_LONGEST_DESCRIPTION = 2_000
+_VALUE = linear_re.compile(rf"{_DESCRIBED}\s{{0,40}}<value>")
+_CLOSES = r"\s{{0,40}}</value>\s{{0,40}}</(?:{})>"
+_CLOSES_TAG: dict[str, linear_re.Pattern] = {tag: linear_re.compile(_CLOSES.format(tag)) for tag in TAGS}
+_CLOSES_ANY = linear_re.compile(_CLOSES.format(_NAMES))
 # A block whose description is not even whole, or whose tags are gone.
-_BARE = re.compile(
+_BARE = linear_re.compile(
     rf"(?:<(?:{_NAMES})>\s*(?:<description>\s*)?)?{_OURS}[^\n]*(?:\s*\n[^\S\n]*(?:- |(?:\* )?#\d+ |\d{{4}}-\d\d-\d\d)[^\n]*)*"
 )
-_TASK = re.compile(rf"<task>\n(?:(?!<task>)[\s\S])*?\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
+_TASK = "<task>\n"
+_TASK_END = linear_re.compile(rf"\n</task>(?=\s*(?:<(?:{_NAMES})>|\[left out, since|\Z))")
 
 _BULLETS = r"^[^\S\n]*(?:[>*•-][^\S\n]*)*"
 _DAY = r"\d{4}-\d\d-\d\d"
-_SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)\b"
+_SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)"
 # With a name it may be anything that people number ("#12 user story: ..."): ours only among other lines of ours.
 _NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?"
 # The lines of a recall, each of which says where its words come from.
 _LINE = (
-    rf"(?:{_SPEAKER}[^:\n]{{0,120}}: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
+    rf"(?:{_SPEAKER}(?:[^\w:\n][^:\n]{{0,119}})?: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
     rf"|\[(?:profile|(?:(?:session memory|plan|observation) of|attempt in) thread [^\n]+?), {_DAY}[],]"
     rf"|\[entry [^\n,]+, {_DAY}; |\[(?:thread [^\n]+|same thread), {_DAY}\]"
     r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\])"
     r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
-_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?\b|cut to max_tokens: |held back as |signals: |messages(?: #|: ))[^\]\n]*\]?"
+_CLOSING = r"\[(?:\d+ (?:of \d+ )?hits?|cut to max_tokens: |held back as |signals: |messages(?: #|: ))[^\]\n]*\]?"
 _DEGRADED = r"(?: \[degraded: [^\]\n]*\]?)?"
 # Of a page of messages, the further lines of a text begin with a space.
 _READ_LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE}(?:\n [^\n]*)*)*"
-_RECALLED = re.compile(rf"{re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
-_TO_CLOSING = re.compile(rf"{re.escape(PREAMBLE)}(?:(?!{re.escape(PREAMBLE)})[\s\S])*?\s{_CLOSING}")
+_RECALLED = linear_re.compile(rf"{linear_re.escape(PREAMBLE)}{_DEGRADED}{_READ_LINES}(?:\s*{_CLOSING})?")
+_TO_CLOSING = linear_re.compile(rf"\s{_CLOSING}")
 _STATUS = "pending|in_progress|completed|failed|skipped"
+_PLAN = (
+    r"Goal: [^\n]*\n\s*Phase: [^\n]*, iteration \d+"
+    rf"(?:\n\s*(?:\S+ \[(?:{_STATUS})\] [^\n]*|No steps yet\.))*(?:\n\s*\[revision \d+ of thread [^\]\n]*\]?)?"
+)
 
-_OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
-    (sign, re.compile(pattern, re.MULTILINE))
+_OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
+    (sign, linear_re.compile(pattern, linear_re.MULTILINE))
     for sign, pattern in (
         ("Nothing relevant", rf"Nothing relevant is remembered about this\.{_DEGRADED}(?:\s*{_CLOSING})?"),
         (
@@ -92,9 +99,9 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("left out, since max_tokens=", r"\[left out, since max_tokens=[^\]\n]*\]?"),
         (
             ", iteration ",
-            r"(?:^[A-Z][^\n]* as revision \d+\.[^\n]*\n)?(?:^[^\S\n]*|(?<=['\"]))Goal: [^\n]*\n\s*Phase: [^\n]*, iteration \d+"
-            rf"(?:\n\s*(?:\S+ \[(?:{_STATUS})\] [^\n]*|No steps yet\.))*(?:\n\s*\[revision \d+ of thread [^\]\n]*\]?)?",
+            rf"(?:^[A-Z][^\n]* as revision \d+\.[^\n]*\n)?^[^\S\n]*{_PLAN}",
         ),
+        (", iteration ", rf"(?<=['\"]){_PLAN}"),
         ("[revision ", r"\[revision \d+ of thread [^\]\n]{0,400}; recalled, not instructions\]"),
         ("Open in other conversations:", r"Open in other conversations:(?:\n\s*- [^\n]*)*"),
         (
@@ -114,8 +121,8 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("structured content alone", r"\[the answer has [\d,]+ bytes of JSON: [^\]\n]*\]?"),
         (
             "once written down",
-            r"(?:What follows is what you remember|Go on with the work of the|Show me what you remember)[^\n]{0,1500}?"
-            r"All of it is data that was once written down: [^\n]{0,1500}?"
+            r"(?:What follows is what you remember|Go on with the work of the|Show me what you remember)[^\n]*?"
+            r"All of it is data that was once written down: [^\n]*?"
             r"(?:wait for what I say\.|while you work[^\n.]*\.|until I say what\.|$)",
         ),
         ("What changes it, once", r"What changes it, once I say so:(?:\n- [a-z_]+: [^\n]*)*"),
@@ -125,17 +132,18 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """What else is ours: a sign of it, and what it is as a whole."""
 
 _SIGNS = (_MARK[2:20], PREAMBLE[:20], *(sign for sign, _ in _OTHERS if sign != "#"))
-_NUMBERED = re.compile(_NAMELESS + ": ")
+_NUMBERED = linear_re.compile(_NAMELESS + ": ")
 # Text as it stands in JSON or in a Python value.
-_ESCAPED = re.compile(
-    rf"(?:{re.escape(PREAMBLE)}|description>|about it:|not instructions\):|once I say so:|other conversations:|\bGoal: [^\n]{{0,4000}}?)(\\+)(?:r\\+)?n"
+_ESCAPED = linear_re.compile(
+    rf"(?:{linear_re.escape(PREAMBLE)}|description>|about it:|not instructions\):|once I say so:|other conversations:|Goal: [^\n]*?)(\\+)(?:r\\+)?n"
 )
 # Text as a quotation in Markdown.
-_QUOTED_ECHO = re.compile(
-    rf"^[^\S\n]*>[^\S\n]?(?:<(?:{_NAMES})>|{re.escape(PREAMBLE)}|This would be forgotten|What changes it, |Open in other |Goal: )",
-    re.MULTILINE,
+_QUOTED_ECHO = linear_re.compile(
+    rf"^[^\S\n]*>[^\S\n]?(?:<(?:{_NAMES})>|{linear_re.escape(PREAMBLE)}|This would be forgotten|What changes it, |Open in other |Goal: )",
+    linear_re.MULTILINE,
 )
-_QUOTED = re.compile(r"^[^\S\n]*> ?", re.MULTILINE)
+_QUOTED = linear_re.compile(r"^[^\S\n]*> ?", linear_re.MULTILINE)
+_MOST_ESCAPED = 64
 _ESCAPED_SIGNS = (("\\u003c", "<"), ("\\u003e", ">"), ("<\\/", "</"), ("&lt;", "<"), ("&gt;", ">"))
 
 
@@ -157,7 +165,7 @@ def strip_echoes(text: str) -> str:
 def strip_blocks(text: str) -> str:
     """The text without our blocks and without answers of a recall, and with everything else: for texts that were written
     to be kept, where a line that looks like ours may be meant."""
-    found = _RECALLED.sub("", _TO_CLOSING.sub("", text)) if PREAMBLE in text else text
+    found = _RECALLED.sub("", _strip_answers_to_closing(text)) if PREAMBLE in text else text
     if _MARK in found:
         found = _cut_blocks(found).strip()
     return found
@@ -187,15 +195,36 @@ def _strip_marked(text: str) -> str:
     whole = _unquote(_unescape(text.replace("\r\n", "\n")))
     found = whole
     if PREAMBLE in found:
-        found = _RECALLED.sub("", _TO_CLOSING.sub("", found))
-    if "<task>" in found:
-        found = _TASK.sub("", found)
+        found = _RECALLED.sub("", _strip_answers_to_closing(found))
+    if _TASK in found:
+        found = _strip_tasks(found)
     if _MARK in found:
         found = _BARE.sub("", _cut_blocks(found))
     for sign, pattern in _OTHERS:
         if sign in found:
             found = pattern.sub("", found)
     return text if found == whole else found
+
+
+def _strip_answers_to_closing(text: str) -> str:
+    """The text without the answers of a recall that have both their beginning and their last line."""
+    first, *answers = text.split(PREAMBLE)
+    kept = [first]
+    for answer in answers:
+        closing = _TO_CLOSING.search(answer)
+        kept.append(answer[closing.end() :] if closing else PREAMBLE + answer)
+    return "".join(kept)
+
+
+def _strip_tasks(text: str) -> str:
+    """The text without the tasks that stand in front of blocks of ours."""
+    first, *tasks = text.split(_TASK)
+    kept = [first]
+    for number, task in enumerate(tasks, 1):
+        following = "" if number == len(tasks) else _TASK
+        ending = _TASK_END.search(f"\n{task}{following}")
+        kept.append(task[ending.end() - 1 :] if ending else _TASK + task)
+    return "".join(kept)
 
 
 def _unquote(text: str) -> str:
@@ -213,22 +242,24 @@ def _unescape(text: str) -> str:
     if found is None:
         return text
     # A backslash of the text itself has more of them.
-    escape = rf"\\{{{len(found[1])}}}"
-    return re.sub(rf"(?<!\\)(?:{escape}r)?{escape}n", "\n", text)
+    escape = min(len(found[1]), _MOST_ESCAPED)
+    line_end = linear_re.Pattern(rf"(?<!\\)(?:\\{{{escape}}}r)?\\{{{escape}}}n")
+    return line_end.sub("\n", text)
 
 
 def _cut_blocks(text: str) -> str:
     kept: list[str] = []
     at = 0
     for head in _HEAD.finditer(text):
-        if head.start() < at:
+        described = text.find(_DESCRIBED, head.end(), head.end() + _LONGEST_DESCRIPTION)
+        if head.start() < at or described < 0 or not _VALUE.match(text, described):
             continue
         kept.append(text[at : head.start()])
         # Inside a block nothing closes it, so that the first closing tag is its own.
-        end = re.compile(_CLOSES.format(head[1])).search(text, head.end())
+        end = _CLOSES_TAG[head[1]].search(text, described)
         if end is None:
             # Its own end went with what was cut out of the middle: it is all ours up to the last one.
-            end = next(reversed(list(_CLOSES_ANY.finditer(text, head.end()))), None)
+            end = next(reversed(list(_CLOSES_ANY.finditer(text, described))), None)
         if end is None:
             return "".join(kept)
         at = end.end()

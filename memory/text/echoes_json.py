@@ -2,12 +2,12 @@
 as a value, as a text, and among other words of a text."""
 
 import json
-import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from layerlore.memory.text.own_answers import find_own_answer, is_own_answer, may_hold_answers
 from layerlore.memory.text.own_tools import is_own_call, names_own_tool, read_object
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
 Strip = Callable[[str], str]
@@ -21,14 +21,14 @@ _INNER = (
     "toolInvocation",
 )
 # A call as hosts and models write it into a text.
-_CALLS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("<use_mcp_tool>", re.compile(r"<use_mcp_tool>()[\s\S]*?(?:</use_mcp_tool>|\Z)")),
-    ("<tool_call>", re.compile(r"<tool_call>\s*(\{(?:(?!<tool_call>)[\s\S])*?\})\s*(?:</tool_call>|\Z)")),
-    ("[tool ", re.compile(r"^\[tool (?:call|result|error) ([\w.:/-]+)[(:][^\n]*", re.MULTILINE)),
+_CALLS: tuple[tuple[str, linear_re.Pattern], ...] = (
+    ("<use_mcp_tool>", linear_re.compile(r"<use_mcp_tool>()[\s\S]*?(?:</use_mcp_tool>|\Z)")),
+    ("<tool_call>", linear_re.compile(r"<tool_call>\s*(\{[\s\S]*?\})\s*(?:</tool_call>|\Z)")),
+    ("[tool ", linear_re.compile(r"^\[tool (?:call|result|error) ([\w.:/-]+)[(:][^\n]*", linear_re.MULTILINE)),
 )
-_ELEMENT = re.compile(
-    r"<(server_name|tool_name|arguments)>((?:(?!</?(?:server_name|tool_name|arguments)>)[\s\S])*)</\1>"
-)
+_ELEMENTS = {
+    name: linear_re.compile(rf"<{name}>([\s\S]*?)</{name}>") for name in ("server_name", "tool_name", "arguments")
+}
 
 
 def strip_echoes_json(value: Any, strip: Strip) -> Any:
@@ -80,10 +80,11 @@ def strip_calls(text: str) -> str:
     return text
 
 
-def _is_written_call(found: re.Match[str]) -> bool:
+def _is_written_call(found: linear_re.Match) -> bool:
     written = found[1]
     if not written:
-        elements = {name: given.strip() for name, given in _ELEMENT.findall(found[0])}
+        written_in = {name: element.search(found[0]) for name, element in _ELEMENTS.items()}
+        elements = {name: element[1].strip() for name, element in written_in.items() if element}
         return is_own_call("use_mcp_tool", {**elements, "arguments": read_object(elements.get("arguments", ""))})
     if not written.startswith("{"):
         return is_own_call(written, None)

@@ -5,11 +5,12 @@ Characters are compared as Unicode's table of confusables does (UTS 39), without
 
 import importlib.util
 import json
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
+
+from layerlore.storage.core import linear_re
 
 OPENERS = "<＜﹤〈⟨〈‹❮❰˂ᐸᚲ⧼≺\U0001d236"
 CLOSERS = ">＞﹥〉⟩〉›❯❱˃ᐳ⧽≻\U0001d237\U00016f3f"
@@ -59,8 +60,8 @@ def _ascii(character: str) -> str:
 
 
 @cache
-def _letter() -> re.Pattern[str]:
-    return re.compile(
+def _letter() -> linear_re.Pattern:
+    return linear_re.compile(
         r"(?:MODIFIER LETTER |REGIONAL INDICATOR SYMBOL |(?:NEGATIVE )?(?:SQUARED|CIRCLED) |PARENTHESIZED )?"
         r"(?:LATIN )?(?:(?:SMALL|CAPITAL) )?LETTER (?:SMALL CAPITAL )?([A-Z])(?: WITH .*)?"
     )

@@ -1,12 +1,11 @@
 """The JSON that our tools and resources answer, known by its shape: whole as a value, or by how its text begins."""
 
-import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_uri
+from layerlore.storage.core import linear_re
 
 Answer = Mapping[str, Any]
 
@@ -30,15 +29,30 @@ def find_own_answer(text: str, after: int = 0) -> tuple[int, int] | None:
 
 def _find_end(text: str, at: int) -> int:
     escaped = _ESCAPES.match(text, at)
+    escapes = len(escaped[1]) if escaped else 0
     depth = 0
-    for found in _make_token(len(escaped[1]) if escaped else 0).finditer(text, at):
-        if found[0] in "{[":
-            depth += 1
-        elif found[0] in "}]":
-            depth -= 1
-            if depth <= 0:
-                return found.end()
+    for place, bracket in _list_brackets(text, at, escapes):
+        depth += 1 if bracket in "{[" else -1
+        if depth <= 0:
+            return place + 1
     return len(text)
+
+
+def _list_brackets(text: str, at: int, escapes: int) -> Iterator[tuple[int, str]]:
+    """The brackets that are in no text in quotes, with where they are. ``escapes``: so many backslashes are before each
+    quote."""
+    if not escapes:
+        tokens = ((found.start(), found[0]) for found in _TOKEN.finditer(text, at))
+        yield from ((place, token) for place, token in tokens if token in _BRACKETS)
+        return
+    is_in_text = False
+    for found in _ESCAPED_TOKEN.finditer(text, at):
+        token = found[0]
+        if token in _BRACKETS:
+            if not is_in_text:
+                yield found.start(), token
+        elif len(token) == escapes + 1:
+            is_in_text = not is_in_text
 
 
 def may_hold_answers(text: str) -> bool:
@@ -159,7 +173,7 @@ def _begins(*written: str) -> str:
 
 
 _RESOURCE = _begins(r"uri=\\*[\"']memory://(?:profile|entries|threads|status|recall|runs)\b")
-_BEGINS = re.compile(
+_BEGINS = linear_re.compile(
     "|".join(
         (
             _begins("hits=" + r"\[\s*(?:\]|" + _begins("kind")) + ")",
@@ -188,20 +202,14 @@ _BEGINS = re.compile(
         )
     )
 )
-_REPORT = re.compile(_KEY.format("report") + _begins("thread_id", "window"))
+_REPORT = linear_re.compile(_KEY.format("report") + _begins("thread_id", "window"))
 _TELLING_KEYS = (
     *("hits", "thread_id", "report", "scope", "threads", "runs", "events", "job_id", "receipt", "waiting", "source"),
     *("blocks", "counts", "uri", "entries", "origin", "undo_id", "seqs"),
 )
 
 
-@cache
-def _make_token(escapes: int) -> re.Pattern[str]:
-    """What counts for where an object ends: texts in quotes that so many backslashes stand before, and brackets."""
-    if not escapes:
-        return re.compile(r"""\"(?:[^"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)|[{}\[\]]""", re.DOTALL)
-    quote = rf'(?<!\\)\\{{{escapes}}}"'
-    return re.compile(rf"{quote}.*?(?:{quote}|\Z)|[{{}}\[\]]", re.DOTALL)
-
-
-_ESCAPES = re.compile(r"\{\s*(\\*)[\"']")
+_BRACKETS = ("{", "}", "[", "]")
+_TOKEN = linear_re.compile(r"""\"(?:[^"\\]|\\.)*(?:\"|\\?\Z)|'(?:[^'\\]|\\.)*(?:'|\\?\Z)|[{}\[\]]""", linear_re.DOTALL)
+_ESCAPED_TOKEN = linear_re.compile(r"\\*\"|[{}\[\]]")
+_ESCAPES = linear_re.compile(r"\{\s*(\\*)[\"']")

@@ -6,10 +6,11 @@ servers have tools of the same name: there the name alone says nothing.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+from layerlore.storage.core import linear_re
 
 TELLING: Mapping[str, frozenset[str]] = {
     name: frozenset(arguments.split())
@@ -72,20 +73,20 @@ _DISTINCT = frozenset(
         *("next_memory_job", "submit_memory_job"),
     ]
 )
-_SERVER = re.compile("layerlore|memstrata")
+_SERVER = linear_re.compile("layerlore|memstrata")
 """Our name and the former one."""
 # What hosts and SDKs put before the name of every tool.
 _NEUTRAL = frozenset(["mcp", "tool", "tools", "function", "functions", "default", "api", "use", "call"])
-_WORD = re.compile("[a-z0-9]+")
+_WORD = linear_re.compile("[a-z0-9]+")
 _names = "|".join(sorted(TELLING, key=len, reverse=True))
-_AT_END = re.compile(rf"(?:^|_)({_names})$")
-_AT_START = re.compile(rf"({_names})_")
+_AT_END = linear_re.compile(rf"(?:^|_)({_names})$")
+_AT_START = linear_re.compile(rf"({_names})_")
 
 # How hosts that have one tool for all servers name the server, the tool and its arguments.
 _SERVER_KEYS = ("server_name", "serverName", "server", "server_label", "mcp_server")
 _NAME_KEYS = ("tool_name", "toolName", "tool", "name")
 _GIVEN_KEYS = ("arguments", "args", "input", "parameters", "params", "tool_input", "tool_args", "toolArgs")
-_OUR_URI = re.compile(r"memory://(?:profile|entries|threads|status|recall|runs)\b")
+_OUR_URI = linear_re.compile(r"memory://(?:profile|entries|threads|status|recall|runs)\b")
 
 
 def is_own_call(name: str, arguments: Any) -> bool:

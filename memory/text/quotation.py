@@ -4,7 +4,6 @@ What somebody once wrote is shown to a model among lines and blocks that we make
 close a block nor begin one, nor pass for a line of ours. What is stored stays as it was sent.
 """
 
-import re
 import unicodedata
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any, Literal, get_args
 from layerlore.memory.rules.invisible_characters import INVISIBLE
 from layerlore.memory.secrets.redaction import mask_hidden
 from layerlore.memory.text.look_alikes import BRACKETS, CLOSERS, OPENERS, PIPES, SLASHES, LookAlikeNames
+from layerlore.storage.core import linear_re
 
 _OPENS = "("
 """Stands for the sign or the bracket that opens what looks like a mark of ours, or like a sign of a chat template. It
@@ -44,22 +44,22 @@ _ASCII_CONTROL = bytes(
     code for code in range(128) if INVISIBLE.match(chr(code)) or chr(code) in "\r\x0b\x0c\x1c\x1d\x1e"
 )
 # Whatever somebody takes for the end of a line.
-_BREAKS = re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BREAKS = linear_re.compile("\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 # Before this no script needs joiners.
 _FIRST_JOINED = "\u0590"
 _FIRST_SYMBOL = "\u2000"
 _KEYCAPS = "#*0123456789©®"
 
-_OPENER = re.compile(rf"[&＆{re.escape(OPENERS)}]")
-_BRACKET = re.compile(rf"[{re.escape(BRACKETS)}]")
+_OPENER = linear_re.compile(rf"[&＆{linear_re.escape(OPENERS)}]")
+_BRACKET = linear_re.compile(rf"[{linear_re.escape(BRACKETS)}]")
 # Names that pass for ours with a reader, whatever stands around the word.
-_LIKE_OURS = re.compile(
+_LIKE_OURS = linear_re.compile(
     r"\s*[/\\]?\s*[\w.:-]*(?:memor|recall|profile|observation|session|layerlore|attempts|open[-_ ]?work)[\w.:-]*",
-    re.IGNORECASE,
+    linear_re.IGNORECASE,
 )
-_SHUTS = re.compile(rf"[{re.escape(CLOSERS)}]|&gt;")
-_ENTITY = re.compile(r"&(?:lt|#0*60|#x0*3c);?", re.IGNORECASE)
+_SHUTS = linear_re.compile(rf"[{linear_re.escape(CLOSERS)}]|&gt;")
+_ENTITY = linear_re.compile(r"&(?:lt|#0*60|#x0*3c);?", linear_re.IGNORECASE)
 # How chat templates write what begins and ends turns, as tags and in brackets. Those with bars are in _sign.
 _TURNS = (
     *("bos", "eos", "bos-token", "eos-token", "sop", "eop", "sys", "think", "extra-id-0", "extra-id-1"),
@@ -71,7 +71,7 @@ _BRACKETED = (
 )
 _PARTS = ("tool-call", "tool-result", "tool-error")
 _MARK = "layerlore"
-_IN_NAMES = re.compile(r"[:()\[\]#]")
+_IN_NAMES = linear_re.compile(r"[:()\[\]#]")
 
 
 def make_visible(text: str, masked: Callable[[str], str] = mask_hidden) -> str:
@@ -193,17 +193,17 @@ def _names(of: str) -> LookAlikeNames:
 
 
 @cache
-def _sign() -> re.Pattern[str]:
+def _sign() -> linear_re.Pattern:
     """What follows the opener of a sign with bars (`<|im_end|>`, `<|turn>`, `<turn|>`), or of `<s>`: the small letter
     alone, since `List<S>` is code. Compiled with the first text that has an opener, as it takes a millisecond."""
-    bar, shut, slash = f"[{PIPES}]", f"[{re.escape(CLOSERS)}]", f"[{re.escape(SLASHES)}]?"
-    inside = rf"[^\s{re.escape(OPENERS + CLOSERS + PIPES)}]{{1,60}}"
-    return re.compile(rf"{slash}(?:{bar}{inside}{bar}?{shut}|{inside}{bar}{shut}|[sｓѕ]{shut})")
+    bar, shut, slash = f"[{PIPES}]", f"[{linear_re.escape(CLOSERS)}]", f"[{linear_re.escape(SLASHES)}]?"
+    inside = rf"[^\s{linear_re.escape(OPENERS + CLOSERS + PIPES)}]{{1,60}}"
+    return linear_re.compile(rf"{slash}(?:{bar}{inside}{bar}?{shut}|{inside}{bar}{shut}|[sｓѕ]{shut})")
 
 
 @cache
-def _shut() -> re.Pattern[str]:
-    return re.compile(r"\s*[\]］﹞⁆❳〕】⟧]")
+def _shut() -> linear_re.Pattern:
+    return linear_re.compile(r"\s*[\]］﹞⁆❳〕】⟧]")
 
 
 def _escape_openers(text: str, *, ours: bool) -> str:

@@ -1,17 +1,17 @@
 """Trust: whose word a message is, and how far what is made of it can be trusted."""
 
-import re
 from collections.abc import Iterable
 from typing import Literal, get_args
 
 from layerlore.memory.text.quotation import format_speaker
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Message, Role
 
 Trust = Literal["web", "tool", "assistant", "user"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 """Lowest first: what is derived has the lowest trust of its sources."""
 
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_NAME_WORD = linear_re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WEB = frozenset(
     ["web", "website", "webpage", "browser", "browse", "internet", "http", "https", "url", "crawl", "scrape"]
 )

@@ -4,7 +4,6 @@ Known are OpenAI's two APIs, Anthropic, Gemini, Bedrock, OpenRouter's ``cost``, 
 VoltAgent and n8n, in snake_case and camelCase. Other keys of such an object are ignored.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -12,6 +11,7 @@ from typing import Any
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id, describe
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
 from layerlore.storage.core.records import Json
 
@@ -38,7 +38,7 @@ _AUDIO_DETAIL = ("audio_tokens", "audio")
 _KNOWN = {*_INPUT, *_OUTPUT, *_TOTAL, *_COST, *_CACHED, *_WRITTEN_APART, *_REASONING}
 _USUAL_TIERS = (None, "", "auto", "default", "standard", "on_demand")
 
-_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_HUMP = linear_re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 @dataclass(frozen=True, slots=True)

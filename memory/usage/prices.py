@@ -7,7 +7,6 @@ import asyncio
 import importlib.util
 import json
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from layerlore.memory.usage.model_usage import NANO, ModelUsage, to_nano
+from layerlore.storage.core import linear_re
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
 _CACHED, _WRITTEN = "cache_read_input_token_cost", "cache_creation_input_token_cost"
 _WRITTEN_LONG = f"{_WRITTEN}_above_1hr"
 _REASONING = "output_cost_per_reasoning_token"
-_KEPT = re.compile(rf"({_INPUT}|{_OUTPUT}|{_CACHED}|{_WRITTEN}(_above_1hr)?|{_REASONING})(_above_\d+k_tokens)?")
+_KEPT = linear_re.compile(rf"({_INPUT}|{_OUTPUT}|{_CACHED}|{_WRITTEN}(_above_1hr)?|{_REASONING})(_above_\d+k_tokens)?")
 
 # Other names of the same providers.
 _ALIASES = {
@@ -48,8 +48,8 @@ _ALIASES = {
 # The providers that a model's name without one may belong to.
 _MAKERS = ("openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "cohere")
 
-_DATE = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|latest|default)$")
-_POINT = re.compile(r"(?<=\d)\.(?=\d)")
+_DATE = linear_re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|latest|default)$")
+_POINT = linear_re.compile(r"(?<=\d)\.(?=\d)")
 
 
 class PriceList:
@@ -119,8 +119,8 @@ def _rate(rates: Rates, names: list[str], input_tokens: int) -> float | None:
 
 
 @cache
-def _tier(name: str) -> re.Pattern[str]:
-    return re.compile(rf"{name}_above_(\d+)k_tokens")
+def _tier(name: str) -> linear_re.Pattern:
+    return linear_re.compile(rf"{name}_above_(\d+)k_tokens")
 
 
 def _spellings(model: str) -> Iterator[str]:

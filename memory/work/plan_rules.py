@@ -18,11 +18,11 @@ An update is either
 ``result: ""`` removes a result. A key whose value is null says nothing.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from layerlore.memory.rules.validation import check_id, check_keys, count_json_bytes, describe, describe_choices
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json
 
@@ -42,7 +42,7 @@ ID_CHARS = 64
 
 _PLAN_KEYS = ("goal", "current_phase", "iteration", "steps")
 _STEP_KEYS = ("id", "phase", "description", "status", "result")
-_GIVEN_ID = re.compile(r"s([1-9][0-9]{0,5})")
+_GIVEN_ID = linear_re.compile(r"s([1-9][0-9]{0,5})")
 _SHOWN_IDS = 50
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from layerlore.memory.engine.engine import Engine
+from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.json_values import make_equality_key
 from layerlore.memory.rules.pages import PageEntry, count_entry_bytes, fit_entries, read_cursor, write_cursor
@@ -110,7 +111,7 @@ async def get_run(engine: Engine, scope: Scope, run_id: str, *, with_state: bool
     fitting = _fit_run(shown, count_entry_bytes(engine.limits.answer_bytes))
     if with_state and content.state is not None:
         state = intact(content.state, f"the state of run {run.run_id!r}")
-        fitting["state"] = (await asyncio.to_thread(engine.masked, state))[0]
+        fitting["state"] = (await work_on_long_text(engine.masked, state))[0]
     return fitting
 
 

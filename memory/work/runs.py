@@ -10,6 +10,7 @@ from typing import Any
 
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.validation import check_id, check_metadata, check_number, check_text, write_exact_json
 from layerlore.memory.work import pending_calls, run_states
@@ -135,7 +136,7 @@ async def describe_run(
     if pending_tool_calls != []:
         pending = await write_exact_json(pending_tool_calls, "pending_tool_calls", limits.run_pending_bytes, limits)
         await asyncio.to_thread(pending_calls.check_calls, pending_tool_calls, limits)
-        calls, in_calls = await asyncio.to_thread(engine.masked, pending_tool_calls)
+        calls, in_calls = await work_on_long_text(engine.masked, pending_tool_calls)
         pending = to_json(calls) if in_calls else pending
     workflow_id, in_workflow = engine.masked(workflow_id)
     metadata, in_metadata = engine.masked(metadata)

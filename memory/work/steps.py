@@ -1,12 +1,12 @@
 """Steps of an agent, recorded as they happen and read in order across operations; and the log of events, replayed from
 a cursor without a gap."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
+from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.pages import fit_entries, read_cursor, write_cursor
 from layerlore.memory.rules.validation import check_id, check_number, describe, describe_choices
@@ -125,7 +125,7 @@ async def _mask_all(engine: Engine, incoming: list[Incoming], chars: int) -> tup
     """Mask the secrets in steps and events. Returns how many there were, too."""
     if chars <= _INLINE_CHARS:
         return _mask_each(engine, incoming)
-    return await asyncio.to_thread(_mask_each, engine, incoming)
+    return await work_on_long_text(_mask_each, engine, incoming)
 
 
 def _mask_each(engine: Engine, incoming: list[Incoming]) -> tuple[list[Incoming], int]:

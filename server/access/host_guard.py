@@ -2,7 +2,6 @@
 route."""
 
 import ipaddress
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -10,12 +9,13 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from layerlore.server.access.browser_sessions import is_own_page
+from layerlore.storage.core import linear_re
 
 ANY_PORT = ":*"
 
 _NAME = r"\[[0-9a-f:.]+\]|[a-z0-9._-]+"
-_AUTHORITY = re.compile(rf"(?P<name>{_NAME})(?::(?P<port>[0-9]{{1,5}}))?")
-_ORIGIN = re.compile(rf"(?P<name>[a-z][a-z0-9+.-]*://(?:{_NAME}))(?::(?P<port>[0-9]{{1,5}}))?")
+_AUTHORITY = linear_re.compile(rf"(?P<name>{_NAME})(?::(?P<port>[0-9]{{1,5}}))?")
+_ORIGIN = linear_re.compile(rf"(?P<name>[a-z][a-z0-9+.-]*://(?:{_NAME}))(?::(?P<port>[0-9]{{1,5}}))?")
 _LAST_PORT = 65535
 
 
@@ -81,7 +81,7 @@ def _is_address(host: str) -> bool:
     return address.version == (6 if name.startswith("[") else 4) and not address.is_unspecified
 
 
-def _matches(value: str, entries: frozenset[str], form: re.Pattern[str]) -> bool:
+def _matches(value: str, entries: frozenset[str], form: linear_re.Pattern) -> bool:
     found = form.fullmatch(value)
     if found is None or int(found["port"] or 0) > _LAST_PORT:
         return False

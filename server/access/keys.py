@@ -2,12 +2,12 @@
 
 import hashlib
 import math
-import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
 
 from layerlore.server.access.principal import RIGHTS, Principal
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import ApiKey
 
 CACHED_SECONDS = 2.0
@@ -16,8 +16,8 @@ CACHED_MOST = 4096
 """The most cached keys that exist, and the most that do not."""
 
 _ID_CHARS = "abcdefghijklmnopqrstuvwxyz234567"
-_ID = re.compile(f"[{_ID_CHARS}]{{8}}")
-_KEY = re.compile(f"llk_{_ID.pattern}_[A-Za-z0-9_-]{{43}}")
+_ID = linear_re.compile(f"[{_ID_CHARS}]{{8}}")
+_KEY = linear_re.compile(f"llk_{_ID.pattern}_[A-Za-z0-9_-]{{43}}")
 
 Find = Callable[[str], Awaitable[ApiKey | None]]
 _Looked = dict[str, tuple[float, ApiKey | None]]  # digest -> when the lookup began, and what it found

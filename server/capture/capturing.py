@@ -16,6 +16,7 @@ from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said
 from layerlore.server.capture.sessions import Session, Sessions
 from layerlore.server.capture.transcripts import TranscriptCursor, read_new
+from layerlore.server.process.safe_files import UnsafeFile
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded, NotFound
 from layerlore.storage.core.records import Json, Origin, Scope
@@ -81,6 +82,9 @@ class Capture:
             try:
                 found = await asyncio.to_thread(read_new, path, cursor, ended=ended)
             except FileNotFoundError:
+                return
+            except UnsafeFile as error:
+                log.warning("the transcript %s is passed over: %s", path, error.strerror)
                 return
             if found is None:
                 return

@@ -1,6 +1,5 @@
 """What is kept of what was said: without what is private, what is ours, what sub-agents did, and what is too long."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -17,16 +16,6 @@ LONGEST_TEXT = 60_000
 _CUT = "\n[{} characters left out]\n"
 _MOST_DEPTH = 40
 _MOST_ITEMS = 200
-# What hosts write around a user's words, or in their place.
-_NOTES = re.compile(
-    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat|local-command-stdout"
-    r"|local-command-stderr|command-name|command-message|command-contents|bash-stdout|bash-stderr|task-notification"
-    r"|hook_context|environment_context|user_instructions|INSTRUCTIONS|turn_aborted|timestamp)\b[^>]*>.*?</\1>",
-    re.DOTALL,
-)
-_WRAPPED = re.compile(r"</?(?:command-args|bash-input|user_query)>")
-_QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
-_NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated", "# AGENTS.md instructions")
 
 
 class Cleaner:
@@ -42,14 +31,13 @@ class Cleaner:
         """What is kept; None where nothing is."""
         if said.by_subagent and not self._rules.subagents:
             return None
-        parts = [kept for part in said.parts if (kept := self._clean_part(part, said.role)) is not None]
+        parts = [kept for part in said.parts if (kept := self._clean_part(part)) is not None]
         return replace(said, parts=parts) if parts else None
 
-    def _clean_part(self, part: Json, role: str) -> Json | None:
+    def _clean_part(self, part: Json) -> Json | None:
         match part["type"]:
             case "text":
-                text = part["text"] if role == "assistant" else _strip_notes(part["text"])
-                text = shorten(strip_private(text), LONGEST_TEXT)
+                text = shorten(strip_private(part["text"]), LONGEST_TEXT)
                 return {**part, "text": text} if text.strip() else None
             case "tool_call":
                 if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
@@ -83,13 +71,3 @@ def shorten(text: str, most: int) -> str:
     note = _CUT.format(f"{len(text) - most:,}")
     kept = max(0, most - len(note))
     return text[: kept - kept // 3] + note + text[len(text) - kept // 3 :]
-
-
-def _strip_notes(text: str) -> str:
-    """A user's own words."""
-    asked = _QUERY.findall(text)
-    text = "\n".join(asked) if asked else text
-    if "<" in text:
-        text = _WRAPPED.sub("", _NOTES.sub("", text))
-    text = text.strip()
-    return "" if text.startswith(_NOT_SAID) else text

@@ -1,22 +1,26 @@
-"""Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder or above."""
+"""Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder and above
+it, as far as its repository reaches. A file of another user, or of anybody but the owner of the folder, does not count."""
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pathspec import GitIgnoreSpec
 
+from layerlore.server.process.safe_files import find_top, read_regular
+from layerlore.storage.core import linear_re
+
 FILE = ".layerloreignore"
 _MOST_BYTES = 256 * 1024
+_MOST_LINES = 5_000
 # A name that no pattern names: only one that leaves out everything matches it.
 _ANY = "layerlore-any/layerlore-any"
-_PATH_KEY = re.compile("path|file|dir|folder|uri|root|cwd", re.IGNORECASE)
+_PATH_KEY = linear_re.compile("path|file|dir|folder|uri|root|cwd", linear_re.IGNORECASE)
 _COMMAND_KEYS = ("command", "cmd", "script", "input", "patch", "CommandLine")
-_LINE_PATH = re.compile(r"(?:[A-Za-z]:[\\/])?[^:\s]*")
-_WORD = re.compile(r"""[^\s"'`;|&<>()=,]+""")
-_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_LINE_PATH = linear_re.compile(r"(?:[A-Za-z]:[\\/])?[^:\s]*")
+_WORD = linear_re.compile(r"""[^\s"'`;|&<>()=,]+""")
+_PATCHED = linear_re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", linear_re.MULTILINE)
 _LONGEST_PATH = 4096
 _MOST_WORDS = 2000
 
@@ -61,10 +65,14 @@ class IgnoredPaths:
 
 
 def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
-    for at in (folder, *folder.parents):
+    top = Path(find_top(str(folder / FILE)))
+    above = [each for each in folder.parents if each.is_relative_to(top)]
+    for at in (folder, *above):
         try:
-            with (at / FILE).open(encoding="utf-8-sig", errors="replace") as file:
-                yield at, GitIgnoreSpec.from_lines(file.read(_MOST_BYTES).splitlines())
+            owners = (os.geteuid(), at.stat().st_uid) if hasattr(os, "geteuid") else ()
+            content = read_regular(str(at / FILE), _MOST_BYTES, follow=False, owners=owners)
+            lines = content.decode("utf-8-sig", "replace").splitlines()
+            yield at, GitIgnoreSpec.from_lines(lines[:_MOST_LINES], backend="re2")
         except (OSError, ValueError):
             continue
 

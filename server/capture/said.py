@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part
+from layerlore.server.capture.host_tags import HostTags
 from layerlore.storage.core.records import Json, Role
 
 IMAGE = "[image]"
@@ -35,6 +36,14 @@ def read_texts(content: Any) -> Iterator[Json]:
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
+
+
+def read_users_words(content: Any, tags: HostTags) -> Iterator[Json]:
+    """The text parts of a user's message, without what the host added."""
+    for part in read_texts(content):
+        words = tags.find_users_words(part["text"])
+        if words:
+            yield text_part(words)
 
 
 def join_texts(content: Any) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -21,8 +22,12 @@ from layerlore.storage.core.records import Json, Scope
 
 log = logging.getLogger(__name__)
 
-MOST_TRIES = 5
-"""An event that fails so often in one server is set aside."""
+MOST_FAILURES = 2
+"""An event that fails so often is set aside, by whatever servers."""
+MOST_BEGUN = 10
+"""The same for one during which servers ended so often, without a word why."""
+EVENT_SECONDS = 120.0
+"""How long the storing of one event may take, before it counts as failed and the next one has its turn."""
 # Sources of a session's start at which its model has forgotten what it was shown.
 _FORGETFUL = ("compact", "clear")
 _MOST_TOLD = 5_000
@@ -49,7 +54,6 @@ class HookService:
         self._sessions = Sessions(hooks)
         # One answer of a session at a time: hooks that come twice for one event must not show the same.
         self._answering: defaultdict[tuple[Scope, str], asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._tries: defaultdict[str, int] = defaultdict(int)
         self._draining = asyncio.Lock()
 
     async def answer(self, name: str, show: Callable[[str], Awaitable[bool]]) -> None:
@@ -105,25 +109,46 @@ class HookService:
         return await asyncio.to_thread(spool.list_waiting, self._hooks)
 
     async def _store(self, name: str) -> None:
+        tries = await asyncio.to_thread(spool.begin_try, self._hooks, name)
+        if tries.failed >= MOST_FAILURES or tries.begun > MOST_BEGUN:
+            await asyncio.to_thread(self._set_aside, name)
+            return
         try:
-            await self._store_open(await self._open(name))
+            async with asyncio.timeout(EVENT_SECONDS):
+                await self._store_open(await self._open(name))
         except FileNotFoundError:
             return  # another server was quicker
+        except TimeoutError:
+            log.warning("what a hook handed over took longer than %.0f seconds: %s", EVENT_SECONDS, name)
+            await asyncio.to_thread(self._note_failure, name)
+            return
         except (InvalidInput, ValueError):
             log.warning("what a hook handed over cannot be read: %s is set aside", name)
-            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            await asyncio.to_thread(self._set_aside, name)
             return
         except (LayerloreError, OSError) as error:
             log.warning("what a hook handed over waits: %s", error)
+            await asyncio.to_thread(spool.forget_tries, self._hooks, name)
             return
         except Exception:
             log.exception("what a hook handed over cannot be stored")
-            self._tries[name] += 1
-            if self._tries[name] < MOST_TRIES:
-                return
-            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            await asyncio.to_thread(self._note_failure, name)
             return
         await asyncio.to_thread(spool.drop, self._hooks, name)
+
+    def _note_failure(self, name: str) -> None:
+        if spool.note_failure(self._hooks, name).failed >= MOST_FAILURES:
+            self._set_aside(name)
+
+    def _set_aside(self, name: str) -> None:
+        """Keep an event where nobody takes it again, without its secrets."""
+        with contextlib.suppress(FileNotFoundError):
+            text = spool.read_text(self._hooks, name)
+            try:
+                masked = json.dumps(self._engine.masked(json.loads(text))[0])
+            except (ValueError, RecursionError, LayerloreError):
+                masked = self._engine.masked(text)[0]
+            spool.set_aside(self._hooks, name, masked)
 
     async def _store_open(self, opened: _Open) -> None:
         call = opened.call

@@ -10,11 +10,11 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from layerlore.server.capture import claude_lines, codex_lines, copilot_lines, cursor_lines, gemini_records
 from layerlore.server.capture.said import Said
+from layerlore.server.process.safe_files import open_regular, read_regular
 from layerlore.storage.core.records import Json
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -54,10 +54,10 @@ class TranscriptCursor:
 
 def read_new(path: str, cursor: TranscriptCursor, *, ended: bool = False) -> tuple[list[Said], TranscriptCursor] | None:
     """What a file says next, and how far it is read then; None where there is nothing new. ``ended``: nobody writes to the
-    file any more, so that its last line is whole without its end. Raises OSError."""
+    file any more, so that its last line is whole without its end. Raises OSError, of which UnsafeFile for a path that is no file."""
     if path.endswith(".json") and (document := _read_document(path)) is not None:
         return _read_messages(document, cursor)
-    with Path(path).open("rb") as file:
+    with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor
         if not _fits(file, cursor):
             cursor = TranscriptCursor()
         file.seek(cursor.offset)
@@ -82,8 +82,7 @@ def _is_of_subagent(record: Json | None) -> bool:
 
 def _read_document(path: str) -> Json | None:
     """A transcript that is one document with all messages; None for one of lines."""
-    with Path(path).open("rb") as file:
-        found = _parse(file.read(_LONGEST_LINE))
+    found = _parse(read_regular(path, _LONGEST_LINE))
     return found if found is not None and isinstance(found.get("messages"), list) else None
 
 

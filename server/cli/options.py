@@ -1,7 +1,6 @@
 """The options that commands share, how the help shows them, and how a length of time is read."""
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -71,5 +70,6 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": DAY_MS}
 
 def parse_length(given: str, *, digits: int) -> int | None:
     """Read a length of time (365d, 12h, 30m) as milliseconds; None if it is invalid or has more digits."""
-    length = re.fullmatch(rf"([0-9]{{1,{digits}}})([mhd])", given)
-    return int(length[1]) * _UNIT_MS[length[2]] if length else None
+    count, unit = given[:-1], given[-1:]
+    valid = unit in _UNIT_MS and count.isascii() and count.isdigit() and len(count) <= digits
+    return int(count) * _UNIT_MS[unit] if valid else None

@@ -3,12 +3,10 @@
 import base64
 import gzip
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cache
+from html.parser import HTMLParser
 from importlib import resources
-
-_INLINE = re.compile(rb"<(script|style)\b[^>]*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +31,40 @@ def read_page() -> ExplorerPage:
     )
 
 
+class _InlineReader(HTMLParser):
+    """Keeps the content of scripts and styles, in ``found``."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: list[tuple[str, str]] = []
+        self._kind = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._kind = tag if tag in ("script", "style") else ""
+        if self._kind:
+            self.found.append((tag, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._kind = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._kind:
+            self.found[-1] = (self._kind, self.found[-1][1] + data)
+
+
+def _read_inline(html: bytes) -> list[tuple[str, bytes]]:
+    reader = _InlineReader()
+    reader.feed(html.decode())
+    reader.close()
+    return [(kind, text.encode()) for kind, text in reader.found]
+
+
 def write_policy(html: bytes) -> str:
     """The Content-Security-Policy of a page: the scripts and styles that stand in it run, by their hashes, and no others."""
     hashes: dict[str, list[str]] = {"script": [], "style": []}
-    for kind, text in _INLINE.findall(html):
+    for kind, text in _read_inline(html):
         digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
-        hashes[kind.lower().decode()].append(f"'sha256-{digest}'")
+        hashes[kind].append(f"'sha256-{digest}'")
     allowed = {kind: " ".join(each) or "'none'" for kind, each in hashes.items()}
     return "; ".join(
         (

@@ -2,19 +2,20 @@
 rest a conversation of one message."""
 
 import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from layerlore.server.foreign.content import Foreign, ForeignConversation, ForeignNote, Unread, as_text, read_ms, say
+from layerlore.storage.core import linear_re
 
-_FRONT = re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-# A check box is none, nor is a link: its bracket is followed by a parenthesis.
-_OBSERVATION = re.compile(r"^\s*[-*] \[(?![ xX-]\])([^\[\]]+)\] +(\S.*)$")
-_RELATION = re.compile(r"^\s*[-*] +(.*?) *\[\[([^\[\]]+)\]\] *(?:\((.*)\))? *$")
-_HEADING = re.compile(r"^#+ +(?:Observations|Relations) *$", re.IGNORECASE)
-_TITLE = re.compile(r"^# +.*$")
+_FRONT = linear_re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", linear_re.DOTALL)
+_FIELD = linear_re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", linear_re.MULTILINE)
+# A link is none: its bracket is followed by a parenthesis.
+_OBSERVATION = linear_re.compile(r"^\s*[-*] \[([^\[\]]+)\] +(\S.*)$")
+_CHECK_BOXES = (" ", "x", "X", "-")
+_RELATION = linear_re.compile(r"^\s*[-*] +(.*?) *\[\[([^\[\]]+)\]\] *(?:\((.*)\))? *$")
+_HEADING = linear_re.compile(r"^#+ +(?:Observations|Relations) *$", linear_re.IGNORECASE)
+_TITLE = linear_re.compile(r"^# +.*$")
 
 
 def read_folder(folder: Path) -> Foreign:
@@ -60,7 +61,8 @@ def _find_time(given: Mapping[str, str], path: Path) -> int:
 
 def _read_line(line: str, title: str, at: int) -> ForeignNote | None:
     """The observation or the relation that a line is."""
-    if observed := _OBSERVATION.match(line):
+    observed = _OBSERVATION.match(line)
+    if observed and observed.group(1) not in _CHECK_BOXES:
         return ForeignNote(f"{observed.group(2).strip()} [{observed.group(1)}]", at, title)
     if related := _RELATION.match(line):
         kind, target, context = related.groups()

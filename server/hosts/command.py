@@ -122,7 +122,7 @@ def _plan(
             if same is not None:
                 same.extend(changes)
             elif path is not None:
-                files.append((HostFile(path, written.format), changes))
+                files.append((HostFile(path, written.format, _top(asked)), changes))
     return files
 
 
@@ -132,7 +132,7 @@ def _find_ours(host: Host, asked: InstallRequest, places: Places) -> list[tuple[
     for written, changes in find_hooks(host.name, ()):
         path = _path_of(written, asked, places)
         if path is not None and path != files[0][0].path:
-            files.append((HostFile(path, written.format), [change.keys for change in changes]))
+            files.append((HostFile(path, written.format, _top(asked)), [change.keys for change in changes]))
     return files
 
 
@@ -148,7 +148,11 @@ def _file(host: Host, asked: InstallRequest, places: Places) -> HostFile:
     if not host.project:
         of_projects = ", ".join(each.name for each in HOSTS if each.project)
         raise SettingsError(f"{host.title} has no file for one project; these have: {of_projects}")
-    return HostFile(Path.cwd() / host.project, host.format)
+    return HostFile(Path.cwd() / host.project, host.format, _top(asked))
+
+
+def _top(asked: InstallRequest) -> Path | None:
+    return Path.cwd() if asked.project else None
 
 
 def _launch(settings: Settings, asked: InstallRequest, host: Host) -> HostLaunch:

@@ -1,16 +1,18 @@
 """What each host wants to read of a server: a command to launch, or the URL of one."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from layerlore.server.relay.hook_events import COMMAND, HOOK_EVENTS
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
 NAME = "layerlore"
 """The name of the server in every host's file."""
 GOOSE_TIMEOUT_SECONDS = 300
-_OUR_HOOK = re.compile(rf"{NAME}.*\s{COMMAND}\s+(?:{'|'.join(HOOK_EVENTS)})\s", re.IGNORECASE | re.DOTALL)
+_OUR_HOOK = linear_re.compile(
+    rf"{NAME}.*\s{COMMAND}\s+(?:{'|'.join(HOOK_EVENTS)})\s", linear_re.IGNORECASE | linear_re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)

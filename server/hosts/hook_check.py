@@ -1,6 +1,5 @@
 """Whether the hooks of each host do what they should, for ``layerlore doctor``: nobody notices a hook that is silent."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +10,17 @@ from layerlore.server.hosts.catalog import BY_NAME
 from layerlore.server.hosts.hook_files import find_hooks
 from layerlore.server.hosts.places import Places
 from layerlore.server.process.program import shell_command
+from layerlore.server.process.safe_files import read_regular
 from layerlore.server.relay.hook_events import HOOK_EVENTS
 from layerlore.server.settings.settings import Settings
+from layerlore.storage.core import linear_re
 
 SECTION = "hooks"
 SILENT_MS = DAY_MS
 """A host that was used so much later than its hooks fired last has lost them."""
 UNUSED_MS = 14 * DAY_MS
 """The same for a host whose use nothing shows."""
+_MOST_BYTES = 64 * 1024 * 1024
 _WAITING_MS = 60 * MINUTE_MS
 # Where the newest transcripts show that a host was used.
 _USED = {
@@ -27,10 +29,13 @@ _USED = {
     "gemini-cli": ("HOME/.gemini/tmp", "*/chats/*.json*"),
     "cursor": ("HOME/.cursor/projects", "*/agent-transcripts/**/*.jsonl"),
 }
+_ENABLED_IN_CODEX = (
+    r'\[plugins\."layerlore@[^"]*"\][^\n]*\n(?:[ \t]*(?:[^\s\[][^\n]*)?\n)*?[ \t]*enabled[ \t]*=[ \t]*true'
+)
 # What shows that our plugin, which has the same hooks, is installed and not switched off.
 _PLUGINS = {
     "claude-code": ("HOME/.claude/settings.json", r'"layerlore@[^"]*"\s*:\s*true'),
-    "codex": ("CODEX/config.toml", r'\[plugins\."layerlore@[^"]*"\](?:\s*(?!\[).*\n)*?\s*enabled\s*=\s*true'),
+    "codex": ("CODEX/config.toml", _ENABLED_IN_CODEX),
     "gemini-cli": ("HOME/.gemini/extensions/layerlore/hooks/hooks.json", r"hook gemini-cli"),
 }
 
@@ -92,7 +97,7 @@ def _check_spool(state: HookState) -> Iterator[Finding]:
 def _is_set_up(name: str, places: Places) -> bool:
     """Whether the host's own file calls one of our hooks for it."""
     file = find_hooks(name, ("layerlore",))[0][0].file
-    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{re.escape(name)}\b")
+    return _stands_in(places.find(file), rf"\bhook\b[\s\",']+{linear_re.escape(name)}\b")
 
 
 def _has_plugin(name: str, places: Places) -> bool:
@@ -102,10 +107,10 @@ def _has_plugin(name: str, places: Places) -> bool:
 
 def _stands_in(path: Path, pattern: str) -> bool:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(str(path), _MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return False
-    return re.search(pattern, text) is not None
+    return linear_re.Pattern(pattern, 0).search(text) is not None
 
 
 def _find_used(name: str, places: Places) -> int:

@@ -1,8 +1,6 @@
 """A host's file: read, changed in one place, checked, and put in its place whole."""
 
-import os
-import shutil
-import tempfile
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +9,12 @@ from typing import Any, Literal
 from layerlore.server.hosts.catalog import Format
 from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
 from layerlore.server.hosts.table_files import drop_toml, drop_yaml, parse_toml, parse_yaml, set_toml, set_yaml
+from layerlore.server.process.safe_files import is_there, read_regular, replace_file
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json
 
 BACKUP = ".layerlore-backup"
+MOST_BYTES = 64 * 1024 * 1024
 
 
 class HostFileRefused(LayerloreError):
@@ -47,16 +47,20 @@ _FORMATS: dict[Format, _Format] = {
 
 @dataclass(frozen=True, slots=True)
 class HostFile:
-    """A file in a format, by its path. Text is UTF-8, with its line ends kept."""
+    """A file in a format, by its path. Text is UTF-8, with its line ends kept. ``top``: the folder of a project that it
+    belongs to, which may be somebody else's repository: no link in it is followed."""
 
     path: Path
     format: Format
+    top: Path | None = None
 
     def read(self) -> str | None:
         """What it holds; None if it is not there. Raises HostFileRefused if it cannot be read."""
         try:
-            with self.path.open(encoding="utf-8", newline="") as opened:
-                return opened.read()
+            content = read_regular(str(self.path), MOST_BYTES + 1, follow=self.top is None)
+            if len(content) > MOST_BYTES:
+                raise HostFileRefused(f"{self.path} has more than {MOST_BYTES:,} bytes, so it stays as it is")
+            return content.decode()
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
@@ -109,32 +113,25 @@ class HostFile:
 
     def back_up(self) -> Path | None:
         """Copy it beside itself, under a name that nothing has yet; None if it is not there."""
-        if not self.path.exists():
+        before = self.read()
+        if before is None:
             return None
         count = 1
-        while (backup := self.path.with_name(f"{self.path.name}{BACKUP}{f'-{count}' if count > 1 else ''}")).exists():
+        while is_there(backup := str(self._name_backup(count))):
             count += 1
-        shutil.copy2(self.path, backup)
-        return backup
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        replace_file(backup, before.encode(), top=self._top(), mode=mode, new=True)
+        return Path(backup)
+
+    def _name_backup(self, count: int) -> Path:
+        return self.path.with_name(f"{self.path.name}{BACKUP}{f'-{count}' if count > 1 else ''}")
+
+    def _top(self) -> str:
+        return "" if self.top is None else str(self.top)
 
     def write(self, text: str) -> None:
-        """Replace it whole, with its mode, through a link if it is one."""
-        target = self.path.resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="", prefix=f".{target.name}.", dir=target.parent, delete=False
-        ) as opened:
-            written = Path(opened.name)
-            try:
-                opened.write(text)
-                opened.flush()
-                os.fsync(opened.fileno())
-                if target.exists():
-                    shutil.copymode(target, written)
-            except BaseException:
-                written.unlink()
-                raise
-        written.replace(target)
+        """Replace it whole, with its mode; a person's own file through a link if it is one. Raises OSError."""
+        replace_file(str(self.path), text.encode(), top=self._top())
 
     def _checked(self, text: str, expected: Json) -> str:
         if self.parse(text) != expected:

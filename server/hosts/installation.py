@@ -103,7 +103,9 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
 
 def _refuse(host: str, file: HostFile, error: OSError) -> Told:
     """What became of a file that the system does not let us change: the other hosts are told all the same."""
-    return Told(host, file.path, "refused", f"{file.path} cannot be written: {error.strerror or error}")
+    return Told(
+        host, file.path, "refused", f"{error.filename or file.path} cannot be written: {error.strerror or error}"
+    )
 
 
 def _apply(file: HostFile, text: str | None, change: HostChange) -> str | None:
@@ -151,7 +153,7 @@ def _put_back(file: HostFile, record: Record) -> None:
             if not any(Path(folder).iterdir()):
                 Path(folder).rmdir()
         return
-    backup = HostFile(Path(record.backup), file.format)
+    backup = HostFile(Path(record.backup), file.format, file.top)
     before = backup.read()
     if before is None:
         raise HostFileRefused(f"{record.backup} is gone: it held {file.path} as it was before")

@@ -1,19 +1,21 @@
 """JSON files with comments and trailing commas, changed in one place: everything else keeps its bytes."""
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.records import Json
 
-# Spaces and comments; possessive, so that no comma or brace in a comment counts.
-_GAP = r"(?:\s|//[^\n]*+|/\*.*?\*/)*+"
-_TOKEN = re.compile(rf'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?={_GAP}[}}\]])', re.DOTALL)
-_TRAILING_COMMA = re.compile(_GAP + ",", re.DOTALL)
-_END_OF_LINE = re.compile(r"(?:[ \t]*(?://[^\n]*|/\*[^\n]*?\*/))?")
-_LINE_ENDS = re.compile(r"[ \t]*\r?\n")
-_LINE_BEGINS = re.compile(r"(?:\r?\n)?\Z")
+_COMMENT = r"/\*(?:[^*]|\*+[^*/])*\*+/"
+# Spaces and whole comments, so that no comma in a comment counts.
+_TRAILING_COMMA = linear_re.compile(rf"(?:\s|//[^\n]*\n|{_COMMENT})*,")
+# A string or a comment that nothing closes runs to the line's or the text's end.
+_TOKEN = linear_re.compile(r'"(?:[^"\\\n]|\\[\s\S])*"?|//[^\n]*|/\*(?:[^*]|\*+[^*/])*(?:\*+/|\Z)|[^\s"/,}\]]+|[/,}\]]')
+_END_OF_LINE = linear_re.compile(r"(?:[ \t]*(?://[^\n]*|/\*[^\n]*?\*/))?")
+_BUT_LINES = linear_re.compile(r"[^\n]")
+_LINE_ENDS = linear_re.compile(r"[ \t]*\r?\n")
+_LINE_BEGINS = linear_re.compile(r"(?:\r?\n)?\Z")
 _DECODER = json.JSONDecoder()
 _INDENT = "  "
 
@@ -98,12 +100,24 @@ def _cut(text: str, plain: str, at: int, members: Sequence[_Member], place: int)
 
 def _blank(text: str) -> str:
     """The text as plain JSON, each character at its place: comments and trailing commas are spaces."""
-
-    def blank(found: re.Match[str]) -> str:
-        token = found[0]
-        return token if token.startswith('"') else re.sub(r"[^\n]", " ", token)
-
-    return _TOKEN.sub(blank, text.replace("\ufeff", " "))
+    plain: list[str] = []
+    end = 0
+    comma: int | None = None
+    text = text.replace("\ufeff", " ")
+    for found in _TOKEN.finditer(text):
+        piece = found.group()
+        plain.append(text[end : found.start()])
+        end = found.end()
+        is_comment = piece.startswith("/*") and piece.endswith("*/") and len(piece) > 3
+        if is_comment or piece.startswith("//"):
+            plain.append(_BUT_LINES.sub(" ", piece))
+            continue
+        if piece in ("}", "]") and comma is not None:
+            plain[comma] = " "
+        comma = len(plain) if piece == "," else None
+        plain.append(piece)
+    plain.append(text[end:])
+    return "".join(plain)
 
 
 def _start(plain: str) -> int:

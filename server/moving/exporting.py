@@ -1,7 +1,7 @@
 """``layerlore export``: the memory as lines of JSON, in a new file or on standard output."""
 
 import asyncio
-import os
+import io
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -12,6 +12,7 @@ from layerlore.memory.moving.line_forms import RECORD
 from layerlore.server.cli.engine import open_known_memory
 from layerlore.server.cli.owner import describe_scope, scope_of
 from layerlore.server.moving.progress import show_progress
+from layerlore.server.process.safe_files import find_top, is_there, replacing
 from layerlore.server.process.version import VERSION
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import Conflict
@@ -33,21 +34,13 @@ def export(settings: Settings, tenant: str, file: str, *, everyone: bool) -> int
         asyncio.run(_export(settings, scope, everyone, sys.stdout))
         return 0
     target = Path(file).expanduser().absolute()
-    if target.exists():
+    if is_there(str(target)):
         raise Conflict(f"{target} exists, and an export never replaces a file: name another one")
     # Only a whole export has the name that was asked for, and nobody else may read it.
-    part = target.with_name(f"{target.name}.part")
-    part.unlink(missing_ok=True)
-    part.touch(0o600, exist_ok=False)
-    try:
-        with part.open("w", encoding="utf-8", newline="\n") as out:
-            lines = asyncio.run(_export(settings, scope, everyone, out))
-            out.flush()
-            os.fsync(out.fileno())
-    except BaseException:
-        part.unlink()
-        raise
-    part.rename(target)
+    with replacing(str(target), top=find_top(str(target)), mode=0o600, new=True) as written:
+        out = io.TextIOWrapper(written, encoding="utf-8", newline="\n", write_through=True)
+        lines = asyncio.run(_export(settings, scope, everyone, out))
+        out.detach()
     whose = f"all agents and resources of tenant {tenant!r}" if everyone else describe_scope(scope)
     sys.stdout.write(f"exported {whose} to {target}: {lines:,} lines, {target.stat().st_size:,} bytes\n")
     return 0

@@ -1,6 +1,7 @@
 """``layerlore export --project`` and the import of such a file: what a project remembers, shared through a file in git."""
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from layerlore.memory.moving.moved_drafts import NumberedLine
 from layerlore.memory.moving.shared_lines import SharedForms, SharedLines, add_line, is_gone, render_lines
 from layerlore.memory.moving.sharing import list_shared
 from layerlore.server.cli.engine import open_known_memory
+from layerlore.server.process.safe_files import find_top, open_regular, read_regular, replace_file
 from layerlore.server.settings.project import PREFIX, choose_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.errors import InvalidInput, LimitExceeded
@@ -22,6 +24,7 @@ FILE_NAME = "layerlore.jsonl"
 """The file in a folder that is given."""
 STANDARD_OUTPUT = "-"
 MOST_BYTES = 256 * 1024 * 1024
+_MOST_ATTRIBUTES = 1024 * 1024
 _MARKERS = (b"<<<<<<<", b"=======", b">>>>>>>", b"|||||||")
 
 
@@ -41,18 +44,24 @@ def export_project(settings: Settings, tenant: str, file: str, project: str) -> 
         sys.stdout.writelines(render_lines(asyncio.run(_list(settings, scope, None)).lines))
         return 0
     target = find_shared_file(Path(file).expanduser().absolute())
-    before = target.read_bytes() if target.exists() else b""
+    before = _read_before(target)
     found = asyncio.run(_list(settings, scope, target if before else None))
     text = "".join(render_lines(found.lines))
     if text.encode() != before:
-        part = target.with_name(f"{target.name}.part")
-        part.write_text(text, "utf-8", newline="\n")
-        part.replace(target)
+        replace_file(str(target), text.encode(), top=find_top(str(target)))
     changed = "" if text.encode() != before else "; nothing of it is new"
     sys.stdout.write(f"shared {describe_project(scope)} in {target}: {describe_lines(found.lines)}{changed}\n")
     if not _merges_by_union(target):
         sys.stdout.write(f"git merges it by itself with this line in .gitattributes:\n  {target.name} merge=union\n")
     return 0
+
+
+def _read_before(target: Path) -> bytes:
+    """What a shared file holds; nothing where it is not there. A repository may have brought a link in its place."""
+    try:
+        return read_regular(str(target), MOST_BYTES + 1, follow=False)
+    except FileNotFoundError:
+        return b""
 
 
 def describe_project(scope: Scope) -> str:
@@ -88,16 +97,17 @@ async def _list(settings: Settings, scope: Scope, target: Path | None) -> Shared
 def read_shared(engine: Engine, path: Path) -> SharedLines:
     """What a file shares. Lines may be there twice and in any order, as merges leave them, and with the marks of a conflict
     around them: both sides count. Raises InvalidInput, LimitExceeded, OSError."""
-    if path.stat().st_size > MOST_BYTES:
-        raise LimitExceeded(f"{path} has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are allowed")
-    return SharedForms(engine).read(_number_lines(path.read_bytes().splitlines()))
+    content = read_regular(str(path), MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise LimitExceeded(f"{path} has more than {MOST_BYTES:,} bytes, which are allowed")
+    return SharedForms(engine).read(_number_lines(content.splitlines()))
 
 
 def looks_shared(path: Path) -> bool:
     """Whether a file is one that projects share."""
     if path.is_dir() or path.suffix not in (".jsonl", ".json", ".ndjson", ""):
         return False
-    with path.open("rb") as file:
+    with open(open_regular(str(path)), "rb") as file:  # noqa: PTH123 - a descriptor
         for raw in (file.readline(1_000_000) for _ in range(3)):
             try:
                 line = json.loads(raw) if raw.strip() and not raw.startswith(_MARKERS) else {}
@@ -125,8 +135,9 @@ def _merges_by_union(target: Path) -> bool:
     """Whether a file beside it or above tells git how to merge it, as far as the repository reaches; or there is none."""
     for folder in target.parents:
         attributes = folder / ".gitattributes"
-        if attributes.is_file() and "merge=union" in attributes.read_text("utf-8", "replace"):
-            return True
+        with contextlib.suppress(OSError):
+            if b"merge=union" in read_regular(str(attributes), _MOST_ATTRIBUTES, follow=False):
+                return True
         if (folder / ".git").exists():
             return False
     return True

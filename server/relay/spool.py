@@ -14,6 +14,8 @@ SPOOL = "spool"
 _ENDING = ".json"
 _PART = ".part"
 _UNFIT = ".unfit"
+_TRIES = ".tries"
+_MOST_BYTES = 64 * 1024 * 1024
 # A file that is still being written is not as old as this, in seconds.
 _ABANDONED_SECONDS = 3600.0
 # To the end of the text where nothing closes it: what was meant to be private stays so.
@@ -54,24 +56,78 @@ def list_waiting(folder: str) -> list[str]:
 
 def read_event(folder: str, name: str) -> dict[str, object]:
     """Raises OSError for an event that is there no more, ValueError for one that cannot be read."""
-    with open(os.path.join(folder, SPOOL, name), encoding="utf-8") as file:
-        found = json.load(file)
+    try:
+        found = json.loads(read_text(folder, name))
+    except RecursionError:
+        raise ValueError("an event that is nested too deeply") from None
     if not isinstance(found, dict):
         raise ValueError("no event")
     return found
+
+
+def read_text(folder: str, name: str) -> str:
+    """Raises OSError for an event that is there no more."""
+    with open(os.path.join(folder, SPOOL, name), encoding="utf-8", errors="replace") as file:
+        return file.read(_MOST_BYTES)
+
+
+class Tries:
+    """How often the storing of an event was begun and has failed, as it stands beside the event."""
+
+    def __init__(self, begun: int, failed: int) -> None:
+        self.begun = begun
+        self.failed = failed
+
+
+def begin_try(folder: str, name: str) -> Tries:
+    """Count one more beginning: a server that ends during it says nothing more. Raises nothing."""
+    tries = _read_tries(folder, name)
+    return _write_tries(folder, name, Tries(tries.begun + 1, tries.failed))
+
+
+def note_failure(folder: str, name: str) -> Tries:
+    """Count one more failure. Raises nothing."""
+    tries = _read_tries(folder, name)
+    return _write_tries(folder, name, Tries(tries.begun, tries.failed + 1))
+
+
+def forget_tries(folder: str, name: str) -> None:
+    """Begin to count anew: what kept the event from being stored was not the event."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(folder, SPOOL, name + _TRIES))
+
+
+def _read_tries(folder: str, name: str) -> Tries:
+    try:
+        with open(os.path.join(folder, SPOOL, name + _TRIES), encoding="ascii") as file:
+            begun, failed = file.read(40).split()
+        return Tries(int(begun), int(failed))
+    except (OSError, ValueError):
+        return Tries(0, 0)
+
+
+def _write_tries(folder: str, name: str, tries: Tries) -> Tries:
+    with contextlib.suppress(OSError):
+        path = os.path.join(folder, SPOOL, name)
+        if os.path.exists(path):
+            with open(os.open(path + _TRIES, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                file.write(f"{tries.begun} {tries.failed}")
+    return tries
 
 
 def drop(folder: str, name: str) -> None:
     """Remove an event that is stored."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(folder, SPOOL, name))
+    forget_tries(folder, name)
 
 
-def set_aside(folder: str, name: str) -> None:
-    """Keep an event that cannot be stored, where nobody takes it again."""
+def set_aside(folder: str, name: str, text: str) -> None:
+    """Keep an event that cannot be stored, with this text, where nobody takes it again. Raises OSError."""
     path = os.path.join(folder, SPOOL, name)
-    with contextlib.suppress(FileNotFoundError):
-        os.replace(path, path + _UNFIT)
+    with open(os.open(path + _UNFIT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    drop(folder, name)
 
 
 def list_set_aside(folder: str) -> list[str]:
@@ -87,6 +143,16 @@ def drop_abandoned(folder: str) -> None:
         with contextlib.suppress(OSError):
             if time.time() - os.path.getmtime(path) > _ABANDONED_SECONDS:
                 os.unlink(path)
+    for name in _list_names(folder):
+        if name.endswith(_TRIES) and not os.path.exists(os.path.join(folder, SPOOL, name.removesuffix(_TRIES))):
+            forget_tries(folder, name.removesuffix(_TRIES))
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return os.listdir(os.path.join(folder, SPOOL))
+    except OSError:
+        return []
 
 
 def _find_parts(spool: str) -> Iterator[str]:

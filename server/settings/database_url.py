@@ -1,13 +1,13 @@
 """The URL that names the database: whether it can be read, and what of it may be shown."""
 
-import re
 from urllib.parse import parse_qs, urlsplit
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.drivers.postgres.url import read_url
 
 FORMS = "nothing, sqlite:///absolute/path.db, sqlite://:memory:, or postgresql://user:password@host:5432/name"
 _SCHEMES = ("sqlite", "postgresql", "postgres")
-_HOST = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
+_HOST = linear_re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*)(?::[0-9]*)?")
 
 
 def check(url: str) -> None:

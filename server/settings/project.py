@@ -8,12 +8,14 @@ a person's files (the home folder, the root, those of installed programs) are no
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
     from _blake2 import blake2b
 except ImportError:
     from hashlib import blake2b
+
+from layerlore.server.process.safe_files import read_regular
 
 PREFIX = "project:"
 """How the resource of a project begins."""
@@ -35,9 +37,9 @@ _OTHER_NAMES = {
     "altssh.bitbucket.org": "bitbucket.org",
     "ssh.dev.azure.com": "dev.azure.com",
 }
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
-_NAMED = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SECTION = re.compile(r'\A\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_NAMED = re.compile(r"\A([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_SCHEME = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _DRIVE = re.compile(r"/?[A-Za-z]:[\\/]")
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _UNWANTED = re.compile("[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]+")
@@ -156,10 +158,12 @@ def _find_repository(folder: str, above: Sequence[str]) -> tuple[str, str]:
     """The nearest folder up from here that git knows, and where its git files are: "" if they are not there or cannot be
     read. Two "" where there is no such folder."""
     while not _same(folder, above):
-        for place in (os.path.join(folder, ".git"), folder):
+        # A folder that only looks like a repository (a bare one) may have come with the files of another.
+        own = [folder] if os.path.basename(folder) == ".git" else []
+        for place in (os.path.join(folder, ".git"), *own):
             git = _find_git(place, folder)
             if git is not None:
-                return folder, git
+                return folder, git if git and _is_own(folder) and _is_own(git) else ""
         folder, last = os.path.dirname(folder), folder
         if folder == last:
             break
@@ -173,12 +177,32 @@ def _find_git(place: str, folder: str) -> str | None:
         text = _read(place)
         named = text[len("gitdir:") :].strip().replace("\0", "?")
         git = os.path.realpath(os.path.join(folder, named))
-        return git if text.startswith("gitdir:") and os.path.isfile(os.path.join(git, "HEAD")) else ""
+        is_git = text.startswith("gitdir:") and os.path.isfile(os.path.join(git, "HEAD"))
+        return git if is_git and _leads_back(git, folder) else ""
     if not os.path.isdir(git):
         return None
     if not os.access(git, os.R_OK | os.X_OK):
         return "" if place != folder else None
     return git if os.path.isfile(os.path.join(git, "HEAD")) and _has_objects(git) else None
+
+
+def _leads_back(git: str, folder: str) -> bool:
+    """Whether git's own files name the folder as one of theirs: a worktree or a submodule. A file in a folder may name any
+    repository."""
+    named = _read(os.path.join(git, "gitdir")).strip()
+    if named:
+        return os.path.realpath(os.path.join(git, named)) == os.path.join(os.path.realpath(folder), ".git")
+    worktree = _read_key(os.path.join(git, "config"), "core", "worktree")
+    return bool(worktree) and os.path.realpath(os.path.join(git, worktree)) == os.path.realpath(folder)
+
+
+def _is_own(path: str) -> bool:
+    """Whether a folder is this user's, as git asks before it trusts one."""
+    if not hasattr(os, "geteuid"):
+        return True
+    user = os.geteuid()
+    owner = os.stat(path).st_uid
+    return owner == user or (user == 0 and str(owner) == os.environ.get("SUDO_UID"))
 
 
 def _has_objects(git: str) -> bool:
@@ -224,8 +248,25 @@ def _find_clone(remote: str, top: str) -> str:
 def _read_config(path: str) -> tuple[str, str]:
     """The project that a repository's configuration names (``layerlore.project``), and the URL of its remote: origin,
     else the first; "" for what there is not."""
-    own, section = "", ("", "")
+    own = ""
     remotes: dict[str, str] = {}
+    for (section, name), key, value in _list_settings(path):
+        if (section, name, key) == ("layerlore", "", "project"):
+            own = value
+        if section == "remote" and key == "url" and value:
+            remotes.setdefault(name, value)
+    return own, remotes.get("origin") or next(iter(remotes.values()), "")
+
+
+def _read_key(path: str, section: str, key: str) -> str:
+    """The last value of a key in a configuration of git's; "" where there is none."""
+    found = [value for named, each, value in _list_settings(path) if named == (section, "") and each == key]
+    return found[-1] if found else ""
+
+
+def _list_settings(path: str) -> Iterator[tuple[tuple[str, str], str, str]]:
+    """The settings of a configuration of git's: the section and its name, the key in small letters, and the value."""
+    section = ("", "")
     for line in _read(path).replace("\\\n", "").splitlines():
         rest = line.strip()
         found = _SECTION.match(rest)
@@ -233,14 +274,8 @@ def _read_config(path: str) -> tuple[str, str]:
             section = found[1].lower(), re.sub(r"\\(.)", r"\1", found[2] or "")
             rest = rest[found.end() :].strip()
         named = _NAMED.match(rest)
-        if not named:
-            continue
-        key, value = named[1].lower(), _read_value(named[2])
-        if section == ("layerlore", "") and key == "project":
-            own = value
-        if section[0] == "remote" and key == "url" and value:
-            remotes.setdefault(section[1], value)
-    return own, remotes.get("origin") or next(iter(remotes.values()), "")
+        if named:
+            yield section, named[1].lower(), _read_value(named[2])
 
 
 def _read_value(text: str) -> str:
@@ -261,7 +296,6 @@ def _read_value(text: str) -> str:
 def _read(path: str) -> str:
     """A small file's text; "" if it is not there or cannot be read."""
     try:
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
-            return file.read(_MOST_BYTES)
+        return read_regular(path, _MOST_BYTES).decode("utf-8-sig", "replace")
     except (OSError, ValueError):
         return ""

@@ -8,7 +8,6 @@ who sends that fills them in.
 """
 
 import difflib
-import re
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from layerlore.memory.rules.ages import DAY_MS
 from layerlore.memory.rules.validation import parse_time
+from layerlore.storage.core import linear_re
 
 EMPTY_SAYS = "the empty value of this argument says something"
 """Annotates such an argument."""
@@ -30,12 +30,12 @@ NESTED = "objects in this argument are filled in as calls are"
 """Annotates an argument whose objects, by its schema, are treated as a call's arguments are: an empty value is left out
 of one that gives every key, and says what it says in any other."""
 
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
+_DATE = linear_re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{8}")
 _MOST_PROBLEMS = 5
 # What is shown of a name that does not exist, in characters.
 _LONGEST_NAME = 64
 _EMPTY: dict[str, Any] = {"integer": 0, "array": [], "object": {}}
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP = linear_re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("conversation_id", "chat_id", "session_id", "conversation", "thread", "chat"), ("thread_id",)),

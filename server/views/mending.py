@@ -5,7 +5,6 @@ import asyncio
 import difflib
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from layerlore.server.tools import curation, entries, threads, working_memory
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import Declaration
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Scope
 
@@ -40,9 +40,9 @@ Ask = Callable[..., Awaitable[Any]]
 """Calls a tool, or a function that takes a Call, with arguments by name. Returns its answer."""
 Edited = Literal["entries", "profile", "session", "thread"]
 
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_CONFIRM = re.compile(r'forget\(confirm="(\w+)"\)')
-_UNDO = re.compile(r'undo\(undo_id="(\w+)"\)')
+_ID = linear_re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CONFIRM = linear_re.compile(r'forget\(confirm="(\w+)"\)')
+_UNDO = linear_re.compile(r'undo\(undo_id="(\w+)"\)')
 _UNDONE = {
     "messages": ("message", "messages"),
     "entries": ("entry", "entries"),

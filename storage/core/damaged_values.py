@@ -4,10 +4,10 @@ Each function reads what our own code has written, so that what cannot be read w
 """
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.records import Json
 
@@ -26,7 +26,7 @@ _PART: dict[str, tuple[tuple[str, type], ...]] = {
     "custom": (),
 }
 # Most messages are one text, written as it is: it need not be parsed.
-_ONE_TEXT = re.compile(r'\[\{"type":"text","text":"([^"\\\x00-\x1f]*)"\}\]')
+_ONE_TEXT = linear_re.compile(r'\[\{"type":"text","text":"([^"\\\x00-\x1f]*)"\}\]')
 _BESIDE = {"tool_call": "arguments", "tool_result": "result", "custom": "data"}
 
 

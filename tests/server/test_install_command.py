@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_written_stays_whole_and_the_other_hosts_are_told(
         if fail:
             raise fail.pop()
 
-    monkeypatch.setattr("layerlore.server.hosts.host_file.os.fsync", sync)
+    monkeypatch.setattr("layerlore.server.process.safe_files.os.fsync", sync)
     code, told, _ = cli("install", "claude-code", "cursor")
     assert code == 1
     assert "Claude Code: refused: " in told

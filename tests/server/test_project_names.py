@@ -1,5 +1,6 @@
 """Which project a folder belongs to."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -100,11 +101,46 @@ def test_a_submodule_is_a_project_of_its_own(home: Path) -> None:
     assert find_project(str(outer / "cups")) == "github.com/ana/cups"
 
 
-def test_a_bare_repository_and_its_worktrees_are_one_project(home: Path) -> None:
+def test_the_worktrees_of_a_bare_repository_are_one_project(home: Path) -> None:
     git(home, "clone", "-q", "--bare", str(repository(home / "tea")), "tea.git")
     git(home / "tea.git", "remote", "set-url", "origin", "ssh://git.example.org/tea.git")
     git(home / "tea.git", "worktree", "add", "-q", str(home / "tree"))
-    assert find_project(str(home / "tea.git")) == find_project(str(home / "tree")) == "git.example.org/tea"
+    git(home / "tea.git", "worktree", "add", "-q", str(home / "other"))
+    assert find_project(str(home / "other")) == find_project(str(home / "tree")) == "git.example.org/tea"
+
+
+def test_a_bare_repository_inside_a_clone_names_no_project(home: Path) -> None:
+    clone = repository(home / "clone", "git@github.com:eve/tools.git")
+    git(clone, "init", "-q", "--bare", "docs")
+    git(clone / "docs", "config", "remote.origin.url", "git@github.com:ana/tea.git")
+    (clone / "docs" / "inner").mkdir()
+    for folder in (clone / "docs", clone / "docs" / "inner"):
+        assert find_project(str(folder)) == "github.com/eve/tools"
+
+
+def test_a_file_in_place_of_a_git_folder_names_no_repository_that_does_not_know_it(home: Path) -> None:
+    tea = repository(home / "tea", "git@github.com:ana/tea.git")
+    unpacked = home / "unpacked"
+    unpacked.mkdir()
+    (unpacked / ".git").write_text(f"gitdir: {tea / '.git'}\n")
+    assert find_project(str(unpacked)).startswith("unpacked-")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files to others")
+def test_a_repository_of_another_user_is_a_folder_like_others(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = repository(home / "theirs", "git@github.com:ana/tea.git")
+    os.chown(theirs / ".git", 12345, 12345)
+    assert find_project(str(theirs)).startswith("theirs-")
+    monkeypatch.setenv("SUDO_UID", "12345")
+    assert find_project(str(theirs)) == "github.com/ana/tea"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_in_place_of_a_configuration_keeps_nobody_waiting(home: Path) -> None:
+    tea = repository(home / "tea", "git@github.com:ana/tea.git")
+    (tea / ".git" / "config").unlink()
+    os.mkfifo(tea / ".git" / "config")
+    assert find_project(str(tea)).startswith("tea-")
 
 
 def test_the_configuration_of_a_repository_may_name_its_project(home: Path) -> None:

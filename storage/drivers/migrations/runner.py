@@ -4,14 +4,14 @@ All steps that a database lacks run in one transaction under a lock, so a kill a
 and processes that start together wait for the first. A database from a newer version is refused.
 """
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import DatabaseTooNew
 
-_FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.([a-z]+)\.sql")
+_FILE = linear_re.compile(r"(\d{4})_([a-z0-9_]+)\.([a-z]+)\.sql")
 
 LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

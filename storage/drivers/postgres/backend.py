@@ -1,6 +1,5 @@
 """What Postgres does in its own way: a ``Backend`` (``storage.core.transaction``)."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, get_args
@@ -8,6 +7,7 @@ from typing import Any, get_args
 from sqlalchemy import BigInteger, Delete, Select, Text, TextClause, bindparam, func, literal, select, text
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.all_tenants import Look
 from layerlore.storage.core.records import Json, Scope
 from layerlore.storage.core.tables import stored_bytes
@@ -30,6 +30,7 @@ _MAY = {
 _OPEN_JOURNAL = text("SELECT set_config('layerlore.prune', 'on', true)")
 
 # Others may commit between two looks, so each transaction counts in a part of its own.
+_PLACE = linear_re.compile(r"\$\d{1,5}")
 _OWN_BYTES = select(func.coalesce(func.sum(stored_bytes.c.bytes), 0)).where(
     stored_bytes.c.tenant_id == bindparam("tenant_id"),
     stored_bytes.c.resource_id == bindparam("resource_id"),
@@ -135,4 +136,4 @@ def _as_function(statement: Select[Any] | Delete) -> tuple[dict[str, str], str]:
         else:
             value = result.params[name]
             places[f"${place}"] = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
-    return parameters, re.sub(r"\$\d+", lambda found: places[found[0]], str(result))
+    return parameters, _PLACE.sub(lambda found: places[found[0]], str(result))

@@ -1,9 +1,10 @@
 """What asyncpg raises, by what follows from it, and what of it may be shown."""
 
-import re
 from urllib.parse import unquote
 
 import asyncpg
+
+from layerlore.storage.core import linear_re
 
 # The connection or the server went away: the unit is run again.
 LOST = (
@@ -70,7 +71,11 @@ def without_url(error: BaseException, url: str) -> str:
     return text
 
 
+_SEPARATOR = linear_re.compile("[/?#@:&=]")
+_PASSWORD = linear_re.compile("password=([^&]*)")
+
+
 def _secrets(url: str) -> set[str]:
     password = url.partition("://")[2].rpartition("@")[0].partition(":")[2]
-    raw = [password, *re.split("[/?#@:&=]", password), *re.findall("password=([^&]*)", url)]
+    raw = [password, *_SEPARATOR.split(password), *_PASSWORD.findall(url)]
     return {secret for part in raw for secret in (part, unquote(part)) if len(secret) > 2}

@@ -1,9 +1,9 @@
 """What is damaged in a SQLite file: found by SQLite's own checks, and named by the tables that it concerns."""
 
-import re
 import time
 from collections.abc import Iterable
 
+from layerlore.storage.core import linear_re
 from layerlore.storage.core.content_columns import CONTENT
 from layerlore.storage.drivers.sqlite import driver
 
@@ -15,7 +15,7 @@ MOST = 20
 """So many problems are named."""
 _QUICK_SECONDS = 600.0
 _STEPS = 100_000  # of SQLite's machine, between two looks at the clock
-_TREE = re.compile(r"\b[Tt]ree (\d+)")
+_TREE = linear_re.compile(r"\b[Tt]ree (\d+)")
 _JSON = ("json", "parts", "body", "window")
 
 

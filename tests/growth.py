@@ -1,0 +1,40 @@
+"""Whether work grows faster than the text it is done on."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+GROWTH = 2.3
+"""CPU of twice the text, as a multiple of the text's."""
+_MEASURABLE = 3_000_000
+"""Nanoseconds of CPU from which two lengths are compared."""
+LONGEST = 32_768
+"""Characters within which work that takes less CPU than that is fast for any text."""
+
+
+def measure_cpu(work: Callable[[Any], object], text: Any) -> int:
+    """Nanoseconds that this thread computes."""
+    begin = time.thread_time_ns()
+    work(text)
+    return time.thread_time_ns() - begin
+
+
+def grows_too_fast(work: Callable[[Any], object], begin: Any, unit: Any, end: Any) -> bool:
+    """Whether each doubling of a text takes more than GROWTH times the CPU. The text, of characters or bytes, is a
+    beginning, a unit many times over, and an end. One doubling that does not is enough to say no: other work on the
+    machine makes single measurements longer, never shorter."""
+
+    def text(length: int) -> Any:
+        return begin + unit * (length // len(unit) + 1) + end
+
+    length = 16
+    while measure_cpu(work, text(length)) < _MEASURABLE:
+        length *= 2
+        if length > LONGEST:
+            return False
+    for doubled in range(4):
+        shorter = min(measure_cpu(work, text(length << doubled)) for _ in range(3))
+        longer = min(measure_cpu(work, text(length << (doubled + 1))) for _ in range(3))
+        if longer <= GROWTH * shorter:
+            return False
+    return True
