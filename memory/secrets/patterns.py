@@ -216,6 +216,7 @@ TOKENS: tuple[TokenPattern, ...] = (
         rf"{WORD}{{22,26}}\.{WORD}{{6}}\.{WORD}{{27,38}}" + ENDS,
         is_mixed,
     ),
+    _token("discord-token", "mfa.", WORD + "{84}" + ENDS, is_mixed),
     _token("twitch-token", "oauth:", "[a-z0-9]{30}" + ENDS, is_mixed),
     _token("twilio-key", "SK", "[0-9A-Fa-f]{32}" + ENDS),
     _token("sendgrid-key", "SG.", rf"{WORD}{{16,32}}\.{WORD}{{16,64}}" + ENDS, is_mixed),

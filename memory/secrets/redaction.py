@@ -16,6 +16,7 @@ from layerlore.memory.secrets.commands import COMMANDS
 from layerlore.memory.secrets.contexts import CONTEXTS
 from layerlore.memory.secrets.names import Meaning, Strength, find_meaning, is_secret, measure_strength
 from layerlore.memory.secrets.patterns import TOKENS, TokenPattern
+from layerlore.memory.secrets.payments import find_payment_numbers
 from layerlore.memory.secrets.settings import find_named_values, lower_text
 from layerlore.storage.core import linear_re
 from layerlore.storage.core.errors import LimitExceeded
@@ -80,7 +81,7 @@ _NEEDLES_BY_SIGN = {
 _KINDS = sorted(
     {token.kind for token in TOKENS}
     | {context.kind for context in _CONTEXTS}
-    | {"session-cookie", "kubernetes-secret", "assigned-secret"}
+    | {"session-cookie", "kubernetes-secret", "assigned-secret", "iban", "card-number"}
 )
 _MARK = linear_re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
 
@@ -120,6 +121,7 @@ def _spans(text: str) -> list[Span]:
     spans += ((start, end, "session-cookie") for start, end in find_cookie_values(text, low))
     spans += ((start, end, "kubernetes-secret") for start, end in find_kubernetes_values(text))
     spans += ((start, end, "assigned-secret") for start, end in find_named_values(text, low))
+    spans += find_payment_numbers(text)
     return spans
 
 

@@ -15,6 +15,10 @@ ijson = LateModule("ijson")
 
 _CONVERSATIONS = "conversations"
 _BEGINNING = 64 * 1024
+_MOST_UNPACKED = 4 * 1024 * 1024 * 1024
+"""Bytes that an archive may unpack to; exports of years are a tenth of it."""
+_MOST_TIMES = 200
+"""How many times its own size a part of an archive may unpack to: text comes to twenty."""
 
 
 @contextmanager
@@ -30,6 +34,7 @@ def open_items(path: Path) -> Iterator[Iterator[tuple[Json, int]]]:
 
 
 def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Json, int]]:
+    _check_sizes(archive)
     done = 0
     for member in sorted(archive.infolist(), key=lambda each: each.filename):
         name = member.filename.rpartition("/")[2]
@@ -37,6 +42,20 @@ def _read_archive(archive: zipfile.ZipFile) -> Iterator[tuple[Json, int]]:
             with archive.open(member) as file:
                 yield from _read(file, member.filename, done)
             done += member.compress_size
+
+
+def _check_sizes(archive: zipfile.ZipFile) -> None:
+    """An archive that claims little and unpacks to much is refused before anything of it is read. Raises InvalidInput."""
+    members = archive.infolist()
+    total = sum(each.file_size for each in members)
+    if total > _MOST_UNPACKED:
+        raise InvalidInput(f"the archive unpacks to {total:,} bytes; at most {_MOST_UNPACKED:,} are allowed")
+    for each in members:
+        if each.file_size > 1_000_000 and each.file_size > _MOST_TIMES * max(each.compress_size, 1):
+            raise InvalidInput(
+                f"{each.filename} unpacks to {each.file_size:,} bytes, more than {_MOST_TIMES} times what it takes in the "
+                "archive; no export does"
+            )
 
 
 def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]:
@@ -50,6 +69,10 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
                 yield item, before + counted.done
     except ijson.JSONError as error:
         raise InvalidInput(f"{name} is no JSON, or cut off: {error}; what came before was stored") from None
+    except RecursionError:
+        raise InvalidInput(f"{name} is nested too deeply; what came before was stored") from None
+    except zipfile.BadZipFile as error:
+        raise InvalidInput(f"{name} cannot be unpacked: {error}; what came before was stored") from None
 
 
 class _Counted:

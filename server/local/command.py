@@ -32,7 +32,7 @@ def serve(base: str, flags: dict[str, str], listener: Listener) -> int:
         sys.stderr.write(f"layerlore: {error}\n")
         _refuse(listener, str(error))
         return 2
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, file=f"{base}.log")
     stop = StopRequest()
     deadline = ExitDeadline(stop, EXIT_SECONDS)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -122,7 +122,14 @@ class LocalServer:
             connection = await self._answer(await self._read_greeting(reader), reader, writer)
         except _Unwelcome as error:
             _say(writer, {"error": str(error)})
-        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+        except (
+            OSError,
+            ValueError,
+            RecursionError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            TimeoutError,
+        ):
             log.info("a connection ended before it said what it wants")
         else:
             if connection is not None:

@@ -1,6 +1,7 @@
 """A socket as the source and the sink of a connection's lines."""
 
 import asyncio
+import contextlib
 
 _CHUNK_BYTES = 64 * 1024
 
@@ -30,9 +31,14 @@ class SocketSink:
 
     async def write(self, line: bytes) -> None:
         """Raises OSError once the client has gone."""
-        self._writer.write(line)
-        await self._writer.drain()
+        try:
+            self._writer.write(line)
+            await self._writer.drain()
+        except RuntimeError as error:  # uvloop's word for a transport that is closed
+            raise BrokenPipeError(str(error)) from None
 
     async def aclose(self) -> None:
         self._writer.close()
-        await self._writer.wait_closed()
+        # The client may have hung up before it read everything.
+        with contextlib.suppress(OSError, RuntimeError):
+            await self._writer.wait_closed()

@@ -1,10 +1,16 @@
 """Logs: one JSON object a line on standard error, with secrets masked."""
 
+import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
 
 from pythonjsonlogger.json import JsonFormatter
+
+LOG_BYTES = 4 * 1024 * 1024
 
 
 class _MaskedJson(JsonFormatter):
@@ -23,9 +29,35 @@ _formatter = _MaskedJson(
 )
 
 
-def configure_logging(level: str) -> None:
-    """Send all logs to standard error. ``level`` is debug, info, warning or error."""
-    stream = logging.StreamHandler(sys.stderr)
+class _RotatingOutput(logging.StreamHandler[TextIO]):
+    """Writes to standard error, which is a file: one that is too long gets another name, and a new one takes its place."""
+
+    def __init__(self, file: str, most_bytes: int) -> None:
+        super().__init__(sys.stderr)
+        self._file = file
+        self._most_bytes = most_bytes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        with contextlib.suppress(OSError):
+            if os.fstat(sys.stderr.fileno()).st_size > self._most_bytes:
+                self._rotate()
+
+    def _rotate(self) -> None:
+        """The output of whatever else writes there goes along."""
+        if not os.path.samestat(os.fstat(sys.stderr.fileno()), Path(self._file).stat()):
+            return
+        Path(self._file).replace(f"{self._file}.old")
+        new = os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(new, stream.fileno())
+        os.close(new)
+
+
+def configure_logging(level: str, *, file: str = "", most_bytes: int = LOG_BYTES) -> None:
+    """Send all logs to standard error. ``level`` is debug, info, warning or error; ``file`` is where standard error leads,
+    and ``most_bytes`` how long it grows before it is put aside as FILE.old."""
+    stream = _RotatingOutput(file, most_bytes) if file else logging.StreamHandler(sys.stderr)
     stream.setFormatter(_formatter)
     logging.basicConfig(level=level.upper(), handlers=[stream], force=True)
     # This logger quotes the body of an unreadable request in a traceback.

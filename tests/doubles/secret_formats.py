@@ -106,6 +106,7 @@ FORMATS = [
     ("slack-token", "xapp-1-A<u10>-<d13>-<h64>"),
     ("slack-webhook", "https://hooks.slack.com/services/«T<u10>/B<u10>/<a24>»"),
     ("discord-token", "MT<a24>.<w6>.<w38>"),
+    ("discord-token", "mfa.<w84>"),
     ("discord-webhook", "https://discord.com/api/webhooks/«<d19>/<w68>»"),
     ("teams-webhook", "https://acme.webhook.office.com/webhookb2/«<id>@<id>/IncomingWebhook/<h32>/<id>»"),
     ("telegram-token", "<d10>:AA<w33>"),

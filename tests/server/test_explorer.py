@@ -196,7 +196,10 @@ async def test_only_the_page_signs_in_and_out(tmp_path: Path) -> None:
         assert (await sign_in(http, url, "nobody")).status_code == 401
         assert (await sign_in(http, url, "")).status_code == 401
         page = {"Origin": url, PAGE_HEADER: "1"}
-        for body in (b"", b"[]", b"{}", b'{"key": 1}', b'{"key": "ana", "once": "x"}', b'{"name": "ana"}', b"x" * 9000):
+        for body in (
+            *(b"", b"[]", b"{}", b'{"key": 1}', b'{"key": "ana", "once": "x"}', b'{"name": "ana"}', b"x" * 9000),
+            *(b"[" * 4000, b'{"key": ' * 400 + b"1", b'{"key": "\\ud800"}', b'{"once": "\\udfff"}', b"\xff\xfe"),
+        ):
             assert (await http.post(url + SESSION, content=body, headers=page)).status_code == 400
         assert (await http.delete(url + SESSION)).status_code == 403
         ended = await http.delete(url + SESSION, headers=page)

@@ -1,5 +1,6 @@
 """``layerlore import`` of what other programs keep, in the shapes in which they write it."""
 
+import contextlib
 import functools
 import json
 import zipfile
@@ -326,3 +327,35 @@ def test_ids_that_are_no_text_keep_no_conversation_out(kept: Cli, tmp_path: Path
     assert bring(kept, file)["counts"]["thread"] == {"added": 2}
     assert told(kept, "chatgpt-c2") == [("user", "Plums?")]
     assert ("user", "Grapes?") in told(kept, "claude-u1")
+
+
+def test_an_archive_that_unpacks_to_much_more_than_it_claims_is_refused_before_it_is_read(
+    kept: Cli, tmp_path: Path
+) -> None:
+    archive = tmp_path / "export.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("conversations.json", "[" + " " * 20_000_000 + "]")
+    code, _, err = kept("import", str(archive), "--from", "chatgpt")
+    assert code != 0
+    assert "more than 200 times what it takes in the archive" in err
+
+
+@pytest.mark.parametrize("name", ["deep.json", "deep.jsonl"])
+def test_a_file_that_is_nested_too_deeply_is_refused_in_a_sentence(kept: Cli, tmp_path: Path, name: str) -> None:
+    deep = tmp_path / name
+    deep.write_text("[" * 100_000 + "]" * 100_000)
+    for given in ((), ("--from", "chatgpt"), ("--from", "layerlore"), ("--from", "mem0")):
+        code, _, err = kept("import", str(deep), *given)
+        assert code != 0
+        assert err.startswith("layerlore: ")
+        assert "Traceback" not in err
+
+
+def test_a_view_without_an_end_in_place_of_a_table_is_not_read(kept: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "claude-mem.db"
+    with contextlib.closing(driver.connect(str(file), synchronous="OFF")) as made:
+        made.execute(
+            "CREATE VIEW sdk_sessions AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+            "SELECT id, id AS started_at_epoch, 's' AS content_session_id FROM n"
+        )
+    assert bring(kept, file, "--from", "claude-mem")["counts"] == {}

@@ -328,3 +328,19 @@ async def test_a_thin_client_ends_at_once_when_told_to(machine: Machine, number:
             await process.stdout.receive()
             os.kill(process.pid, number)
             assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_host_that_hangs_up_leaves_no_stack_trace_in_the_log(machine: Machine, answered: bool) -> None:
+    for _ in range(3):
+        async with machine.host() as client:
+            if answered:
+                await add(client, "The ferry leaves at nine.")
+            (told,) = machine.servers()
+            for child in psutil.Process().children(recursive=True):
+                if child.pid != told["pid"]:
+                    child.kill()
+    async with machine.host() as client:
+        await add(client, "It sails on.")
+    logs = [each.read_text() for each in machine.folder.glob("local/*.log")]
+    assert not [each for each in logs if "Traceback" in each]

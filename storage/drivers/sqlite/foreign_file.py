@@ -10,6 +10,10 @@ from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
 
 
+# A view may have no end, and a virtual table may do anything.
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+
+
 class ForeignFile:
     """The rows of its tables. Raises NotFound, and InvalidInput for a file that is no database, or is damaged."""
 
@@ -22,7 +26,8 @@ class ForeignFile:
         refuse_what_is_no_file(self._path)
         try:
             self._connection = driver.connect(str(self._path), synchronous="NORMAL", read_only=True)
-            self._tables = {row[0] for row in self._connection.execute("SELECT name FROM sqlite_master")}
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            self._tables = {row[0] for row in self._connection.execute(_TABLES)}
         except driver.DatabaseError as error:
             raise self._unfit(error) from error
         return self
