@@ -12,9 +12,11 @@ from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
 ijson = LateModule("ijson")
+numpy = LateModule("numpy")
 
 _CONVERSATIONS = "conversations"
 _BEGINNING = 64 * 1024
+_MOST_DEPTH = 500
 _MOST_UNPACKED = 4 * 1024 * 1024 * 1024
 """Bytes that an archive may unpack to; exports of years are a tenth of it."""
 _MOST_TIMES = 200
@@ -67,6 +69,8 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
         for item in ijson.items(counted, prefix, use_float=True):
             if isinstance(item, dict):
                 yield item, before + counted.done
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from None
     except ijson.JSONError as error:
         raise InvalidInput(f"{name} is no JSON, or cut off: {error}; what came before was stored") from None
     except RecursionError:
@@ -76,10 +80,12 @@ def _read(file: IO[bytes], name: str, before: int) -> Iterator[tuple[Json, int]]
 
 
 class _Counted:
-    """A file that counts what is read, and leaves out a byte order mark."""
+    """A file that counts what is read, leaves out a byte order mark, and is not nested deeper than anything that is
+    exported: a parser's memory grows with the square of the depth."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
+        self._nesting = _Nesting()
         self.done = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -87,7 +93,37 @@ class _Counted:
         if not self.done:
             data = data.removeprefix(b"\xef\xbb\xbf")
         self.done += len(data)
+        self._nesting.read(data)
         return data
+
+
+class _Nesting:
+    """How deep the JSON is nested that was read so far, piece by piece."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._in_text = False
+        self._rest = b""
+
+    def read(self, data: bytes) -> None:
+        """Raises InvalidInput where it is too deep."""
+        data = self._rest + data
+        backslashes = len(data) - len(data.rstrip(b"\\"))
+        self._rest = b"\\" if backslashes % 2 else b""
+        whole = data[: len(data) - len(self._rest)]
+        plain = whole.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
+        codes = numpy.frombuffer(plain, numpy.uint8)
+        if not len(codes):
+            return
+        is_text = (numpy.cumsum(codes == ord('"')) + self._in_text) % 2 == 1
+        opens = (codes == ord("[")) | (codes == ord("{"))
+        closes = (codes == ord("]")) | (codes == ord("}"))
+        steps = numpy.where(is_text, 0, opens.astype(numpy.int64) - closes)
+        depths = self._depth + numpy.cumsum(steps)
+        if depths.max() > _MOST_DEPTH:
+            raise InvalidInput(f"it is nested more than {_MOST_DEPTH} levels deep; what came before was stored")
+        self._depth = int(depths[-1])
+        self._in_text = bool(is_text[-1])
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:

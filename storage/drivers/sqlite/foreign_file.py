@@ -9,7 +9,6 @@ from layerlore.storage.core.records import Json
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.file import refuse_what_is_no_file
 
-
 # A view may have no end, and a virtual table may do anything.
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
 
