@@ -1,11 +1,11 @@
 """What is kept of what was said: without what is private, what is ours, what sub-agents did, and what is too long."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_call
+from layerlore.server.capture.host_notes import find_user_words
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said
 from layerlore.server.relay.spool import strip_private
@@ -17,16 +17,6 @@ LONGEST_TEXT = 60_000
 _CUT = "\n[{} characters left out]\n"
 _MOST_DEPTH = 40
 _MOST_ITEMS = 200
-# What hosts write around a user's words, or in their place.
-_NOTES = re.compile(
-    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat|local-command-stdout"
-    r"|local-command-stderr|command-name|command-message|command-contents|bash-stdout|bash-stderr|task-notification"
-    r"|hook_context|environment_context|user_instructions|INSTRUCTIONS|turn_aborted|timestamp)\b[^>]*>.*?</\1>",
-    re.DOTALL,
-)
-_WRAPPED = re.compile(r"</?(?:command-args|bash-input|user_query)>")
-_QUERY = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
-_NOT_SAID = ("[Request interrupted by user", "Caveat: The messages below were generated", "# AGENTS.md instructions")
 
 
 class Cleaner:
@@ -42,14 +32,14 @@ class Cleaner:
         """What is kept; None where nothing is."""
         if said.by_subagent and not self._rules.subagents:
             return None
-        parts = [kept for part in said.parts if (kept := self._clean_part(part, said.role)) is not None]
+        own = said.parts if said.role == "assistant" else _keep_user_words(said)
+        parts = [kept for part in own if (kept := self._clean_part(part)) is not None]
         return replace(said, parts=parts) if parts else None
 
-    def _clean_part(self, part: Json, role: str) -> Json | None:
+    def _clean_part(self, part: Json) -> Json | None:
         match part["type"]:
             case "text":
-                text = part["text"] if role == "assistant" else _strip_notes(part["text"])
-                text = shorten(strip_private(text), LONGEST_TEXT)
+                text = shorten(strip_private(part["text"]), LONGEST_TEXT)
                 return {**part, "text": text} if text.strip() else None
             case "tool_call":
                 if is_own_call(part["name"], part["arguments"]) or self._ignored.has_any(part["arguments"]):
@@ -85,11 +75,7 @@ def shorten(text: str, most: int) -> str:
     return text[: kept - kept // 3] + note + text[len(text) - kept // 3 :]
 
 
-def _strip_notes(text: str) -> str:
-    """A user's own words."""
-    asked = _QUERY.findall(text)
-    text = "\n".join(asked) if asked else text
-    if "<" in text:
-        text = _WRAPPED.sub("", _NOTES.sub("", text))
-    text = text.strip()
-    return "" if text.startswith(_NOT_SAID) else text
+def _keep_user_words(said: Said) -> list[Json]:
+    """The parts, with only the user's own words in their texts."""
+    texts = iter(find_user_words([part["text"] for part in said.parts if part["type"] == "text"], said.host))
+    return [{**part, "text": next(texts)} if part["type"] == "text" else part for part in said.parts]

@@ -14,13 +14,15 @@ IMAGE = "[image]"
 @dataclass(frozen=True, slots=True)
 class Said:
     """``id``: unique in its conversation, "" where the host gave none; ``parts`` as ``memory.parts.parts`` has them;
-    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it."""
+    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it; ``host``: whose transcript says so, ""
+    for what a user typed and no transcript has."""
 
     id: str
     role: Role
     parts: list[Json]
     at: Any = None
     by_subagent: bool = False
+    host: str = ""
 
 
 def read_texts(content: Any) -> Iterator[Json]:
