@@ -252,7 +252,12 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
         unproven = [word for word in new.unproven if word in known.unproven_words]
     # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
-    trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
+    if known.status != "active":
+        trust = new.trust
+    elif known.trust == "shared" and new.trust != "user":
+        trust = "shared"  # A model that repeats what a file brought does not make it trusted.
+    else:
+        trust = max(known.trust, new.trust, key=_TRUSTS.index)
     changed = {
         "content": new.content,
         "kind": new.kind or known.kind,
@@ -276,7 +281,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     await index_anew(tx, scope, known.entry_id, search_text)
 
 
-_TRUSTS = ("web", "tool", "assistant", "user")
+_TRUSTS = ("web", "tool", "shared", "assistant", "user")
 
 
 async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[EntrySource], now: int) -> None:

@@ -109,7 +109,10 @@ class Store:
         return list(render_lines(await list_shared(self.engine, self.scope)))
 
     async def take(self, lines: list[str], **given: Any) -> ImportReport:
-        return await take_shared(self.engine, self.scope, read(self.engine, lines), SENT, **given)
+        """Take in what others share. The user accepts it, unless the test says otherwise."""
+        return await take_shared(
+            self.engine, self.scope, read(self.engine, lines), SENT, **{"accept": True, **given}
+        )
 
     async def told(self) -> list[kept.Entry]:
         found = await self.engine.database.read(shared_rows.read_entries, self.scope)
@@ -120,7 +123,7 @@ class Store:
         found = await self.engine.database.read(shared_rows.read_entries, self.scope)
         by_id = {each.entry.entry_id: each.entry for each in found if each.told}
         return {
-            entry.content: (entry.status, entry.kind, entry.trust, entry.seen_at, by.content if by else None)
+            entry.content: (entry.status, entry.kind, entry.seen_at, by.content if by else None)
             for entry in by_id.values()
             for by in [by_id.get(entry.superseded_by or "")]
         }
