@@ -287,7 +287,7 @@ class _Exchange:
                 continue
             outcome = self._meet(id_, line)
             if outcome == "skipped":
-                why = "it would change what the user said here, which stays; with --accept it does"
+                why = "it would change what the user said or pinned, which stays; --accept lets it"
                 self.report.skip("entry", f"the line {id_}", why)
             else:
                 self.report.add("entry", outcome)
@@ -338,10 +338,11 @@ class _Exchange:
         return "added" if row is None else "replaced"
 
     def _is_held(self, entry_id: str) -> bool:
-        """Whether an entry is the user's, so that only a line that the user accepts can change it."""
+        """Whether the user said or pinned an entry, so that only a line that the user accepts can change it."""
         known = self._entries.get(entry_id)
-        is_users = known is not None and known.told and known.entry.trust == "user" and entry_id not in self._unproven
-        return is_users and not self._accepts
+        if known is None or not known.told or self._accepts or entry_id in self._unproven:
+            return False
+        return known.entry.trust == "user" or known.entry.pinned_at is not None
 
     def _accept(self, entry_id: str) -> None:
         self._accepted.add(entry_id)

@@ -85,9 +85,10 @@ async def _import(settings: Settings, asked: ImportRequest) -> int:
         placing, sent = _Placing(scope, asked), _sent(settings, asked)
         if source == "shared":
             given = read_shared(engine, find_shared_file(_path(asked)))
-            report, ended = await take_shared(
-                engine, scope, given, sent, accept=asked.accept, dry_run=asked.dry_run
-            ), True
+            report, ended = (
+                await take_shared(engine, scope, given, sent, accept=asked.accept, dry_run=asked.dry_run),
+                True,
+            )
         elif source == "layerlore":
             taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
             report, ended = await _import_lines(asked, taking), taking.ended
