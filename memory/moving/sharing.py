@@ -389,9 +389,10 @@ class _Exchange:
         known = there.entry if there is not None else None
         stays = there is not None and there.told and entry_id not in self._unproven
         trust = there.entry.trust if there is not None and stays else "shared"
+        origin = known.origin if known and (known.origin == "caller" or own) else "shared"
         if entry_id in self._accepted and trust != "user":
             trust = line["trust"] if line["trust"] != "shared" else "user"
-        keeps = known is not None and (known.origin == "caller" or own)
+            origin = known.origin if known and own else "caller"
         return Entry(
             entry_id,
             line["content"],
@@ -399,7 +400,7 @@ class _Exchange:
             line.get("kind"),
             cast(Status, line["status"]),
             self._entry_of(line.get("superseded_by")),
-            known.origin if known and keeps else "shared",
+            origin,
             trust,
             known.model if known else _BY,
             known.prompt if known else "",

@@ -297,7 +297,7 @@ async def test_a_correction_takes_the_place_of_what_it_corrects_on_every_machine
     await ben.remember("The build of the walnut shop runs with bazel.", "correction")
     await exchange(anna, ben)
     (standing,) = await anna.told()
-    assert (standing.content, standing.origin) == ("The build of the walnut shop runs with bazel.", "shared")
+    assert (standing.content, standing.origin) == ("The build of the walnut shop runs with bazel.", "caller")
     replaced = (await anna.told_of())["The build of the walnut shop runs with make."]
     assert (replaced[0], replaced[-1]) == ("superseded", "The build of the walnut shop runs with bazel.")
 
@@ -354,20 +354,38 @@ PLANTED = "Anna prefers to deploy without tests."
 def plant(id_: str, **given: Any) -> str:
     """A line of a file, as somebody wrote it by hand."""
     line = {
-        **{"id": id_, "record": "entry", "status": "active", "changed_at": 2**51, "created_at": 2**51},
-        **{"seen_at": 2**51, "kind": "preference", "origin": "remembered", "trust": "user", "content": PLANTED},
+        "id": id_,
+        "record": "entry",
+        "status": "active",
+        "changed_at": 2**51,
+        "created_at": 2**51,
+        "seen_at": 2**51,
+        "kind": "preference",
+        "origin": "remembered",
+        "trust": "user",
+        "content": PLANTED,
     }
     return json.dumps({**line, **given})
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-async def test_no_file_plants_changes_or_outranks_what_the_user_said(
-    database: str, stores: list[Store], request: pytest.FixtureRequest
-) -> None:
-    anna, elsewhere = stores[0], None
-    if database == "postgres":
-        elsewhere = await PostgresDatabase.open(request.getfixturevalue("postgres_url"))
-        anna = Store(elsewhere, Clock(ids=2_000_000), "anna", 0)
+@pytest.fixture(params=["sqlite_url", "postgres_url"])
+def any_url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+async def alone(any_url: str) -> AsyncIterator[Store]:
+    """One machine, on each database."""
+    if any_url.startswith("sqlite"):
+        database: Database = await SqliteDatabase.open(any_url.removeprefix("sqlite://"))
+    else:
+        database = await PostgresDatabase.open(any_url)
+    yield Store(database, Clock(ids=2_000_000), "alone", 0)
+    await database.close()
+
+
+async def test_no_file_plants_changes_or_outranks_what_the_user_said(alone: Store) -> None:
+    anna = alone
     said, noted = "Tea is kept in the cellar.", "The walnuts are from Grenoble."
     await anna.prove(said)
     await anna.remember(noted)
@@ -404,8 +422,6 @@ async def test_no_file_plants_changes_or_outranks_what_the_user_said(
     await anna.remember(PLANTED, "preference")
     (planted,) = [entry for entry in await anna.told() if entry.content == PLANTED]
     assert planted.trust == "shared", "a model that repeats it does not make it the user's"
-    if elsewhere is not None:
-        await elsewhere.close()
 
 
 async def test_what_is_accepted_is_the_user_s_and_no_later_file_changes_it(stores: list[Store]) -> None:
