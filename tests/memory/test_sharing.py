@@ -446,6 +446,20 @@ async def test_what_is_accepted_is_the_user_s_and_no_later_file_changes_it(store
     assert [entry.content for entry in await anna.told()] == ["Tea is kept in the attic."]
 
 
+async def test_an_entry_that_the_user_accepts_alone_is_the_user_s(alone: Store) -> None:
+    await alone.take([plant("one"), plant("two", content="Tea is kept in the attic.")], accept=False)
+    await mark_entry(alone.engine, alone.scope, "one", pinned=None, wrong=None, accepted=True, sent=SENT)
+    assert {entry.entry_id: entry.trust for entry in await alone.told()} == {"one": "user", "two": "shared"}
+    (preferred,) = await alone.engine.database.read(entry_lists.read_preferences, alone.scope, most=9)
+    assert preferred.entry_id == "one"
+    exported = await alone.export()
+    await alone.take([plant("one", changed_at=2**51 + 1, content="Deploy on Fridays.")], accept=False)
+    await alone.take(exported, accept=False)
+    assert {entry.entry_id for entry in await alone.told()} == {"one", "two"}
+    with pytest.raises(InvalidInput, match="what the user accepts is not wrong"):
+        await mark_entry(alone.engine, alone.scope, "two", pinned=None, wrong=True, accepted=True, sent=SENT)
+
+
 async def test_the_user_makes_what_was_shared_his_own_by_saying_it(stores: list[Store]) -> None:
     anna, ben, _ = stores
     await ben.remember("Tea is kept in the cellar.")
