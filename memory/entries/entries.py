@@ -161,7 +161,9 @@ async def keep_entry(
         corrected = _find_corrected(new, seen, nearest, corrects)
     beside = [entry_id for entry_id in nearest if entry_id not in corrected.gone]
     if known is None and not corrected.gone and similarity > 0:
-        said = next((entry_id for entry_id in beside if says_same(new.content, seen[entry_id].content)), None)
+        # The user's words stay beside what a file brought in other words.
+        compared = [each for each in beside if new.trust != "user" or seen[each].trust != "shared"]
+        said = next((each for each in compared if says_same(new.content, seen[each].content)), None)
         adds = new.origin != "extracted" and (new.sources or new.expires_at)
         if said is not None and not adds:
             return KeptEntry("similar", said)

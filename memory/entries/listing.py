@@ -131,7 +131,9 @@ async def _describe(tx: Tx, scope: Scope, engine: Engine, found: Sequence[Entry]
     messages = await add_quotes(tx, scope, engine, [entries.as_message(entry, ()) for entry in found])
     replaced = await entry_lists.read_replaced(tx, scope, ids)
     newer, older = await _find_pairs(tx, scope, ids)
-    brought = await shared_rows.read_quotes(tx, scope, [entry.entry_id for entry in found if entry.origin == "shared"])
+    brought = await shared_rows.read_quotes(
+        tx, scope, [entry.entry_id for entry in found if entry.origin in entries.OWN_WORD]
+    )
     return [
         {
             "id": entry.entry_id,

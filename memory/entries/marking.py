@@ -17,14 +17,24 @@ from layerlore.storage.threads.events import NewEvent
 
 
 async def mark_entry(
-    engine: Engine, scope: Scope, entry_id: str, *, pinned: bool | None, wrong: bool | None, sent: Sent
+    engine: Engine,
+    scope: Scope,
+    entry_id: str,
+    *,
+    pinned: bool | None,
+    wrong: bool | None,
+    accepted: bool = False,
+    sent: Sent,
 ) -> Json:
-    """Mark an entry, or take a mark back; None leaves a mark as it is. In a project the entry may be the person's.
+    """Mark an entry, or take a mark back; None leaves a mark as it is. ``accepted``: the user takes over what a shared file
+    brought. In a project the entry may be the person's.
 
     Returns ``id``, ``pinned``, ``wrong`` and, where that changed something, ``undo``. Raises Conflict, InvalidInput, NotFound.
     """
-    if pinned is None and wrong is None:
-        raise InvalidInput("pinned, wrong: give at least one of the two, true or false")
+    if pinned is None and wrong is None and not accepted:
+        raise InvalidInput("pinned, wrong, accepted: give at least one of them; accepted can be true only")
+    if accepted and wrong:
+        raise InvalidInput("accepted, wrong: what the user accepts is not wrong; give one of the two")
     if pinned and wrong:
         raise InvalidInput(
             "pinned, wrong: what is wrong is told to nobody, so it cannot be pinned; give one of the two"
@@ -45,7 +55,8 @@ async def mark_entry(
         parts = list(_list_changes(was, pinned, wrong))
         for part in parts:
             await set_mark(tx, engine, owner, part.kind == "pinned", entry_id, bool(part.after_version), now)
-        if parts:
+        accepts = accepted and await entry_marks.accept(tx, owner, entry_id)
+        if parts or accepts:
             happened = NewEvent("entries_changed", {"ids": [entry_id]})
             await events.record_of_resource(tx, owner, happened, origin=sent.origin, now=now)
         after = {part.kind: bool(part.after_version) for part in parts}
@@ -56,7 +67,8 @@ async def mark_entry(
             **await acts.record_act(tx, engine, owner, undo_id, sent.origin.tool, parts, now),
         }
 
-    return await engine.write(owner, sent, [entry_id, pinned, wrong], now, write)
+    given = [entry_id, pinned, wrong, *([accepted] if accepted else [])]
+    return await engine.write(owner, sent, given, now, write)
 
 
 def _list_changes(was: Entry, pinned: bool | None, wrong: bool | None) -> Iterator[ActPart]:

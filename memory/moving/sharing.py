@@ -3,6 +3,9 @@
 What is shared stands in the lines that were written or read last. Before either, what happened here since is written into
 them: an entry that is not told any more is forgotten under all ids that it has, one that was said again has a new one.
 Of two machines that each say the same, both ids lead to one entry, which goes when both are forgotten.
+
+What a file brings has the trust ``shared``, whatever its lines say, until the user accepts it. Before that it changes
+nothing that the user said: such an entry stays as it is, and so does the document.
 """
 
 import hashlib
@@ -62,15 +65,15 @@ async def list_shared(engine: Engine, scope: Scope) -> dict[str, Json]:
 
 
 async def take_shared(
-    engine: Engine, scope: Scope, given: SharedLines, sent: Sent, *, dry_run: bool = False
+    engine: Engine, scope: Scope, given: SharedLines, sent: Sent, *, accept: bool = False, dry_run: bool = False
 ) -> ImportReport:
-    """Have a scope follow lines that others share, and say what became of each. Raises LimitExceeded beyond the quota,
-    StorageUnavailable."""
+    """Have a scope follow lines that others share, and say what became of each. ``accept``: the user vouches for them, so
+    that they count as this machine's own. Raises LimitExceeded beyond the quota, StorageUnavailable."""
     report = ImportReport(masked=given.masked)
     ids = sorted(given.lines)
     for at in range(0, len(ids), BATCH):
         some = {id_: given.lines[id_] for id_ in ids[at : at + BATCH]}
-        taken = await _take_some(engine, scope, some, sent, dry_run=dry_run)
+        taken = await _take_some(engine, scope, some, sent, accept=accept, dry_run=dry_run)
         for kind, outcomes in taken.counts.items():
             for outcome, number in outcomes.items():
                 report.add(kind, outcome, number)
@@ -84,7 +87,7 @@ class _Undone(Exception):
 
 
 async def _take_some(
-    engine: Engine, scope: Scope, lines: Mapping[str, Json], sent: Sent, *, dry_run: bool
+    engine: Engine, scope: Scope, lines: Mapping[str, Json], sent: Sent, *, accept: bool, dry_run: bool
 ) -> ImportReport:
     seed, now = engine.new_id(), engine.now()
     found = [ImportReport()]
@@ -92,7 +95,7 @@ async def _take_some(
     async def unit(tx: Tx) -> Json:
         exchange = _Exchange(tx, scope, engine, seed, now)
         await exchange.begin()
-        await exchange.take(lines, sent.origin)
+        await exchange.take(lines, sent.origin, accept=accept)
         await exchange.end()
         found[:] = [exchange.report]
         return {"entries": len(exchange.touched)}
@@ -128,6 +131,9 @@ class _Exchange:
         self._by_content: dict[str, str] = {}
         self._changed: set[str] = set()
         self._pinned: list[str] = []
+        self._accepts = False
+        self._accepted: set[str] = set()
+        self._unproven: set[str] = set()
         self._document: Version | None = None
 
     def list_lines(self) -> dict[str, Json]:
@@ -207,29 +213,35 @@ class _Exchange:
         for id_ in own:
             self._forget(id_)
         if own:
+            self._unproven.add(entry_id)
             await self._show(entry_id)
 
     def _says(self, entry: Entry, line: Json) -> bool:
-        said_here = (entry.content, entry.kind, entry.status, entry.trust, entry.seen_at, entry.expires_at)
-        names = ("content", "kind", "status", "trust", "seen_at", "expires_at")
-        said_there = tuple(line.get(name) for name in names)
+        said_here = (entry.content, entry.kind, entry.status, entry.seen_at, entry.expires_at)
+        said_there = tuple(line.get(name) for name in ("content", "kind", "status", "seen_at", "expires_at"))
         by = line.get("superseded_by")
-        return said_here == said_there and self._told(entry.superseded_by) == self._told(self._entry_of(by))
+        # How far a line of others is trusted here is not said to them.
+        trusted = not self._rows[line["id"]].own or entry.trust == line["trust"]
+        return trusted and said_here == said_there and self._told(entry.superseded_by) == self._told(self._entry_of(by))
 
     def _write_own(self, entry: Entry, quotes: Sequence[Json]) -> None:
         id_ = entry.entry_id
         if id_ in self._rows or not ID.fullmatch(id_):
             id_ = self._make_id(id_)
         origin = entry.origin if entry.origin in ORIGINS else "remembered"
-        self._put(id_, entry.entry_id, True, self._describe(id_, entry, quotes, origin, entry.seen_at))
+        self._put(id_, entry.entry_id, True, self._describe(id_, entry, quotes, origin, entry.trust, entry.seen_at))
 
     def _write_again(self, id_: str, entry: Entry, quotes: Sequence[Json]) -> None:
         row, line = self._rows[id_], self._lines[id_]
         changed_at = max(entry.seen_at, line["changed_at"] + 1)
         shown = list(quotes) if row.own else line.get("quotes", [])
-        self._put(id_, entry.entry_id, bool(row.own), self._describe(id_, entry, shown, line["origin"], changed_at))
+        trust = entry.trust if row.own else line["trust"]
+        described = self._describe(id_, entry, shown, line["origin"], trust, changed_at)
+        self._put(id_, entry.entry_id, bool(row.own), described)
 
-    def _describe(self, id_: str, entry: Entry, quotes: Sequence[Json], origin: str, changed_at: int) -> Json:
+    def _describe(
+        self, id_: str, entry: Entry, quotes: Sequence[Json], origin: str, trust: str, changed_at: int
+    ) -> Json:
         line: Json = {
             "id": id_,
             RECORD: "entry",
@@ -240,7 +252,7 @@ class _Exchange:
             "seen_at": entry.seen_at,
             "kind": entry.kind,
             "origin": origin,
-            "trust": entry.trust,
+            "trust": trust,
             "expires_at": entry.expires_at,
             "content": entry.content,
             "quotes": list(quotes) or None,
@@ -265,15 +277,22 @@ class _Exchange:
 
     # What others say
 
-    async def take(self, lines: Mapping[str, Json], origin: Origin) -> None:
+    async def take(self, lines: Mapping[str, Json], origin: Origin, *, accept: bool) -> None:
         """Have the scope follow these lines."""
+        self._accepts = accept
         moved: set[str] = set()
         for id_, line in sorted(lines.items()):
             if id_ == DOCUMENT:
                 await self._take_document(line, origin)
                 continue
             outcome = self._meet(id_, line)
-            self.report.add("entry", outcome)
+            if outcome == "skipped":
+                why = "it would change what the user said or pinned, which stays; --accept lets it"
+                self.report.skip("entry", f"the line {id_}", why)
+            else:
+                self.report.add("entry", outcome)
+            if accept and id_ in self._lines:
+                self._accept(str(self._rows[id_].entry_id))
             moved |= {id_} if outcome in ("added", "forgotten") else set()
         # The entry here that an id leads to is another one now, or none.
         for id_, line in self._lines.items():
@@ -302,16 +321,34 @@ class _Exchange:
             return "unchanged"
         if known is not None and later(known, line) == known:
             return "unchanged"
-        if row is not None:
-            self.touched.add(self._forget(id_))
         key = content_key(line["content"])
+        if known is not None and row is not None and self._is_held(str(row.entry_id)):
+            same = (line["status"], key) == (known["status"], content_key(known["content"]))
+            return "unchanged" if same else "skipped"
+        before = None
+        if row is not None:
+            before = self._forget(id_)
+            self.touched.add(before)
         entry_id = self._by_content.get(key)
         if entry_id is None:
             entry_id = id_ if id_ not in self._entries else self._make_id(id_)
             self._by_content[key] = entry_id
-        self._put(id_, entry_id, bool(row and row.own), line)
+        self._put(id_, entry_id, bool(row and row.own and entry_id == before), line)
         self.touched.add(entry_id)
         return "added" if row is None else "replaced"
+
+    def _is_held(self, entry_id: str) -> bool:
+        """Whether the user said or pinned an entry, so that only a line that the user accepts can change it."""
+        known = self._entries.get(entry_id)
+        if known is None or not known.told or self._accepts or entry_id in self._unproven:
+            return False
+        return known.entry.trust == "user" or known.entry.pinned_at is not None
+
+    def _accept(self, entry_id: str) -> None:
+        self._accepted.add(entry_id)
+        known = self._entries.get(entry_id)
+        if known is not None and known.entry.trust == "shared":
+            self.touched.add(entry_id)
 
     async def _hand_on_pins(self) -> None:
         """Have what took the place of pinned entries be pinned in their stead."""
@@ -328,10 +365,12 @@ class _Exchange:
     async def _show(self, entry_id: str) -> None:
         """Have an entry be what its lines say."""
         ids, told = self._ids.get(entry_id), self._entries.get(entry_id)
+        if ids and self._is_held(entry_id):
+            return
         if ids:
             line = self._lines[self._standing(ids)]
             own = all(self._rows[id_].own for id_ in ids)
-            shown = self._make_entry(entry_id, told.entry if told else None, line, own=own)
+            shown = self._make_entry(entry_id, told, line, own=own)
         elif told is None or not told.told:
             return
         else:
@@ -346,8 +385,14 @@ class _Exchange:
         if shown.status == "dropped" and self._engine.deleted_days == 0:
             await entries.erase(self._tx, self._scope, [entry_id])
 
-    def _make_entry(self, entry_id: str, known: Entry | None, line: Json, *, own: bool) -> Entry:
-        keeps = known is not None and (known.origin == "caller" or own)
+    def _make_entry(self, entry_id: str, there: ToldEntry | None, line: Json, *, own: bool) -> Entry:
+        known = there.entry if there is not None else None
+        stays = there is not None and there.told and entry_id not in self._unproven
+        trust = there.entry.trust if there is not None and stays else "shared"
+        origin = known.origin if known and (known.origin == "caller" or own) else "shared"
+        if entry_id in self._accepted and trust != "user":
+            trust = line["trust"] if line["trust"] != "shared" else "user"
+            origin = known.origin if known and own else "caller"
         return Entry(
             entry_id,
             line["content"],
@@ -355,8 +400,8 @@ class _Exchange:
             line.get("kind"),
             cast(Status, line["status"]),
             self._entry_of(line.get("superseded_by")),
-            known.origin if known and keeps else "shared",
-            line["trust"],
+            origin,
+            trust,
             known.model if known else _BY,
             known.prompt if known else "",
             known.created_at if known else line["created_at"],
@@ -449,6 +494,8 @@ class _Exchange:
             return
         content = line.get("content", "")
         why = self._refuse(content)
+        if not self._accepts and content != (self._document.content if self._document else ""):
+            why = why or "others wrote it, so it is not shown as the user's; with --accept it takes the place of yours"
         if why:
             self.report.skip("profile", "the profile", why)
             return

@@ -212,9 +212,9 @@ def mark_unproven(entry: Message) -> str:
 
 def describe_sources(source: Json) -> str:
     """Whose word an entry with this ``trust`` and these ``sources`` is, and where the first of them stand."""
+    if source.get("trust") == "shared":
+        return "shared by others"
     if not source["sources"]:
-        if source.get("origin") == "shared":
-            return "shared by others"
         # Said in a project, and kept with the person's memory: without its place.
         return "user's words" if source.get("trust") == "user" else "kept as an assistant's own word"
     places = ", ".join(_describe_source(each) for each in source["sources"][:_MOST_SOURCES])

@@ -8,32 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
-from layerlore.server.capture.host_tags import HostTags
-from layerlore.server.capture.said import Said, as_object, join_texts, read_texts, read_users_words
+from layerlore.server.capture.said import Said, as_object, join_texts, read_texts
 from layerlore.storage.core.records import Json
 
 _NOT_SAID = ("isMeta", "isCompactSummary", "isApiErrorMessage", "isVisibleInTranscriptOnly", "forkedFrom")
-_TAGS = HostTags(
-    added=frozenset(
-        (
-            "system-reminder",
-            "ide_opened_file",
-            "ide_selection",
-            "ide_diagnostics",
-            "local-command-caveat",
-            "local-command-stdout",
-            "local-command-stderr",
-            "command-name",
-            "command-message",
-            "command-contents",
-            "bash-stdout",
-            "bash-stderr",
-            "task-notification",
-        )
-    ),
-    around=frozenset(("command-args", "bash-input")),
-    beginnings=("[Request interrupted by user", "Caveat: The messages below were generated"),
-)
 _SYNTHETIC = "<synthetic>"
 
 
@@ -59,14 +37,14 @@ def read(record: Json) -> list[Said]:
     results = [*_read_results(content)]
     if results:
         return [Said(id_, "tool", results, at, by_subagent)]
-    return [Said(id_, "user", [*read_users_words(content, _TAGS)], at, by_subagent)] if _is_human(record) else []
+    return [Said(id_, "user", [*read_texts(content)], at, by_subagent)] if _is_human(record) else []
 
 
 def _read_queued(attachment: Json) -> Iterator[Json]:
     """What the user wrote while the agent worked."""
     is_prompt = attachment.get("type") == "queued_command" and attachment.get("commandMode", "prompt") == "prompt"
     if is_prompt and _is_human(attachment) and not attachment.get("isMeta"):
-        yield from read_users_words(attachment.get("prompt"), _TAGS)
+        yield from read_texts(attachment.get("prompt"))
 
 
 def _is_human(record: Json) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from layerlore.memory.text.own_tools import is_own_call
+from layerlore.server.capture.host_notes import find_user_words
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said
 from layerlore.server.relay.spool import strip_private
@@ -31,7 +32,8 @@ class Cleaner:
         """What is kept; None where nothing is."""
         if said.by_subagent and not self._rules.subagents:
             return None
-        parts = [kept for part in said.parts if (kept := self._clean_part(part)) is not None]
+        own = said.parts if said.role == "assistant" else _keep_user_words(said)
+        parts = [kept for part in own if (kept := self._clean_part(part)) is not None]
         return replace(said, parts=parts) if parts else None
 
     def _clean_part(self, part: Json) -> Json | None:
@@ -71,3 +73,9 @@ def shorten(text: str, most: int) -> str:
     note = _CUT.format(f"{len(text) - most:,}")
     kept = max(0, most - len(note))
     return text[: kept - kept // 3] + note + text[len(text) - kept // 3 :]
+
+
+def _keep_user_words(said: Said) -> list[Json]:
+    """The parts, with only the user's own words in their texts."""
+    texts = iter(find_user_words([part["text"] for part in said.parts if part["type"] == "text"], said.host))
+    return [{**part, "text": next(texts)} if part["type"] == "text" else part for part in said.parts]

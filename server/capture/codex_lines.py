@@ -5,25 +5,10 @@ from typing import Any
 
 from layerlore.memory.parts.parts import tool_call_part, tool_result_part
 from layerlore.memory.text.own_tools import read_object
-from layerlore.server.capture.host_tags import HostTags
-from layerlore.server.capture.said import Said, as_object, join_texts, read_texts, read_users_words
+from layerlore.server.capture.said import Said, as_object, join_texts, read_texts
 from layerlore.storage.core.records import Json, Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-_TAGS = HostTags(
-    added=frozenset(
-        (
-            "environment_context",
-            "user_instructions",
-            "INSTRUCTIONS",
-            "turn_aborted",
-            "user_shell_command",
-            "subagent_notification",
-            "skill",
-        )
-    ),
-    beginnings=("# AGENTS.md instructions",),
-)
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 
 
@@ -40,9 +25,7 @@ def read(record: Json) -> list[Said]:
     kind = payload.get("type")
     if kind == "message":
         role = _ROLES.get(str(payload.get("role")))
-        content = payload.get("content")
-        parts = [*(read_users_words(content, _TAGS) if role == "user" else read_texts(content))]
-        return [Said("", role, parts, at)] if role else []
+        return [Said("", role, [*read_texts(payload.get("content"))], at)] if role else []
     if kind in _CALLS:
         call = tool_call_part(
             str(payload.get("call_id")), str(payload.get("name") or "shell"), _read_arguments(payload)

@@ -7,36 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from layerlore.memory.parts.parts import tool_call_part
-from layerlore.server.capture.host_tags import HostTags
-from layerlore.server.capture.said import Said, as_object, read_texts, read_users_words
+from layerlore.server.capture.said import Said, as_object, read_texts
 from layerlore.storage.core.records import Json
-
-_TAGS = HostTags(
-    added=frozenset(
-        (
-            "timestamp",
-            "user_info",
-            "rules",
-            "always_applied_workspace_rules",
-            "agent_requestable_workspace_rules",
-            "user_rules",
-            "project_layout",
-            "git_status",
-            "open_and_recently_viewed_files",
-            "attached_files",
-            "manually_attached_skills",
-            "code_selection",
-            "terminal_selection",
-            "linter_errors",
-            "image_files",
-            "external_links",
-            "cursor_commands",
-            "additional_data",
-            "system_reminder",
-        )
-    ),
-    request="user_query",
-)
 
 
 def reads(record: Json) -> bool:
@@ -48,7 +20,7 @@ def read(record: Json) -> list[Said]:
     """What a line says."""
     content = record["message"].get("content")
     if record["role"] == "user":
-        return [Said("", "user", [*read_users_words(content, _TAGS)])]
+        return [Said("", "user", [*read_texts(content)])]
     return [Said("", "assistant", [*_read_blocks(content)])]
 
 

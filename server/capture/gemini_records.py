@@ -5,13 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part, tool_call_part, tool_result_part
-from layerlore.server.capture.host_tags import HostTags
 from layerlore.server.capture.said import Said, as_object, join_texts
 from layerlore.storage.core.records import Json
 
-_TAGS = HostTags(added=frozenset(("hook_context",)))
-# Behind it are the files that a prompt names.
-_FILES = "--- Content from referenced files ---"
 _DONE = ("success", "error", "cancelled")
 
 
@@ -33,8 +29,6 @@ def is_of_subagent(record: Json) -> bool:
 def _read(record: Json, id_: str, at: Any) -> Iterator[Said]:
     content = record.get("content")
     text = join_texts([content] if isinstance(content, dict) else content)
-    if record["type"] == "user":
-        text = _TAGS.find_users_words(text.partition(_FILES)[0])
     if text:
         yield Said(id_, "user" if record["type"] == "user" else "assistant", [text_part(text)], at)
     calls = record.get("toolCalls")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part
-from layerlore.server.capture.host_tags import HostTags
 from layerlore.storage.core.records import Json, Role
 
 IMAGE = "[image]"
@@ -15,13 +14,15 @@ IMAGE = "[image]"
 @dataclass(frozen=True, slots=True)
 class Said:
     """``id``: unique in its conversation, "" where the host gave none; ``parts`` as ``memory.parts.parts`` has them;
-    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it."""
+    ``at``: when, as the host wrote it; ``by_subagent``: a sub-agent said or did it; ``host``: whose transcript says so, ""
+    for what a user typed and no transcript has."""
 
     id: str
     role: Role
     parts: list[Json]
     at: Any = None
     by_subagent: bool = False
+    host: str = ""
 
 
 def read_texts(content: Any) -> Iterator[Json]:
@@ -36,14 +37,6 @@ def read_texts(content: Any) -> Iterator[Json]:
                 yield text_part(text)
             elif isinstance(block, dict) and "image" in str(block.get("type", "")):
                 yield text_part(IMAGE)
-
-
-def read_users_words(content: Any, tags: HostTags) -> Iterator[Json]:
-    """The text parts of a user's message, without what the host added."""
-    for part in read_texts(content):
-        words = tags.find_users_words(part["text"])
-        if words:
-            yield text_part(words)
 
 
 def join_texts(content: Any) -> str:

@@ -21,7 +21,13 @@ CHUNK_BYTES = 4 * 1024 * 1024
 _LONGEST_LINE = 64 * 1024 * 1024
 _TAIL_BYTES = 512
 
-_READERS = (claude_lines, codex_lines, gemini_records, copilot_lines, cursor_lines)
+_READERS = {
+    "claude-code": claude_lines,
+    "codex": codex_lines,
+    "gemini-cli": gemini_records,
+    "vscode": copilot_lines,
+    "cursor": cursor_lines,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,10 @@ def _read_line(line: bytes, counts: Counter[str]) -> list[Said]:
 
 
 def _read_record(record: Json) -> list[Said]:
-    return next((reader.read(record) for reader in _READERS if reader.reads(record)), [])
+    for host, reader in _READERS.items():
+        if reader.reads(record):
+            return [replace(each, host=host) for each in reader.read(record)]
+    return []
 
 
 def _parse(line: bytes) -> Json | None:

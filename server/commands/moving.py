@@ -74,6 +74,9 @@ def import_(
     everyone: Annotated[
         bool, typer.Option("--everyone", help="Store each agent and resource of the file as one of the tenant's.")
     ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Trust what a project's shared file holds as your own words.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Store nothing: only show what would be stored.")] = False,
     tenant: TenantOption = LOCAL_TENANT,
     as_json: AsJson = False,
@@ -82,5 +85,5 @@ def import_(
     if project and everyone:
         return fail("import takes --project or --everyone, not both", 2)
     behind = load_module("moving.importing")
-    asked = behind.ImportRequest(tenant, file, from_ or "", existing, project, everyone, dry_run, as_json)
+    asked = behind.ImportRequest(tenant, file, from_ or "", existing, project, everyone, accept, dry_run, as_json)
     return int(behind.import_file(read_settings(flags), asked))

@@ -52,7 +52,8 @@ _OUTCOMES = ("added", "unchanged", "replaced", "forgotten", "skipped", "checked"
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """What to import, and how. ``source``: the program it is from; "": as it looks. ``project``: whose memory takes it in;
-    "": that of the settings. ``everyone``: each agent and resource of the file becomes one of the tenant's."""
+    "": that of the settings. ``everyone``: each agent and resource of the file becomes one of the tenant's. ``accept``: what
+    others share counts as the user's."""
 
     tenant: str
     file: str
@@ -60,6 +61,7 @@ class ImportRequest:
     mode: Mode
     project: str
     everyone: bool
+    accept: bool
     dry_run: bool
     as_json: bool
 
@@ -83,7 +85,10 @@ async def _import(settings: Settings, asked: ImportRequest) -> int:
         placing, sent = _Placing(scope, asked), _sent(settings, asked)
         if source == "shared":
             given = read_shared(engine, find_shared_file(_path(asked)))
-            report, ended = await take_shared(engine, scope, given, sent, dry_run=asked.dry_run), True
+            report, ended = (
+                await take_shared(engine, scope, given, sent, accept=asked.accept, dry_run=asked.dry_run),
+                True,
+            )
         elif source == "layerlore":
             taking = Import(engine, placing.place, asked.mode, sent, dry_run=asked.dry_run)
             report, ended = await _import_lines(asked, taking), taking.ended
@@ -107,6 +112,8 @@ def _find_source(asked: ImportRequest) -> Format:
     if asked.file == STANDARD_INPUT:
         if asked.source not in ("", "layerlore"):
             raise InvalidInput(f"an import from {asked.source} needs a file, and no standard input")
+        if asked.accept:
+            raise InvalidInput("--accept needs the file that a project shares, and no standard input")
         return "layerlore"
     path = find_shared_file(_path(asked)) if not asked.source else _path(asked)
     if asked.source == "shared" or (path.is_file() and not asked.source and looks_shared(path)):
@@ -116,6 +123,8 @@ def _find_source(asked: ImportRequest) -> Format:
                 "memory takes it in"
             )
         return "shared"
+    if asked.accept:
+        raise InvalidInput(f"--accept is for what a project shares, and {asked.file} is another kind of file")
     return next((each for each in FORMATS if each == asked.source), None) or find_format(_path(asked))
 
 

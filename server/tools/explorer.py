@@ -173,17 +173,20 @@ async def explore_entries(
     answers=MarkedEntry,
     idempotent=True,
     rights_of=_rights_to_mark,
-    ways=({"pinned": True}, {"wrong": True}, {"wrong": False}),
+    ways=({"pinned": True}, {"wrong": True}, {"wrong": False}, {"accepted": True}),
 )
 async def mark_entry(
     call: Call,
     entry_id: Annotated[str, Field(min_length=1, max_length=200)],
     pinned: Annotated[bool | None, Field(description="Whether it is told whatever is asked.")] = None,
     wrong: Annotated[bool | None, Field(description="Whether what it says is not true.")] = None,
+    accepted: Annotated[bool, Field(description="The user takes over what a shared file brought.")] = False,
 ) -> Json:
     """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
-    the user says it again; false takes a mark back."""
-    return await marking.mark_entry(call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, sent=call.sent())
+    the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
+    return await marking.mark_entry(
+        call.engine, call.scope, entry_id, pinned=pinned, wrong=wrong, accepted=accepted, sent=call.sent()
+    )
 
 
 @tool("Find threads", "pages", "read", answers=ThreadsFound)

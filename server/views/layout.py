@@ -152,8 +152,12 @@ def _entries(found: Json) -> Iterator[RenderableType]:
     for entry in found["entries"]:
         kind = f" ({entry['kind']})" if "kind" in entry else ""
         whose = f"[{entry['whose']}] " if "whose" in entry else ""
+        whose += "[shared] " if entry["trust"] == "shared" else ""
         yield Text(f"\n{whose}{_line(entry['content'])}{kind}", style=_HEAD)
         yield from (Padding(Text(line, style=style), (0, 0, 0, 2)) for line, style in _about(entry))
+
+
+_WHOSE = {"shared": "shared by others", "user": "the user's own word"}
 
 
 def _about(entry: Json) -> Iterator[tuple[str, str]]:
@@ -163,7 +167,7 @@ def _about(entry: Json) -> Iterator[tuple[str, str]]:
     for quote in entry.get("quotes", ()):
         yield f'{_line(quote["label"])}, shared by others: "{_line(quote["quote"])}"', ""
     if not entry["sources"] and not entry.get("quotes"):
-        whose = "shared by others" if entry["origin"] == "shared" else "the agent's own word"
+        whose = _WHOSE.get(entry["trust"], "the agent's own word")
         yield f"{whose}, without a quotation", ""
     for old in entry.get("superseded", ()):
         yield f'in place of "{_line(old["content"])}" ({_when(old["created_at"])})', ""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, or_, select, text, update
 
 from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
@@ -180,6 +180,12 @@ _END = (
     .where(_named, entries.c.status == "active")
     .values(status=bindparam("new_status"), superseded_by=bindparam("new_superseded_by"), seen_at=bindparam("now"))
 )
+# What a file brought is the user's as long as a message is seen in which the user says it.
+_TRUST_AS_SAID = (
+    update(entries)
+    .where(_named, entries.c.origin == "shared")
+    .values(trust=case((SOURCE_IS_SEEN.where(entry_sources.c.label == "user_assertion"), "user"), else_="shared"))
+)
 _ERASE = delete(entries).where(_named)
 # Of what was shared nothing stays but that it is gone, so that it does not come back from others.
 _FORGET_SHARED = (
@@ -245,14 +251,19 @@ async def insert_new(tx: Tx, scope: Scope, new: NewEntry, *, now: int, search_te
 async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int, search_text: SearchText) -> None:
     """Make a known entry active again, as it was said now, and add its sources to those it had."""
     stands = known.status == "active" and known.origin == "shared"
-    origin: Origin = "caller" if "caller" in (known.origin, new.origin) else "shared" if stands else new.origin
+    origin: Origin = "shared" if stands else "caller" if "caller" in (known.origin, new.origin) else new.origin
     unproven: Sequence[str] = new.unproven
     if known.status == "active" and not new.sources:
         unproven = known.unproven_words
     elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
         unproven = [word for word in new.unproven if word in known.unproven_words]
     # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
-    trust = max(known.trust, new.trust, key=_TRUSTS.index) if known.status == "active" else new.trust
+    if known.status != "active":
+        trust = new.trust
+    elif known.trust == "shared" and new.trust != "user":
+        trust = "shared"  # A model that repeats what a file brought does not make it trusted.
+    else:
+        trust = max(known.trust, new.trust, key=_TRUSTS.index)
     changed = {
         "content": new.content,
         "kind": new.kind or known.kind,
@@ -276,7 +287,7 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     await index_anew(tx, scope, known.entry_id, search_text)
 
 
-_TRUSTS = ("web", "tool", "assistant", "user")
+_TRUSTS = ("web", "tool", "shared", "assistant", "user")
 
 
 async def _add_sources(tx: Tx, scope: Scope, entry_id: str, sources: Sequence[EntrySource], now: int) -> None:
@@ -345,6 +356,7 @@ _INDEXED = (
 
 async def hide_unseen(tx: Tx, scope: Scope, ids: Collection[str]) -> None:
     """Take those of these entries out of the index that cannot be seen any more."""
+    await _trust_as_said(tx, scope, ids)
     shown = await read_seen(tx, scope, ids)
     for entry_id in sorted(set(ids) - shown.keys()):
         await lexical.remove_thread(tx, scope, place_of(entry_id))
@@ -352,11 +364,17 @@ async def hide_unseen(tx: Tx, scope: Scope, ids: Collection[str]) -> None:
 
 async def show_seen(tx: Tx, scope: Scope, ids: Collection[str], search_text: SearchText) -> None:
     """Put those of these entries into the index that can be seen again."""
+    await _trust_as_said(tx, scope, ids)
     shown = await read_seen(tx, scope, ids)
     places = [place_of(entry_id) for entry_id in shown]
     indexed_places = await tx.scalars(_INDEXED, **of_scope(scope), places=places) if places else ()
     indexed = {place.removeprefix(PLACE) for place in indexed_places}
     await index(tx, scope, [shown[entry_id] for entry_id in sorted(shown.keys() - indexed)], search_text)
+
+
+async def _trust_as_said(tx: Tx, scope: Scope, ids: Collection[str]) -> None:
+    if ids:
+        await tx.run(_TRUST_AS_SAID, **of_scope(scope), ids=list(ids))
 
 
 async def index(tx: Tx, scope: Scope, new: Sequence[Entry], search_text: SearchText) -> None:

@@ -46,6 +46,7 @@ _WRONG = (
     .where(_this, entries.c.status == "active")
     .values(status="wrong", seen_at=bindparam("now"), pinned_at=None)
 )
+_ACCEPT = update(entries).where(_this, entries.c.trust == "shared").values(trust="user", origin="caller")
 # When it was marked took the place of when it was seen.
 _RIGHT = update(entries).where(_this, entries.c.status == "wrong").values(status="active", seen_at=entries.c.created_at)
 _LISTED_WRONG = (
@@ -65,6 +66,11 @@ async def read_markable(tx: Tx, scope: Scope, entry_id: str) -> Entry | None:
 async def pin(tx: Tx, scope: Scope, entry_id: str, *, at: int | None) -> None:
     """Pin an active entry, or with None, let go of it."""
     await tx.run(_PIN, **of_scope(scope), of_entry=entry_id, at=at)
+
+
+async def accept(tx: Tx, scope: Scope, entry_id: str) -> bool:
+    """Trust an entry that a shared file brought as the user's own word; whether that changed it."""
+    return await tx.run(_ACCEPT, **of_scope(scope), of_entry=entry_id) > 0
 
 
 async def read_pinned(tx: Tx, scope: Scope) -> list[Entry]:

@@ -1,6 +1,7 @@
 """No text makes the work on a message slow: twice the text takes about twice the time."""
 
 import contextlib
+import functools
 from collections.abc import Callable
 
 import pytest
@@ -19,11 +20,12 @@ from layerlore.memory.rules.invisible_characters import remove_invisible
 from layerlore.memory.secrets.redaction import Redactor
 from layerlore.memory.statements import statement_words
 from layerlore.memory.text import echoes, own_answers, quotation
-from layerlore.server.capture.host_tags import HostTags
+from layerlore.server.capture.host_notes import find_user_words
 
 from ..growth import grows_too_fast  # noqa: TID252
 
 UNITS = [
+    *("<system-reminder>", "</user_instructions>", "<user_query>", "<bash-stdout></bash-stdout>"),
     *(
         "a",
         "A ",
@@ -97,6 +99,10 @@ MASKED = Redactor(b"k" * 32)
 COUNTER = load_counter()
 
 
+def find_notes(host: str, text: str) -> None:
+    find_user_words([text], host)
+
+
 def repaired(text: str) -> None:
     with contextlib.suppress(Unreadable):
         read_object(text)
@@ -136,7 +142,7 @@ WORKS: dict[str, Callable[[str], object]] = {
     "trivial": is_trivial,
     "repair": repaired,
     "topics": topics.split_said,
-    "hosts' tags": HostTags(frozenset(["memory", "item"]), frozenset(["name"]), request="memory").find_users_words,
+    **{f"notes of {host}": functools.partial(find_notes, host) for host in ("claude-code", "codex", "cursor")},
 }
 
 

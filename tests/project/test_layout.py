@@ -152,6 +152,7 @@ WRITES_FILES = {
     "server.process.safe_files": "everything that writes outside of our folders writes by it",
     "server.moving.exporting": "closes what safe_files opened",
     "server.relay.": "our own data folder",
+    "server.process.logs": "the log of our own data folder",
     "server.capture.sessions": "our own data folder",
     "server.settings.former_store": "our own data folder",
     "server.settings.local_key": "our own data folder",

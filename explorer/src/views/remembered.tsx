@@ -15,6 +15,7 @@ const TRUST: { [trust: string]: { text: string; tone: string; why: string } } = 
   user: { text: "your words", tone: "user", why: "It rests on words that the user said." },
   assistant: { text: "assistant", tone: "plain", why: "It rests on what the assistant said or found." },
   caller: { text: "noted by a program", tone: "warn", why: "A program kept it without the user's words." },
+  shared: { text: "shared by others", tone: "warn", why: "A file of the project brought it. You did not say it." },
   tool: { text: "a tool's words", tone: "warn", why: "It rests on what a tool returned." },
 };
 
@@ -238,10 +239,11 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
         },
       });
     });
-  const mark = (marks: { pinned?: boolean; wrong?: boolean }, said: string) =>
+  const mark = (marks: { pinned?: boolean; wrong?: boolean; accepted?: boolean }, said: string) =>
     act(async () => {
       const answer = await from.call<{ undo?: string }>("mark_entry", { entry_id: entry.id, ...marks });
       onChanged();
+      if (!answer.undo) return say(said);
       say(said, {
         undo: async () => {
           await undo(from, answer);
@@ -310,6 +312,11 @@ function EntryCard({ entry, words, onGone, onChanged }: EntryProps) {
               onClick={() => mark({ pinned: !entry.pinned }, entry.pinned ? "No longer pinned." : "Pinned.")}
             >
               {entry.pinned ? "Unpin" : "Pin"}
+            </button>
+          )}
+          {canMark && entry.trust === "shared" && (
+            <button type="button" disabled={busy} onClick={() => mark({ accepted: true }, "Accepted as your words.")}>
+              Accept
             </button>
           )}
           <button type="button" disabled={busy} onClick={() => setAsking("correct")}>
