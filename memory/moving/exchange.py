@@ -37,7 +37,7 @@ _BY = "import"
 _NAMED = 200
 
 
-class Exchange:
+class SharedExchange:
     """The lines and the entries of a scope in one transaction, which holds the resource."""
 
     def __init__(self, tx: Tx, scope: Scope, engine: Engine, seed: str, now: int) -> None:
@@ -239,6 +239,8 @@ class Exchange:
                 if row is None:
                     self._keep(SharedRow(id_, None, 0, None))
                 return "unchanged"
+            if row is not None and self._is_held(str(row.entry_id)):
+                return "skipped"
             self.touched.add(self._forget(id_))
             return "forgotten"
         if known is None and row is not None:

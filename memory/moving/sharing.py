@@ -11,7 +11,7 @@ nothing that the user said: such an entry stays as it is, and so does the docume
 from collections.abc import Mapping
 
 from layerlore.memory.engine.engine import Engine, Sent
-from layerlore.memory.moving.exchange import Exchange
+from layerlore.memory.moving.exchange import SharedExchange
 from layerlore.memory.moving.reports import ImportReport
 from layerlore.memory.moving.shared_lines import (
     SharedLines,
@@ -29,7 +29,7 @@ async def list_shared(engine: Engine, scope: Scope) -> dict[str, Json]:
     found: dict[str, Json] = {}
 
     async def unit(tx: Tx, of: Scope) -> None:
-        exchange = Exchange(tx, of, engine, seed, now)
+        exchange = SharedExchange(tx, of, engine, seed, now)
         await exchange.begin()
         await exchange.end()
         found.clear()
@@ -68,7 +68,7 @@ async def _take_some(
     found = [ImportReport()]
 
     async def unit(tx: Tx) -> Json:
-        exchange = Exchange(tx, scope, engine, seed, now)
+        exchange = SharedExchange(tx, scope, engine, seed, now)
         await exchange.begin()
         await exchange.take(lines, sent.origin, accept=accept)
         await exchange.end()

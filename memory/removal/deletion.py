@@ -11,7 +11,7 @@ from layerlore.storage.core.errors import InvalidInput, NotFound
 from layerlore.storage.core.records import Json, Origin, Role, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries as stored_entries
-from layerlore.storage.derived import notes, working_memory
+from layerlore.storage.derived import entry_restoration, notes, working_memory
 from layerlore.storage.removal import deletions, expiry, restoration
 from layerlore.storage.removal.acts import ActPart
 from layerlore.storage.removal.deletions import Deleted, Which
@@ -209,7 +209,7 @@ async def erase_expired(engine: Engine) -> int:
         return await working_memory.erase_cleared(tx, scope, cleared_before=before)
 
     async def entries(tx: Tx, scope: Scope) -> int:
-        return await stored_entries.erase_dropped(tx, scope, dropped_before=before)
+        return await entry_restoration.erase_dropped(tx, scope, dropped_before=before)
 
     while scopes := await engine.database.read_installation(expiry.erasable, times, after=after):
         for after in scopes:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, or_, select, text, update
+from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, or_, select, update
 
 from layerlore.storage.core import installation, resource_lock
 from layerlore.storage.core.records import Json, Message, Role, Scope, SearchText
@@ -468,15 +468,6 @@ _without_source = ~exists().where(
 ).correlate(entries)
 _ERASE_UNSOURCED = delete(entries).where(in_scope(entries), ~IS_OWN_WORD, _without_source)
 
-# Written out, as the index on such rows has it.
-_DROPPED = (
-    select(entries.c.entry_id)
-    .where(in_scope(entries), text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
-    .order_by(entries.c.seen_at)
-    .limit(bindparam("most"))
-    .with_for_update(skip_locked=True)
-)
-
 
 async def follow_replaced(
     tx: Tx, scope: Scope, thread_uid: str, *, same_text: Collection[int], other_text: Collection[int]
@@ -509,9 +500,3 @@ async def erase_unsourced(tx: Tx, scope: Scope) -> int:
         await tx.run(_FORGET_SHARED, **of_scope(scope))
         await installation.owe_rewrite(tx)
     return erased
-
-
-async def erase_dropped(tx: Tx, scope: Scope, *, dropped_before: int, most: int = 100) -> int:
-    """Erase at most ``most`` entries that were dropped before the time (milliseconds since 1970); counts them."""
-    ids = await tx.scalars(_DROPPED, **of_scope(scope), before=dropped_before, most=most)
-    return await erase(tx, scope, ids) if ids else 0

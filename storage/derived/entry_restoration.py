@@ -1,15 +1,16 @@
-"""Entries that were dropped, or whose place others took, seen again. Whoever does it holds the resource."""
+"""Entries that were dropped, or whose place others took: seen again, or erased after their time. Whoever lets them be seen
+again holds the resource."""
 
 from collections.abc import Collection
 
-from sqlalchemy import and_, bindparam, select, update
+from sqlalchemy import and_, bindparam, select, text, update
 
 from layerlore.storage.core.records import Scope, SearchText
 from layerlore.storage.core.scopes import in_scope, of_scope
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import entries
 from layerlore.storage.core.transaction import Tx
-from layerlore.storage.derived.entries import Status, read_seen, show_seen
+from layerlore.storage.derived.entries import Status, erase, read_seen, show_seen
 
 _NAMED = and_(in_scope(entries), any_of(entries.c.entry_id, "ids"))
 _RESTORE = (
@@ -24,6 +25,16 @@ _RESTORE_SUPERSEDED = (
     .values(status="active", superseded_by=None, seen_at=entries.c.created_at)
 )
 _STANDING = select(entries.c.entry_id, entries.c.status, entries.c.superseded_by).where(_NAMED)
+
+
+# Written out, as the index on such rows has it.
+_DROPPED = (
+    select(entries.c.entry_id)
+    .where(in_scope(entries), text("status = 'dropped'"), entries.c.seen_at < bindparam("before"))
+    .order_by(entries.c.seen_at)
+    .limit(bindparam("most"))
+    .with_for_update(skip_locked=True)
+)
 
 
 async def restore_dropped(tx: Tx, scope: Scope, ids: Collection[str], *, search_text: SearchText) -> list[str]:
@@ -50,3 +61,9 @@ async def read_standing(tx: Tx, scope: Scope, ids: Collection[str]) -> dict[str,
     """By each of these entries that is kept, its status and the entry that took its place, if one did."""
     rows = await tx.all(_STANDING, **of_scope(scope), ids=list(ids)) if ids else ()
     return {entry_id: (status, by) for entry_id, status, by in rows}
+
+
+async def erase_dropped(tx: Tx, scope: Scope, *, dropped_before: int, most: int = 100) -> int:
+    """Erase at most ``most`` entries that were dropped before the time (milliseconds since 1970); counts them."""
+    ids = await tx.scalars(_DROPPED, **of_scope(scope), before=dropped_before, most=most)
+    return await erase(tx, scope, ids) if ids else 0

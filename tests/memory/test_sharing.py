@@ -25,7 +25,7 @@ from layerlore.storage.core.errors import Conflict, InvalidInput, LayerloreError
 from layerlore.storage.core.records import Origin, Scope, Tenant
 from layerlore.storage.core.transaction import Database
 from layerlore.storage.derived import entries as kept
-from layerlore.storage.derived import entry_lists
+from layerlore.storage.derived import entry_lists, entry_restoration
 from layerlore.storage.derived import working_memory as documents
 from layerlore.storage.drivers.postgres.database import PostgresDatabase
 from layerlore.storage.drivers.sqlite.database import SqliteDatabase
@@ -102,7 +102,7 @@ class Store:
         """Erase what was forgotten, as its time has come."""
 
         async def unit(tx: Any, scope: Scope) -> None:
-            await kept.erase_dropped(tx, scope, dropped_before=2**50)
+            await entry_restoration.erase_dropped(tx, scope, dropped_before=2**50)
 
         await self.engine.database.write(unit, self.scope)
 

@@ -28,7 +28,7 @@ SILENT = {
     "entries.revive",
     "entries.show_seen",
     "threads.move_cursor, for entries",
-    "entries.erase_dropped",
+    "entry_restoration.erase_dropped",
     "entries.erase_unsourced",
     "entries.follow_replaced",
     "entries.drop_sources",
@@ -113,7 +113,9 @@ def entry_calls(uid: str) -> dict[str, Call]:
         "threads.read_cursor, for entries": lambda tx, who: threads.read_cursor(tx, who, uid, "entries_seq"),
         "pages.read_spoken": lambda tx, who: pages.read_spoken(tx, who, thread, after=0, upto=9, most=9),
         "pages.read_spoken_before": lambda tx, who: pages.read_spoken_before(tx, who, thread, upto=9, most=9),
-        "entries.erase_dropped": lambda tx, who: entries.erase_dropped(tx, who, dropped_before=NOW * 2),
+        "entry_restoration.erase_dropped": lambda tx, who: entry_restoration.erase_dropped(
+            tx, who, dropped_before=NOW * 2
+        ),
         "entries.erase_unsourced": entries.erase_unsourced,
         "entries.follow_replaced": lambda tx, who: entries.follow_replaced(tx, who, uid, same_text=[1], other_text=[2]),
         "entries.drop_sources": lambda tx, who: entries.drop_sources(tx, who, [ID], erased=True),

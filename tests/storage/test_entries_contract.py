@@ -8,7 +8,7 @@ import pytest
 from layerlore.storage.core import installation
 from layerlore.storage.core.records import Scope
 from layerlore.storage.core.transaction import Database, Tx
-from layerlore.storage.derived import entries
+from layerlore.storage.derived import entries, entry_restoration
 from layerlore.storage.derived.entries import Entry, EntrySource, NewEntry, Origin
 from layerlore.storage.index import lexical
 from layerlore.storage.messages import indexed_rows
@@ -188,9 +188,9 @@ async def test_what_was_dropped_long_ago_is_erased(database: Database) -> None:
     first, second, _ = await keep(database, entry("one"), entry("two"), entry("three"))
     await database.write(entries.drop, ANA, [first], now=NOW)
     await database.write(entries.drop, ANA, [second], now=NOW + 1)
-    assert await database.write(entries.erase_dropped, ANA, dropped_before=NOW + 1) == 1
+    assert await database.write(entry_restoration.erase_dropped, ANA, dropped_before=NOW + 1) == 1
     assert await only(database, "SELECT count(*) FROM entries") == 2
-    assert await database.write(entries.erase_dropped, ANA, dropped_before=NOW + 1) == 0
+    assert await database.write(entry_restoration.erase_dropped, ANA, dropped_before=NOW + 1) == 0
 
 
 async def test_entries_pass_a_filter_by_role_by_day_and_by_the_thread_of_a_source(database: Database) -> None:
