@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -16,7 +17,7 @@ from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.sessions import Sessions
 from layerlore.server.relay import spool
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.errors import InvalidInput, LayerloreError
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
 
 log = logging.getLogger(__name__)
@@ -109,9 +110,9 @@ class HookService:
             await self._store_open(await self._open(name))
         except FileNotFoundError:
             return  # another server was quicker
-        except (InvalidInput, ValueError):
+        except (InvalidInput, ValueError, RecursionError):
             log.warning("what a hook handed over cannot be read: %s is set aside", name)
-            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            await self._set_aside(name)
             return
         except (LayerloreError, OSError) as error:
             log.warning("what a hook handed over waits: %s", error)
@@ -121,9 +122,25 @@ class HookService:
             self._tries[name] += 1
             if self._tries[name] < MOST_TRIES:
                 return
-            await asyncio.to_thread(spool.set_aside, self._hooks, name)
+            await self._set_aside(name)
             return
         await asyncio.to_thread(spool.drop, self._hooks, name)
+
+    async def _set_aside(self, name: str) -> None:
+        """Raises nothing: an event that cannot be set aside waits on."""
+        try:
+            await asyncio.to_thread(spool.set_aside, self._hooks, name, self._mask)
+        except OSError as error:
+            log.warning("an event of a hook cannot be set aside: %s", error)
+
+    def _mask(self, text: str) -> str:
+        """Mask the event as JSON, where a field's name counts, too; as text if it cannot be read."""
+        redactor = self._engine.redactor
+        try:
+            masked, _ = redactor.json(json.loads(text))
+            return json.dumps(masked)
+        except (ValueError, RecursionError, LimitExceeded):
+            return redactor.text(text)[0]
 
     async def _store_open(self, opened: _Open) -> None:
         call = opened.call

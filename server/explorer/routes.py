@@ -133,7 +133,9 @@ async def _read_body(request: Request) -> dict[str, str] | None:
             return None
     try:
         sent = json.loads(body)
-    except ValueError:
+        # A lone surrogate is valid in JSON, but no key or link has one and nothing can encode it.
+        json.dumps(sent, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         return None
     whole = isinstance(sent, dict) and all(isinstance(each, str) for each in sent.values())
     return sent if whole and len(sent) == 1 and sent.keys() <= {"key", "once"} else None

@@ -86,6 +86,15 @@ async def sign_in(http: httpx2.AsyncClient, url: str, key: str, **headers: str) 
     )
 
 
+@pytest.mark.parametrize(
+    "body", [b"[" * 8000, b'{"key":' * 1100, b'{"key": "\\ud800"}', b'{"once": "\\udfff"}', b"\xff"]
+)
+async def test_a_sign_in_that_is_no_readable_json_is_refused_with_a_sentence(tmp_path: Path, body: bytes) -> None:
+    async with explored(tmp_path, Told(), OneTimeLinks("x")) as url, http_client() as http:
+        found = await http.post(url + SESSION, content=body, headers={"Origin": url, PAGE_HEADER: "1"})
+    assert (found.status_code, list(found.json())) == (400, ["error"])
+
+
 async def test_the_page_runs_only_what_stands_in_it_and_asks_only_its_server(tmp_path: Path) -> None:
     async with explored(tmp_path, Told()) as url, http_client() as http:
         page = await http.get(f"{url}/explore")
