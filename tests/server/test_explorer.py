@@ -533,3 +533,38 @@ async def test_the_command_opens_the_memory_of_this_launch_by_a_link(tmp_path: P
             assert process.wait() == 0
         finally:
             process.kill()
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_the_browser_gets_the_link_by_a_file_for_its_owner_alone_and_not_in_its_command_line(tmp_path: Path) -> None:
+    seen, browser = tmp_path / "seen", tmp_path / "browser"
+    os.mkfifo(seen)
+    browser.write_text(
+        f'#!/bin/sh\nfile="${{1#file://}}"\n{{ echo "$1"; stat -c %a "$file"; cat "$file"; }} > {seen}\n',
+        encoding="utf-8",
+    )
+    browser.chmod(0o700)
+    data = tmp_path / "data"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "layerlore.server", "explore", "--data-dir", str(data)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**kept, "LAYERLORE_EMBEDDING__EMBEDDER": "none", "BROWSER": f"{browser} %s"},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            opened, mode, page = seen.read_text(encoding="utf-8").split("\n", 2)
+            assert opened.startswith(data.as_uri())
+            assert "once=" not in opened
+            assert mode == "600"
+            assert f'location.replace("{link}")' in page
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+            assert not [*data.glob("explore-*")]
+        finally:
+            process.kill()
