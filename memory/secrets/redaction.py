@@ -16,6 +16,8 @@ from layerlore.memory.secrets.blocks import find_cookie_values, find_kubernetes_
 from layerlore.memory.secrets.commands import COMMANDS
 from layerlore.memory.secrets.contexts import CONTEXTS
 from layerlore.memory.secrets.names import Meaning, Strength, find_meaning, is_secret, measure_strength
+from layerlore.memory.secrets.numbers import KINDS as NUMBER_KINDS
+from layerlore.memory.secrets.numbers import find_numbers
 from layerlore.memory.secrets.patterns import TOKENS, TokenPattern
 from layerlore.memory.secrets.settings import find_named_values, lower_text
 from layerlore.storage.core.errors import LimitExceeded
@@ -80,6 +82,7 @@ _NEEDLES_BY_SIGN = {
 _KINDS = sorted(
     {token.kind for token in TOKENS}
     | {context.kind for context in _CONTEXTS}
+    | NUMBER_KINDS
     | {"session-cookie", "kubernetes-secret", "assigned-secret"}
 )
 _MARK = re.compile(rf"(\[masked:(?:{'|'.join(_KINDS)})(?::[0-9a-f]{{8}})?\])")
@@ -119,6 +122,7 @@ def _spans(text: str) -> list[Span]:
     spans += _context_spans(text, low)
     spans += ((start, end, "session-cookie") for start, end in find_cookie_values(text, low))
     spans += ((start, end, "kubernetes-secret") for start, end in find_kubernetes_values(text))
+    spans += find_numbers(text)
     spans += ((start, end, "assigned-secret") for start, end in find_named_values(text, low))
     return spans
 
