@@ -165,5 +165,5 @@ def _read(path: Path) -> Session | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Session(**{name: value for name, value in found.items() if name in _FIELDS})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError):
         return None

@@ -62,6 +62,6 @@ def _read_summary(row: Json) -> list[Json]:
 def _list(stored: Any) -> list[Any]:
     try:
         found = json.loads(stored) if isinstance(stored, str) else []
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []

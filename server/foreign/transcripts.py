@@ -47,7 +47,7 @@ def _identify(file: Path) -> tuple[str, str]:
         for _, line in zip(range(_LOOKED_AT), lines, strict=False):
             try:
                 given = as_object(json.loads(line))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             payload = as_object(given.get("payload"))
             named = payload.get("id") if given.get("type") == "session_meta" else given.get("sessionId")

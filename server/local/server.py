@@ -122,7 +122,14 @@ class LocalServer:
             connection = await self._answer(await self._read_greeting(reader), reader, writer)
         except _Unwelcome as error:
             _say(writer, {"error": str(error)})
-        except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+        except (
+            OSError,
+            ValueError,
+            RecursionError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            TimeoutError,
+        ):
             log.info("a connection ended before it said what it wants")
         else:
             if connection is not None:
@@ -191,7 +198,7 @@ class LocalServer:
         if asked.get("shows"):
             try:
                 await (await self._hook_service()).answer(Path(str(asked.get("name"))).name, show)
-            except (LayerloreError, OSError, ValueError) as error:
+            except (LayerloreError, OSError, ValueError, RecursionError) as error:
                 log.warning("a hook shows nothing: %s", error)
         self._store_handed()
 

@@ -101,7 +101,7 @@ def looks_shared(path: Path) -> bool:
         for raw in (file.readline(1_000_000) for _ in range(3)):
             try:
                 line = json.loads(raw) if raw.strip() and not raw.startswith(_MARKERS) else {}
-            except ValueError:
+            except (ValueError, RecursionError):
                 return False
             if isinstance(line, dict) and (line.get("format") == "layerlore-shared" or {"id", RECORD} <= line.keys()):
                 return True
