@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from layerlore.memory.rules.ages import DAY_MS
-from layerlore.server.capture.sessions import Session, Sessions
-from layerlore.server.relay.launch import hook_folder
-from layerlore.server.relay.spool import SPOOL, list_set_aside, list_waiting
+from layerlore.server.capture.sessions import Session, Sessions, erase_sessions
+from layerlore.server.relay.launch import hook_folder, socket_folders
+from layerlore.server.relay.spool import SPOOL, erase_set_aside, list_set_aside, list_waiting
 from layerlore.server.settings.settings import Settings
 
 LATELY_MS = 3 * DAY_MS
@@ -84,6 +84,21 @@ def fired_lately(hooks: str, host: str) -> bool:
         if session.messages and any(last >= since for _, last in session.events.get(host, {}).values()):
             return True
     return False
+
+
+def erase_hook_files(settings: Settings, resource: str, agent: str | None, thread: str) -> None:
+    """Erase what the data folder has beside the database: what is known of the sessions of a resource, events that could
+    not be stored, since nobody can say whose they are, and the answers that a client kept, which are made again. Raises
+    OSError.
+
+    ``agent`` None: of all agents; ``thread`` empty: all sessions.
+    """
+    hooks = hook_folder(str(settings.data_dir), settings.database.get_secret_value())
+    erase_sessions(hooks, resource, agent, thread)
+    erase_set_aside(hooks)
+    for folder in socket_folders(str(settings.data_dir)):
+        for path in Path(folder).glob("*.answers*"):
+            path.unlink(missing_ok=True)
 
 
 def _add(activity: HookActivity, done: Iterable[Iterable[int]]) -> None:

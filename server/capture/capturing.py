@@ -14,7 +14,7 @@ from layerlore.server.capture.calls import HookCall
 from layerlore.server.capture.cleaning import Cleaner
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said
-from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.capture.sessions import Session, Sessions, mark_path
 from layerlore.server.capture.transcripts import TranscriptCursor, read_new
 from layerlore.server.process.safe_files import UnsafeFile
 from layerlore.server.settings.capture import CaptureSettings
@@ -76,7 +76,9 @@ class Capture:
             session.transcripts, session.last_seq = {}, 0
 
     async def _store_transcript(self, call: HookCall, path: str, thread_id: str, cleaner: Cleaner) -> None:
-        cursor = TranscriptCursor.read(self._session.transcripts.get(path, {}))
+        transcripts, mark = self._session.transcripts, mark_path(path)
+        # Earlier versions kept the path itself.
+        cursor = TranscriptCursor.read(transcripts.get(mark) or transcripts.get(path, {}))
         ended = call.event.moment == "end"
         while True:
             try:
@@ -90,7 +92,8 @@ class Capture:
                 return
             said, cursor = found
             await self._store_said(call, thread_id, said, cleaner)
-            self._session.transcripts[path] = cursor.keep()
+            self._session.transcripts.pop(path, None)
+            self._session.transcripts[mark] = cursor.keep()
             self._session.left_out = sorted(cleaner.left_out)
             await self._sessions.write(self._session, self._scope)
 

@@ -17,7 +17,7 @@ from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.sessions import Sessions
 from layerlore.server.relay import spool
 from layerlore.server.settings.settings import Settings
-from layerlore.storage.core.errors import InvalidInput, LayerloreError
+from layerlore.storage.core.errors import InvalidInput, LayerloreError, LimitExceeded
 from layerlore.storage.core.records import Json, Scope
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class HookService:
             log.warning("what a hook handed over took longer than %.0f seconds: %s", EVENT_SECONDS, name)
             await asyncio.to_thread(self._note_failure, name)
             return
-        except (InvalidInput, ValueError):
+        except (InvalidInput, ValueError, RecursionError):
             log.warning("what a hook handed over cannot be read: %s is set aside", name)
             await asyncio.to_thread(self._set_aside, name)
             return
@@ -141,14 +141,21 @@ class HookService:
             self._set_aside(name)
 
     def _set_aside(self, name: str) -> None:
-        """Keep an event where nobody takes it again, without its secrets."""
-        with contextlib.suppress(FileNotFoundError):
-            text = spool.read_text(self._hooks, name)
-            try:
-                masked = json.dumps(self._engine.masked(json.loads(text))[0])
-            except (ValueError, RecursionError, LayerloreError):
-                masked = self._engine.masked(text)[0]
-            spool.set_aside(self._hooks, name, masked)
+        """Keep an event where nobody takes it again, without its secrets. Raises nothing: one that cannot be set aside waits
+        on."""
+        try:
+            spool.set_aside(self._hooks, name, self._mask)
+        except OSError as error:
+            log.warning("an event of a hook cannot be set aside: %s", error)
+
+    def _mask(self, text: str) -> str:
+        """Mask the event as JSON, where a field's name counts, too; as text if it cannot be read."""
+        redactor = self._engine.redactor
+        try:
+            masked, _ = redactor.json(json.loads(text))
+            return json.dumps(masked)
+        except (ValueError, RecursionError, LimitExceeded):
+            return redactor.text(text)[0]
 
     async def _store_open(self, opened: _Open) -> None:
         call = opened.call

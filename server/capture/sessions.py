@@ -28,7 +28,7 @@ _MOST_KEPT = 500
 class Session:
     """Times are milliseconds since 1970. ``events``: of each host how often each
     event happened, and when last. ``transcripts``: how far
-    each file is read. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
+    each file is read, by the mark of its path. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
     results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``thread_uid`` and
     ``last_seq``: which thread it was, and the last seq in it. ``days``: what was
     captured and shown on each."""
@@ -82,7 +82,8 @@ class Sessions:
         """What is known of a session; a new one if nothing is."""
         if (scope, session) not in self._kept:
             read = await asyncio.to_thread(_read, self._path(scope, session))
-            found = read or Session(session=session, agent=scope.agent_id, resource=scope.resource_id)
+            found = read or Session()
+            found.session, found.agent, found.resource = session, scope.agent_id, scope.resource_id
             self._kept.setdefault((scope, session), found)
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
@@ -126,6 +127,32 @@ class Sessions:
         return self._folder / f"{digest}.json"
 
 
+def mark_path(path: str) -> str:
+    """The mark of a transcript, which does not tell its path."""
+    return hashlib.blake2b(path.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) -> None:
+    """Erase what is known of the sessions of a resource. ``agent`` None: of all agents; ``thread`` empty: all sessions.
+
+    How far each transcript was read stays, without names: else the next event of the session would store again what was
+    erased. Raises OSError.
+    """
+    for path in Path(hooks, FOLDER).glob("*.json"):
+        found = _read(path)
+        if found is None or found.resource != resource or agent not in (None, found.agent):
+            continue
+        if thread and found.session != thread:
+            continue
+        transcripts = {_as_mark(name): cursor for name, cursor in found.transcripts.items()}
+        _write(path, json.dumps({"transcripts": transcripts}))
+
+
+def _as_mark(name: str) -> str:
+    """Earlier versions kept the path itself, which has a separator or an ending; a mark has neither."""
+    return mark_path(name) if set(name) & set("/\\.") else name
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -138,5 +165,5 @@ def _read(path: Path) -> Session | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Session(**{name: value for name, value in found.items() if name in _FIELDS})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, RecursionError, TypeError, AttributeError):
         return None

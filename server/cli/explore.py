@@ -1,10 +1,15 @@
 """``layerlore explore``: the explorer of this machine's memory, in a browser."""
 
+import contextlib
+import json
+import os
 import secrets
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Collection
+from pathlib import Path
 
 from layerlore.server.access.credentials import LocalKey, local_principal
 from layerlore.server.access.host_guard import Allowed
@@ -50,14 +55,47 @@ def explore(
     gate = make_gate(server, settings.rates_to_hold, LocalKey(credential, person))
     Explorer(links=links).add_to(server, gate)
 
+    door = settings.data_dir / f"explore-{secrets.token_hex(8)}.html"
+
     def show(host: str, port: int) -> None:
         link = _print_link(links, f"http://{host}:{port}")
         if opens:  # a browser on a terminal takes until it is left
-            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+            _write_door(door, link)
+            threading.Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
+            expiry = threading.Timer(LINK_SECONDS, _remove_door, args=(door,))
+            expiry.daemon = True
+            expiry.start()
         if sys.stdin is not None and sys.stdin.isatty():
             threading.Thread(target=_print_more, args=(links, f"http://{host}:{port}"), daemon=True).start()
 
-    return serve_http(server, HOST, 0, Allowed(hosts=[f"{HOST}:*"], own_pages=True), gate, on_listening=show, stop=stop)
+    allowed = Allowed(hosts=[f"{HOST}:*"], own_pages=True)
+    try:
+        return serve_http(server, HOST, 0, allowed, gate, on_listening=show, stop=stop)
+    finally:
+        _remove_door(door)
+
+
+def _write_door(door: Path, link: str) -> None:
+    """Write the local page that leads the browser to the link. Raises OSError.
+
+    Every user of the machine can read the command line of the browser, and could use a link there first. Only the owner
+    can read this file.
+    """
+    door.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in door.parent.glob("explore-*.html"):  # of a process that was killed
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > LINK_SECONDS:
+                old.unlink()
+    page = (
+        f"<!doctype html><meta name=referrer content=no-referrer><script>location.replace({json.dumps(link)})</script>"
+    )
+    with os.fdopen(os.open(door, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+def _remove_door(door: Path) -> None:
+    with contextlib.suppress(OSError):
+        door.unlink()
 
 
 def _print_link(links: OneTimeLinks, url: str) -> str:

@@ -21,6 +21,8 @@ from layerlore.memory.removal.redaction import redact as mask_stored
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
+from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.capture.activity import erase_hook_files
 from layerlore.server.cli.engine import open_known_memory
 from layerlore.server.cli.owner import OwnerFilter, describe_scope, scope_of, scope_options
 from layerlore.server.process.program import shell_command
@@ -89,7 +91,10 @@ async def _erase(settings: Settings, asked: ErasureRequest, *, dry_run: bool, su
             expected = await _act(engine, asked, dry_run=True)
             if expected.rows and not await asyncio.to_thread(_agreed, asked, expected):
                 return None
-        return await _act(engine, asked, dry_run=dry_run)
+        receipt = await _act(engine, asked, dry_run=dry_run)
+    if not dry_run and asked.tenant == LOCAL_TENANT:
+        erase_hook_files(settings, asked.resource, asked.agent, asked.thread)
+    return receipt
 
 
 async def _act(engine: Engine, asked: ErasureRequest, *, dry_run: bool) -> ErasureReceipt:

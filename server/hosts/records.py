@@ -36,7 +36,7 @@ def read_records(data_dir: Path) -> dict[str, Record]:
         return {path: Record(**each) for path, each in json.loads(file.read_text(encoding="utf-8")).items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
         raise RecordsDamaged(f"{file} is damaged ({error}): move it away, and run this again") from None
 
 

@@ -198,7 +198,7 @@ class LocalServer:
         if asked.get("shows"):
             try:
                 await (await self._hook_service()).answer(Path(str(asked.get("name"))).name, show)
-            except (LayerloreError, OSError, ValueError) as error:
+            except (LayerloreError, OSError, ValueError, RecursionError) as error:
                 log.warning("a hook shows nothing: %s", error)
         self._store_handed()
 

@@ -65,7 +65,7 @@ class KeptAnswers:
         try:
             with open(self._path, encoding="utf-8") as file:
                 found = json.load(file)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         if not isinstance(found, dict):
             return {}

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 SPOOL = "spool"
 _ENDING = ".json"
@@ -122,12 +122,23 @@ def drop(folder: str, name: str) -> None:
     forget_tries(folder, name)
 
 
-def set_aside(folder: str, name: str, text: str) -> None:
-    """Keep an event that cannot be stored, with this text, where nobody takes it again. Raises OSError."""
+def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
+    """Keep an event that cannot be stored, where nobody takes it again, with its secrets masked. Raises OSError."""
     path = os.path.join(folder, SPOOL, name)
-    with open(os.open(path + _UNFIT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    drop(folder, name)
+    with contextlib.suppress(FileNotFoundError):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            masked = mask(file.read())
+        part = path + _PART
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(masked)
+        os.replace(part, path + _UNFIT)
+        drop(folder, name)
+
+
+def erase_set_aside(folder: str) -> None:
+    """Remove the events that could not be stored. Raises OSError."""
+    for name in list_set_aside(folder):
+        drop(folder, name)
 
 
 def list_set_aside(folder: str) -> list[str]:

@@ -86,6 +86,15 @@ async def sign_in(http: httpx2.AsyncClient, url: str, key: str, **headers: str) 
     )
 
 
+@pytest.mark.parametrize(
+    "body", [b"[" * 8000, b'{"key":' * 1100, b'{"key": "\\ud800"}', b'{"once": "\\udfff"}', b"\xff"]
+)
+async def test_a_sign_in_that_is_no_readable_json_is_refused_with_a_sentence(tmp_path: Path, body: bytes) -> None:
+    async with explored(tmp_path, Told(), OneTimeLinks("x")) as url, http_client() as http:
+        found = await http.post(url + SESSION, content=body, headers={"Origin": url, PAGE_HEADER: "1"})
+    assert (found.status_code, list(found.json())) == (400, ["error"])
+
+
 async def test_the_page_runs_only_what_stands_in_it_and_asks_only_its_server(tmp_path: Path) -> None:
     async with explored(tmp_path, Told()) as url, http_client() as http:
         page = await http.get(f"{url}/explore")
@@ -525,5 +534,40 @@ async def test_the_command_opens_the_memory_of_this_launch_by_a_link(tmp_path: P
                     assert not (tmp_path / "http-key").exists()
             process.send_signal(signal.SIGTERM)
             assert process.wait() == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_the_browser_gets_the_link_by_a_file_for_its_owner_alone_and_not_in_its_command_line(tmp_path: Path) -> None:
+    seen, browser = tmp_path / "seen", tmp_path / "browser"
+    os.mkfifo(seen)
+    browser.write_text(
+        f'#!/bin/sh\nfile="${{1#file://}}"\n{{ echo "$1"; stat -c %a "$file"; cat "$file"; }} > {seen}\n',
+        encoding="utf-8",
+    )
+    browser.chmod(0o700)
+    data = tmp_path / "data"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("LAYERLORE_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "layerlore.server", "explore", "--data-dir", str(data)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**kept, "LAYERLORE_EMBEDDING__EMBEDDER": "none", "BROWSER": f"{browser} %s"},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            opened, mode, page = seen.read_text(encoding="utf-8").split("\n", 2)
+            assert opened.startswith(data.as_uri())
+            assert "once=" not in opened
+            assert mode == "600"
+            assert f'location.replace("{link}")' in page
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+            assert not [*data.glob("explore-*")]
         finally:
             process.kill()

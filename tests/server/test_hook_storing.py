@@ -1,5 +1,6 @@
 """What the server stores of what hooks handed over: what was deleted, lost or set aside, and what sub-agents said."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -16,6 +17,8 @@ from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.service import MOST_TRIES, HookService
 from layerlore.server.capture.sessions import Sessions
+from layerlore.server.cli.removal import ErasureRequest, erase
+from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
@@ -35,6 +38,7 @@ class Store:
 
     def __init__(self, engine: Engine, settings: Settings, hooks: Path) -> None:
         self.engine = engine
+        self.settings = settings
         self.hooks = str(hooks)
         self.transcript = hooks / "s.jsonl"
         self.service = HookService(engine, self.hooks, lambda handed: settings)
@@ -219,6 +223,52 @@ async def test_a_prompt_that_was_cut_in_a_character_is_answered_and_its_session_
         assert "4711" in await store.shown("UserPromptSubmit", "other \ud83d", prompt="What is my gate code? \ud83d")
         await store.service.drain()
         assert list_set_aside(store.hooks) == []
+
+
+async def test_an_event_that_cannot_be_stored_is_set_aside_with_its_secrets_masked(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        for number, text in enumerate(('{"prompt": "%s"', '["%s"]', "[" * 100_000 + "%s")):
+            name = hand_over(store.hooks, {})
+            (Path(store.hooks) / "spool" / name).write_text(text % secret, encoding="utf-8")
+            await store.service.drain()
+            assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], number + 1)
+    assert not find_word(tmp_path / "hooks", secret)
+
+
+async def test_an_erasure_leaves_no_word_of_it_in_the_data_folder_and_the_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    data = tmp_path / "data"
+    hooks = Path(hook_folder(str(data), ""))
+    hooks.mkdir(parents=True)
+    word, resource = "quokkaword", "ana-quokkaword"
+    transcript = tmp_path / f"{word}.jsonl"
+    asked = ErasureRequest(LOCAL_TENANT, resource, None, "")
+    async with opened(data, hooks, resource=resource) as store:
+        store.transcript = transcript
+        store.write(claude(1, "user", f"My word is {word}."))
+        await store.hook()
+        name = hand_over(store.hooks, {"prompt": word})
+        (hooks / "spool" / name).write_text(f'["{word}"]', encoding="utf-8")
+        await store.service.drain()
+        settings = store.settings
+    (data / "local").mkdir()
+    (data / "local" / "base-1.answers").write_text(word, encoding="utf-8")
+    assert find_word(data, word)
+    assert await asyncio.to_thread(lambda: erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+    assert find_word(data, word) == []
+    async with opened(data, hooks, resource=resource) as store:
+        store.transcript = transcript
+        store.write(claude(2, "user", "Something new."))
+        await store.hook()
+        page = await reader.get_messages(store.engine, Scope(LOCAL_TENANT, "default", resource), "s", ALL)
+        assert [part["text"] for each in page["messages"] for part in each["parts"]] == ["Something new."]
+
+
+def find_word(folder: Path, word: str) -> list[Path]:
+    """The files that have the word in their bytes."""
+    return [each for each in folder.rglob("*") if each.is_file() and word.encode() in each.read_bytes()]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
