@@ -1,5 +1,5 @@
 """Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder and above
-it, as far as its repository reaches. A file of another user, or of anybody but the owner of the folder, does not count."""
+it, as far as its repository reaches. A file counts if it is the user's own, or the owner's of the folder that it is in."""
 
 import os
 from collections.abc import Iterator

@@ -11,6 +11,7 @@ from layerlore.server.foreign.content import Foreign, ForeignConversation, Unrea
 from layerlore.server.foreign.entry_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.transcripts import is_transcript, read_transcripts
+from layerlore.server.process.safe_files import read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
@@ -50,9 +51,8 @@ def find_format(path: Path) -> Format:
         raise InvalidInput(f"{path} has neither transcripts (.jsonl) nor notes (.md); --from says what it is")
     if path.suffix == ".md":
         return "basic-memory"
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
-            return "claude-mem"
+    if read_regular(str(path), len(_SQLITE)) == _SQLITE:
+        return "claude-mem"
     found = _find_in_lines(path) or _find_in_items(path)
     if found is None:
         raise InvalidInput(f"{path} is in no format that is known; --from names one: {', '.join(FORMATS)}")

@@ -155,6 +155,7 @@ WRITES_FILES = {
     "server.capture.sessions": "our own data folder",
     "server.settings.former_store": "our own data folder",
     "server.settings.local_key": "our own data folder",
+    "server.process.logs": "our own data folder",
     "server.hosts.records": "our own data folder",
     "server.hosts.runtime": "our own data folder",
     "server.cli.demo": "a temporary folder of its own",

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
@@ -14,8 +15,9 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.capture.service import MOST_TRIES, HookService
+from layerlore.server.capture.service import MOST_FAILURES, HookService
 from layerlore.server.capture.sessions import Sessions
+from layerlore.server.capture.transcripts import read_new
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
@@ -199,11 +201,11 @@ async def test_events_wait_for_a_database_and_are_set_aside_after_a_defect(
         error: Exception = StorageUnavailable("down")
         with monkeypatch.context() as patch:
             patch.setattr("layerlore.memory.messages.addition.add_messages", fail)
-            for _ in range(MOST_TRIES + 1):
+            for _ in range(MOST_FAILURES + 1):
                 await store.service.drain() if list_waiting(store.hooks) else await store.hook()
             assert len(list_waiting(store.hooks)) == 1
             error = ZeroDivisionError()
-            for _ in range(MOST_TRIES):
+            for _ in range(MOST_FAILURES):
                 await store.service.drain()
             assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
         await store.hook()
@@ -257,3 +259,25 @@ async def test_a_session_with_a_subject_is_shown_nothing_of_another(tmp_path: Pa
             await threads.update_thread(store.engine, SCOPE, thread, title=None, metadata=named, sent=sent)
         assert "0664" not in await store.shown("UserPromptSubmit", "s-3", prompt=prompt)
         assert "0664" in await store.shown("UserPromptSubmit", "s-4", prompt=prompt)
+
+
+async def test_an_event_that_hangs_twice_is_set_aside_and_keeps_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a drive that does not answer: the thread that reads it never comes back."""
+    monkeypatch.setattr("layerlore.server.capture.service.EVENT_SECONDS", 2.0)
+
+    def hang(path: str, *rest: Any, **more: Any) -> Any:
+        return never.wait() if path.endswith("stuck.jsonl") else read_new(path, *rest, **more)
+
+    never = threading.Event()
+    monkeypatch.setattr("layerlore.server.capture.capturing.read_new", hang)
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "Line 1."))
+        (tmp_path / "stuck.jsonl").write_text(claude(1, "user", "Never read."))
+        await store.hook(session_id="stuck", transcript_path=str(tmp_path / "stuck.jsonl"))
+        assert len(list_waiting(store.hooks)) == 1
+        await store.hook()
+        assert await store.said() == ["Line 1."]
+        assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
+    never.set()
