@@ -281,3 +281,22 @@ async def test_an_event_that_hangs_twice_is_set_aside_and_keeps_no_other_waiting
         assert await store.said() == ["Line 1."]
         assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
     never.set()
+
+
+HUGE_RULES = {
+    "one pattern of stars": "*a" * 32_000 + "b\n",
+    "many patterns of stars": ("*a" * 100 + "b\n") * 300,
+    "folders at any depth": "**/a*" * 12_000 + "\n",
+    "too many lines": "never\n" * 2_001,
+    "too many bytes": "never\n" + "#" * 65_536,
+}
+
+
+@pytest.mark.parametrize("rules", HUGE_RULES)
+async def test_rules_that_are_too_complex_leave_out_everything_at_once(tmp_path: Path, rules: str) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        (Path(store.hooks) / ".layerloreignore").write_text(HUGE_RULES[rules])
+        store.write(claude(1, "user", "Line 1."), claude_call(2, "t1", "Read", file_path="a" * 4_000))
+        await store.hook()
+        assert await store.said() == []
+        assert (list_waiting(store.hooks), list_set_aside(store.hooks)) == ([], [])
