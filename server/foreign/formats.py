@@ -43,6 +43,7 @@ def find_format(path: Path) -> Format:
     """The format of a file or folder. Raises InvalidInput for one that is not known, NotFound and OSError."""
     if not path.exists():
         raise NotFound(f"there is no file {path}")
+    _refuse_no_file(path)
     if path.is_dir():
         if next(path.rglob("*.jsonl"), None) is not None:
             return "claude-code"
@@ -57,6 +58,12 @@ def find_format(path: Path) -> Format:
     if found is None:
         raise InvalidInput(f"{path} is in no format that is known; --from names one: {', '.join(FORMATS)}")
     return found
+
+
+def _refuse_no_file(path: Path) -> None:
+    """A pipe or a device: its reader would wait, and reads it more than once. Raises InvalidInput."""
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise InvalidInput(f"{path} is no regular file: copy what it gives into a file first")
 
 
 def _find_in_lines(path: Path) -> Format | None:
@@ -101,6 +108,7 @@ def _find_in_items(path: Path) -> Format | None:
 
 def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadProgress) -> Foreign:
     """What a file or folder of another program holds. Raises InvalidInput, NotFound and OSError."""
+    _refuse_no_file(path)
     match of:
         case "chatgpt" | "claude":
             return _read_conversations(path, progress)
