@@ -1,10 +1,13 @@
 """What an event says is stored: the new lines of its transcript or, where there is none, the text that came with it."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import addition
@@ -23,10 +26,38 @@ from layerlore.storage.core.records import Json, Origin, Scope
 from layerlore.storage.threads import threads
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _TEXT_TRANSCRIPT = ".txt"
 # These hosts write none, or not always: what is said comes with their events.
 _WITHOUT_TRANSCRIPT = ("cursor", "windsurf")
+
+
+async def run_apart(call: Callable[[], T]) -> T:
+    """The result of a call in a thread of its own. If it never ends, such as on a drive that does not answer, it takes no
+    thread from the other calls, and the end of the process does not wait for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(error: BaseException | None, result: Any) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    def run() -> None:
+        error, result = None, None
+        try:
+            result = call()
+        except BaseException as raised:  # noqa: BLE001 - raised again where the result is awaited
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, error, result)
+
+    threading.Thread(target=run, name="hook event", daemon=True).start()
+    return await done
 
 
 class Capture:
@@ -82,7 +113,7 @@ class Capture:
         ended = call.event.moment == "end"
         while True:
             try:
-                found = await asyncio.to_thread(read_new, path, cursor, ended=ended)
+                found = await run_apart(partial(read_new, path, cursor, ended=ended))
             except FileNotFoundError:
                 return
             except UnsafeFile as error:
@@ -98,7 +129,7 @@ class Capture:
             await self._sessions.write(self._session, self._scope)
 
     async def _store_said(self, call: HookCall, thread_id: str, said: Sequence[Said], cleaner: Cleaner) -> None:
-        kept = await asyncio.to_thread(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
+        kept = await run_apart(lambda: [clean for each in said if (clean := cleaner.clean(each)) is not None])
         # A transcript may have one thing more than once; the last is the most complete.
         messages = [_as_message(each) for each in {each.id: each for each in kept}.values()]
         most = self._engine.limits.messages_per_call

@@ -1,8 +1,10 @@
 """Paths that stay out of the memory: ``.layerloreignore``, in the syntax of ``.gitignore``, in a session's folder and above
-it, as far as its repository reaches. A file of another user, or of anybody but the owner of the folder, does not count."""
+it, as far as its repository reaches. A file counts if it is the user's own, or the owner's of the folder that it is in."""
 
+import contextlib
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ from layerlore.server.process.safe_files import find_top, read_regular
 from layerlore.storage.core import linear_re
 
 FILE = ".layerloreignore"
-_MOST_BYTES = 256 * 1024
-_MOST_LINES = 5_000
+_MOST_BYTES = 64 * 1024
+_MOST_LINES = 2_000
 # A name that no pattern names: only one that leaves out everything matches it.
 _ANY = "layerlore-any/layerlore-any"
 _PATH_KEY = linear_re.compile("path|file|dir|folder|uri|root|cwd", linear_re.IGNORECASE)
@@ -70,11 +72,21 @@ def _read_rules(folder: Path) -> Iterator[tuple[Path, GitIgnoreSpec]]:
     for at in (folder, *above):
         try:
             owners = (os.geteuid(), at.stat().st_uid) if hasattr(os, "geteuid") else ()
-            content = read_regular(str(at / FILE), _MOST_BYTES, follow=False, owners=owners)
-            lines = content.decode("utf-8-sig", "replace").splitlines()
-            yield at, GitIgnoreSpec.from_lines(lines[:_MOST_LINES], backend="re2")
-        except (OSError, ValueError):
+            content = read_regular(str(at / FILE), _MOST_BYTES + 1, follow=False, owners=owners)
+        except OSError:
             continue
+        yield at, _compile(content)
+
+
+@lru_cache(maxsize=16)
+def _compile(content: bytes) -> GitIgnoreSpec:
+    """The rules of a file, matched in linear time. A file that is too large or complex for that leaves out everything,
+    because nobody knows what its owner wanted to leave out."""
+    lines = content.decode("utf-8-sig", "replace").splitlines()
+    if len(content) <= _MOST_BYTES and len(lines) <= _MOST_LINES:
+        with contextlib.suppress(Exception):  # pathspec raises several, and RE2 its own
+            return GitIgnoreSpec.from_lines(lines, backend="re2")
+    return GitIgnoreSpec.from_lines(["*"], backend="re2")
 
 
 def _find_paths(arguments: Any, key: str = "") -> Iterator[str]:

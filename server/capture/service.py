@@ -12,7 +12,7 @@ from layerlore.memory.context.injection import make_injection
 from layerlore.memory.engine.engine import Engine
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.capture.calls import HookCall, read_call
-from layerlore.server.capture.capturing import Capture
+from layerlore.server.capture.capturing import Capture, run_apart
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.sessions import Sessions
 from layerlore.server.relay import spool
@@ -27,7 +27,9 @@ MOST_FAILURES = 2
 MOST_BEGUN = 10
 """The same for one during which servers ended so often, without a word why."""
 EVENT_SECONDS = 120.0
-"""How long the storing of one event may take, before it counts as failed and the next one has its turn."""
+"""How long the storing of one event may take, before it counts as failed and the next one has its turn. A thread cannot be
+ended, so what hangs is left alone: files are opened without waiting and matched in linear time, so that only a drive that
+does not answer hangs, and a process for each event would cost more than that."""
 # Sources of a session's start at which its model has forgotten what it was shown.
 _FORGETFUL = ("compact", "clear")
 _MOST_TOLD = 5_000
@@ -169,7 +171,7 @@ class HookService:
         await self._sessions.write(session, opened.scope)
 
     async def _open(self, name: str) -> _Open:
-        return await asyncio.to_thread(self._read, name)
+        return await run_apart(lambda: self._read(name))
 
     def _read(self, name: str) -> _Open:
         handed = spool.read_event(self._hooks, name)

@@ -24,6 +24,7 @@ from layerlore.server.process.program import shell_command
 from layerlore.server.process.version import VERSION
 from layerlore.server.relay.asking import find_servers
 from layerlore.server.settings.local_key import KeyUnusable, key_file, read_key
+from layerlore.server.settings.project import CONFIRM, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.drivers.sqlite import driver
 from layerlore.storage.drivers.sqlite.damage import WAY_OUT
@@ -101,6 +102,9 @@ def _settings(settings: Settings) -> Iterator[Finding]:
     yield Finding("layerlore", "scope", f"agent {settings.agent}, resource {settings.resource}")
     if settings.project:
         yield Finding("layerlore", "project", f"{settings.project}, beside the memory of {settings.resource}")
+    of_folder = find_project(os.curdir, str(settings.data_dir))
+    if of_folder.claimed:
+        yield Finding("layerlore", "project's name", describe_claim(of_folder), "degraded", f"confirm it: {CONFIRM}")
     off = "nothing is stored or remembered: set memory = on"
     yield expect("layerlore", "memory", settings.memory != "off", yes=settings.memory, no="off", mend=off)
     as_sent = f"stored as sent (redaction = {settings.redaction})"

@@ -1,11 +1,14 @@
-"""The owner of the memory that a command is about, as its options name it."""
+"""The owner of the memory that a command is about, as its options name it, and the project of a folder."""
 
+import os
+import sys
 from dataclasses import dataclass
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
 from layerlore.memory.text.quotation import join_lines
 from layerlore.server.access.principal import LOCAL_TENANT
+from layerlore.server.settings.project import CONFIRM, confirm_project, describe_claim, find_project
 from layerlore.server.settings.settings import Settings
 from layerlore.storage.core.records import Scope
 
@@ -56,3 +59,16 @@ class OwnerFilter:
         given = (("tenant", self.tenant), ("agent", self.agent), ("resource", self.resource))
         named = [f"{name} {join_lines(value)!r}" for name, value in given if value is not None]
         return ", ".join(named) or "all tenants"
+
+
+def show_project(settings: Settings, *, confirm: bool) -> int:
+    """Print which project the current folder belongs to. ``confirm``: first let the name count that its repository gives
+    itself. Returns the exit code: 1 if the folder belongs to no project. Raises OSError."""
+    data_dir = str(settings.data_dir)
+    if confirm:
+        confirm_project(os.curdir, data_dir)
+    found = find_project(os.curdir, data_dir)
+    sys.stdout.write(f"{found.name or 'this folder belongs to no project'}\n")
+    if found.claimed:
+        sys.stdout.write(f"{describe_claim(found)}. To use that name: {CONFIRM}\n")
+    return 0 if found.name else 1

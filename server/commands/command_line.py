@@ -25,6 +25,7 @@ COMMANDS: tuple[Callable[..., int], ...] = (
     serving.doctor,
     hosting.install,
     hosting.uninstall,
+    hosting.project,
     looking.show,
     looking.recall,
     serving.explore,

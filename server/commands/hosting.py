@@ -1,4 +1,4 @@
-"""The commands that tell the hosts of this machine of the server: ``install``, ``uninstall``."""
+"""The commands that set up the hosts of this machine and their projects: ``install``, ``uninstall``, ``project``."""
 
 from typing import Annotated, Any
 
@@ -52,3 +52,14 @@ def uninstall(flags: dict[str, Any], hosts: Hosts = None, project: OfProject = F
         read_settings(flags, looks_only=True), behind.InstallRequest(tuple(hosts or ()), {}, project=project)
     )
     return taken
+
+
+def project(
+    flags: dict[str, Any],
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Use the name that its repository's configuration gives it.")
+    ] = False,
+) -> int:
+    """Show which project the current folder belongs to, as `--project auto` finds it."""
+    shown: int = load_module("cli.owner").show_project(read_settings(flags, looks_only=True), confirm=confirm)
+    return shown

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from layerlore.server.foreign.content import Foreign, ForeignConversation, ForeignNote, Unread, as_text, read_ms, say
+from layerlore.server.process.safe_files import UnsafeFile, read_regular
 from layerlore.storage.core import linear_re
 
+_MOST_BYTES = 256 * 1024 * 1024
 _FRONT = linear_re.compile(r"\A\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", linear_re.DOTALL)
 _FIELD = linear_re.compile(r"^(\w+):[ \t]*(.*?)[ \t]*$", linear_re.MULTILINE)
 # A link is none: its bracket is followed by a parenthesis.
@@ -25,9 +27,12 @@ def read_folder(folder: Path) -> Foreign:
         if any(name.startswith(".") for name in path.relative_to(folder).parts):
             continue
         try:
-            text = path.read_text("utf-8")
+            text = read_regular(str(path), _MOST_BYTES).decode().replace("\r\n", "\n")
         except UnicodeDecodeError:
             yield Unread(str(path), "it is no text in UTF-8")
+            continue
+        except UnsafeFile as error:
+            yield Unread(str(path), error.strerror or "")
             continue
         yield from _read_note(text, path, folder)
 

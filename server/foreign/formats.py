@@ -11,6 +11,7 @@ from layerlore.server.foreign.content import Foreign, ForeignConversation, Unrea
 from layerlore.server.foreign.entry_files import is_mem0, read_mem0, read_server_memory
 from layerlore.server.foreign.json_files import open_items, read_lines
 from layerlore.server.foreign.transcripts import is_transcript, read_transcripts
+from layerlore.server.process.safe_files import read_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.errors import InvalidInput, NotFound
 
@@ -42,6 +43,7 @@ def find_format(path: Path) -> Format:
     """The format of a file or folder. Raises InvalidInput for one that is not known, NotFound and OSError."""
     if not path.exists():
         raise NotFound(f"there is no file {path}")
+    _refuse_no_file(path)
     if path.is_dir():
         if next(path.rglob("*.jsonl"), None) is not None:
             return "claude-code"
@@ -50,13 +52,18 @@ def find_format(path: Path) -> Format:
         raise InvalidInput(f"{path} has neither transcripts (.jsonl) nor notes (.md); --from says what it is")
     if path.suffix == ".md":
         return "basic-memory"
-    with path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
-            return "claude-mem"
+    if read_regular(str(path), len(_SQLITE)) == _SQLITE:
+        return "claude-mem"
     found = _find_in_lines(path) or _find_in_items(path)
     if found is None:
         raise InvalidInput(f"{path} is in no format that is known; --from names one: {', '.join(FORMATS)}")
     return found
+
+
+def _refuse_no_file(path: Path) -> None:
+    """A pipe or a device: its reader would wait, and reads it more than once. Raises InvalidInput."""
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise InvalidInput(f"{path} is no regular file: copy what it gives into a file first")
 
 
 def _find_in_lines(path: Path) -> Format | None:
@@ -101,6 +108,7 @@ def _find_in_items(path: Path) -> Format | None:
 
 def read_foreign(path: Path, of: Format, rules: CaptureSettings, progress: ReadProgress) -> Foreign:
     """What a file or folder of another program holds. Raises InvalidInput, NotFound and OSError."""
+    _refuse_no_file(path)
     match of:
         case "chatgpt" | "claude":
             return _read_conversations(path, progress)

@@ -8,6 +8,7 @@ from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said, as_object
 from layerlore.server.capture.transcripts import TranscriptCursor, read_new
 from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread
+from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.records import Json
 
@@ -19,7 +20,11 @@ def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
     """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
     files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
     for file in files:
-        session, folder = _identify(file)
+        try:
+            session, folder = _identify(file)
+        except UnsafeFile as error:
+            yield Unread(str(file), error.strerror or "")
+            continue
         ignored = IgnoredPaths(folder or str(file.parent))
         if ignored.is_everything:
             yield Unread(str(file), "its folder is left out by a .layerloreignore")
@@ -43,7 +48,7 @@ def is_transcript(line: object) -> bool:
 def _identify(file: Path) -> tuple[str, str]:
     """The session of a transcript, and the folder that it was in. A sub-agent's lies under the name of its file."""
     session = folder = ""
-    with file.open("rb") as lines:
+    with open(open_regular(str(file)), "rb") as lines:  # noqa: PTH123 - a descriptor
         for _, line in zip(range(_LOOKED_AT), lines, strict=False):
             try:
                 given = as_object(json.loads(line))

@@ -1,5 +1,6 @@
 """``layerlore install`` and ``layerlore uninstall``."""
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from layerlore.server.hosts.places import Places
 from layerlore.server.hosts.records import read_records
 from layerlore.server.hosts.runtime import find_command, stage_runtime
 from layerlore.server.settings.launch import FLAGS
-from layerlore.server.settings.project import AUTO
+from layerlore.server.settings.project import AUTO, confirm_project
 from layerlore.server.settings.settings import Settings, SettingsError
 
 ALL = "all"
@@ -53,6 +54,8 @@ def install(settings: Settings, asked: InstallRequest) -> int:
         )
         return 1
     planned = [(host, file, changes) for host in chosen for file, changes in _plan(settings, asked, host, places)]
+    if asked.project and (name := confirm_project(os.curdir, str(settings.data_dir))):
+        sys.stdout.write(f"This repository names its project {name!r}: that name counts from now on.\n")
     stage_runtime(settings.data_dir)
     told = [tell_host(settings.data_dir, host.name, file, changes) for host, file, changes in planned]
     _report(told)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from layerlore.server.hosts.catalog import Format
 from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
 from layerlore.server.hosts.table_files import drop_toml, drop_yaml, parse_toml, parse_yaml, set_toml, set_yaml
-from layerlore.server.process.safe_files import is_there, read_regular, replace_file
+from layerlore.server.process.safe_files import is_there, read_regular, remove_file, replace_file
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json
 
@@ -132,6 +132,10 @@ class HostFile:
     def write(self, text: str) -> None:
         """Replace it whole, with its mode; a person's own file through a link if it is one. Raises OSError."""
         replace_file(str(self.path), text.encode(), top=self._top())
+
+    def remove(self) -> None:
+        """Remove it. Raises OSError."""
+        remove_file(str(self.path), top=self._top() or str(self.path.parent))
 
     def _checked(self, text: str, expected: Json) -> str:
         if self.parse(text) != expected:

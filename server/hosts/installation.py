@@ -148,7 +148,7 @@ def _tidy(file: HostFile, text: str, record: Record) -> str:
 
 def _put_back(file: HostFile, record: Record) -> None:
     if record.new:
-        file.path.unlink()
+        file.remove()
         for folder in record.folders:
             if not any(Path(folder).iterdir()):
                 Path(folder).rmdir()
@@ -158,7 +158,7 @@ def _put_back(file: HostFile, record: Record) -> None:
     if before is None:
         raise HostFileRefused(f"{record.backup} is gone: it held {file.path} as it was before")
     file.write(before)
-    backup.path.unlink()
+    backup.remove()
 
 
 def _find_missing(file: HostFile, text: str | None, changes: Sequence[HostChange]) -> Iterator[tuple[str, ...]]:

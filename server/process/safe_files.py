@@ -98,6 +98,17 @@ def replacing(path: str, *, top: str = "", mode: int = 0o666, new: bool = False)
             os.close(folder)
 
 
+def remove_file(path: str, *, top: str) -> None:
+    """Remove a file below ``top``, as ``replacing`` finds it: through no link. Raises UnsafeFile, OSError."""
+    path = os.path.abspath(path)
+    folder = _open_folder(path, top)
+    try:
+        os.unlink(_in(folder, path, os.path.basename(path)), **_at(folder))
+    finally:
+        if folder >= 0:
+            os.close(folder)
+
+
 def is_there(path: str) -> bool:
     """Whether a name is taken, also by a link that leads nowhere."""
     return os.path.lexists(path)

@@ -67,7 +67,7 @@ def read_launch(flags: Mapping[str, str], environ: Mapping[str, str], working_in
     process, own = _part(given.flags, _OWN)
     variables, own_variables = _part(given.variables, OWN_VARIABLES)
     if given.setting("project").lower() == AUTO:
-        own["project"] = choose_project(AUTO, working_in) or NONE
+        own["project"] = choose_project(AUTO, working_in, folder) or NONE
     digest = _digest(folder, process, given.text, variables)
     relative = any(map(_is_relative, (given.config, given.setting("data_dir"), given.setting("database"))))
     directory = os.getcwd() if relative else os.sep

@@ -2,9 +2,12 @@
 
 A project is a resource of its own. Clones and worktrees of one remote are one project; a repository without a remote is
 known by the folder of its git files, which its worktrees share; any other folder is known by its path. The folders above
-a person's files (the home folder, the root, those of installed programs) are no project.
+a person's files (the home folder, the root, those of installed programs) are no project. A name that a repository's own
+configuration gives counts once the user has confirmed it.
 """
 
+import contextlib
+import json
 import os
 import re
 import sys
@@ -15,7 +18,7 @@ try:  # hashlib loads OpenSSL, which is a fifth of a thin client's memory
 except ImportError:
     from hashlib import blake2b
 
-from layerlore.server.process.safe_files import read_regular
+from layerlore.server.process.safe_files import read_regular, replace_file
 
 PREFIX = "project:"
 """How the resource of a project begins."""
@@ -23,6 +26,8 @@ AUTO, NONE = "auto", "none"
 """Words in place of a project's name: that of the folder, and no project."""
 MOST_CHARS = 200
 """The longest name of a project; a longer one ends in a hash."""
+CONFIRMED = "projects.json"
+"""The file in the data folder that has the confirmed names of projects by their repository's git folder."""
 
 _MOST_BYTES = 1024 * 1024
 # A clone of a clone of a clone ...
@@ -55,13 +60,56 @@ def is_project(resource: str) -> bool:
     return resource.startswith(PREFIX)
 
 
-def choose_project(wanted: str, folder: str) -> str:
+class FoundProject:
+    """The project of a folder. ``name``: "" for no project; ``claimed``: the name that the repository in the folder
+    ``git`` gives itself, and that the user has not confirmed, "" if there is none."""
+
+    __slots__ = ("claimed", "git", "name")
+
+    def __init__(self, name: str = "", claimed: str = "", git: str = "") -> None:
+        self.name = name
+        self.claimed = claimed
+        self.git = git
+
+
+def choose_project(wanted: str, folder: str, data_dir: str) -> str:
     """The resource of the project that a launch asks for; "" for none. ``wanted``: a name, AUTO, NONE or "" as NONE;
-    ``folder``: where it works, for AUTO. Raises nothing."""
+    ``folder``: where it works, for AUTO. A name that waits for the user is named on standard error. Raises nothing."""
     if wanted.lower() in ("", NONE):
         return ""
-    name = find_project(folder) if wanted.lower() == AUTO else wanted
-    return project_resource(name) if name else ""
+    if wanted.lower() != AUTO:
+        return project_resource(wanted)
+    found = find_project(folder, data_dir)
+    if found.claimed:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.write(f"layerlore: {describe_claim(found)}; `{CONFIRM}` confirms it\n")
+    return project_resource(found.name) if found.name else ""
+
+
+CONFIRM = "layerlore project --confirm"
+
+
+def describe_claim(found: FoundProject) -> str:
+    """For people: the name that a repository gives itself, and the one that counts instead."""
+    return f"{found.git} names its project {found.claimed!r}, which is not confirmed: {found.name!r} is used"
+
+
+def confirm_project(folder: str, data_dir: str) -> str:
+    """Let the name count that the folder's repository gives its project. Returns it; "" if none waits. Raises OSError."""
+    found = find_project(folder, data_dir)
+    if found.claimed:
+        names = {**_read_confirmed(data_dir), found.git: found.claimed}
+        os.makedirs(data_dir, mode=0o700, exist_ok=True)
+        replace_file(os.path.join(data_dir, CONFIRMED), json.dumps(names, indent=2).encode(), mode=0o600)
+    return found.claimed
+
+
+def _read_confirmed(data_dir: str) -> dict[str, str]:
+    try:
+        found = json.loads(_read(os.path.join(data_dir, CONFIRMED)) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def clean_name(name: str) -> str:
@@ -70,21 +118,22 @@ def clean_name(name: str) -> str:
     return found if len(found) <= MOST_CHARS else f"{found[: MOST_CHARS - 9]}-{_hash(found)}"
 
 
-def find_project(folder: str, environ: Mapping[str, str] = os.environ) -> str:
-    """The name of the project that a folder belongs to; "" for a folder that is none, or is not there. Raises nothing."""
+def find_project(folder: str, data_dir: str, environ: Mapping[str, str] = os.environ) -> FoundProject:
+    """The project that a folder belongs to: without a name for a folder that is none, or is not there. ``data_dir``: where
+    confirmed names are kept. Raises nothing."""
     try:
         here = os.path.realpath(folder)
         if not (folder and os.path.isdir(here)):
-            return ""
+            return FoundProject()
         above = _folders_above(environ)
         if _same(here, above):
-            return ""
+            return FoundProject()
         top, git = _find_repository(here, above)
         if git:
-            return clean_name(_name_repository(git, _MOST_CLONES))
-        return "" if _is_of_programs(here, environ) else clean_name(_name_folder(top or here))
+            return _name_repository(git, data_dir, _MOST_CLONES)
+        return FoundProject() if _is_of_programs(here, environ) else FoundProject(clean_name(_name_folder(top or here)))
     except (OSError, ValueError):
-        return ""
+        return FoundProject()
 
 
 def name_remote(url: str) -> str:
@@ -209,24 +258,38 @@ def _has_objects(git: str) -> bool:
     return os.path.isdir(os.path.join(git, "objects")) or os.path.isfile(os.path.join(git, "commondir"))
 
 
-def _name_repository(git: str, clones: int) -> str:
-    """The name of the repository with this git folder. ``clones``: so many folders that it was cloned from may be looked
-    at, one after the other."""
-    shared = _read(os.path.join(git, "commondir")).strip()
-    if shared:
-        git = os.path.realpath(os.path.join(git, shared))
+def _name_repository(git: str, data_dir: str, clones: int) -> FoundProject:
+    """The project of the repository with this git folder. ``clones``: at most so many folders that it was cloned from are
+    looked at, one after the other."""
+    git = _find_shared(git)
     own, remote = _read_config(os.path.join(git, "config"))
-    if own:
-        return own
+    own = clean_name(own)
+    if own and _read_confirmed(data_dir).get(git) == own:
+        return FoundProject(own)
+    found = _name_by_remote(git, remote, data_dir, clones)
+    return FoundProject(found.name, own, git) if own and own != found.name else found
+
+
+def _find_shared(git: str) -> str:
+    """The git folder that a worktree shares with others; of another repository its own."""
+    shared = _read(os.path.join(git, "commondir")).strip()
+    found = os.path.realpath(os.path.join(git, shared))
+    own = os.path.realpath(git)
+    # A folder that names any other as the one that it shares may have come with the files of a stranger.
+    return found if os.path.dirname(own) == os.path.join(found, "worktrees") and _is_own(found) else own
+
+
+def _name_by_remote(git: str, remote: str, data_dir: str, clones: int) -> FoundProject:
+    """The project of a repository that has no name of its own."""
     named = name_remote(remote) if remote else ""
     if named:
-        return named
+        return FoundProject(clean_name(named))
     origin = _find_clone(remote, _top_of(git)) if remote else ""
     if origin and clones:
         _, there = _find_repository(origin, ())
         if there:
-            return _name_repository(there, clones - 1)
-    return _name_folder(_top_of(os.path.realpath(git)))
+            return _name_repository(there, data_dir, clones - 1)
+    return FoundProject(clean_name(_name_folder(_top_of(git))))
 
 
 def _top_of(git: str) -> str:

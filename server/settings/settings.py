@@ -377,7 +377,8 @@ def load_settings(
         found = Settings(_build_sources=(tuple(source.given for source in sources), {}))  # type: ignore[call-arg]
     except ValidationError as error:
         raise SettingsError("; ".join(_explained(error, sources))) from None
-    return found.model_copy(update={"project": choose_project(found.project, os.curdir)}) if found.project else found
+    project = choose_project(found.project, os.curdir, str(found.data_dir))
+    return found.model_copy(update={"project": project})
 
 
 def load_launched(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:

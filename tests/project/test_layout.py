@@ -152,10 +152,10 @@ WRITES_FILES = {
     "server.process.safe_files": "everything that writes outside of our folders writes by it",
     "server.moving.exporting": "closes what safe_files opened",
     "server.relay.": "our own data folder",
-    "server.process.logs": "the log of our own data folder",
     "server.capture.sessions": "our own data folder",
     "server.settings.former_store": "our own data folder",
     "server.settings.local_key": "our own data folder",
+    "server.process.logs": "our own data folder",
     "server.hosts.records": "our own data folder",
     "server.hosts.runtime": "our own data folder",
     "server.cli.demo": "a temporary folder of its own",
@@ -190,6 +190,41 @@ def _writes(node: ast.AST) -> bool:
 def test_only_these_write_files_and_outside_of_our_folders_only_the_safe_way() -> None:
     writing = {name for name, path in sources().items() if any(map(_writes, ast.walk(tree(path))))}
     assert {name for name in writing if not name.startswith(tuple(WRITES_FILES))} == set()
+
+
+READS_OTHERS_FILES = (
+    "server.capture.",
+    "server.hosts.",
+    "server.foreign.",
+    "server.moving.",
+    "server.settings.project",
+)
+OPENS_FILES_ITSELF = {
+    "server.capture.service": "our own data folder",
+    "server.capture.sessions": "our own data folder",
+    "server.hosts.records": "our own data folder",
+    "server.foreign.json_files": "a file that the user named, found to be a regular one",
+    "server.foreign.formats": "the same",
+    "server.moving.importing": "a file that the user named, which may be a pipe",
+}
+
+
+def _opens(node: ast.AST) -> bool:
+    """Whether a call opens a file by its path, and not by a descriptor of safe_files."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name):
+        return node.func.id == "open" and not ast.unparse(node.args[0]).startswith("open_regular(")
+    return isinstance(node.func, ast.Attribute) and node.func.attr in ("open", "read_text", "read_bytes")
+
+
+def test_files_of_repositories_and_transcripts_are_opened_by_one_module() -> None:
+    opening = {
+        name
+        for name, path in sources().items()
+        if name.startswith(READS_OTHERS_FILES) and any(map(_opens, ast.walk(tree(path))))
+    }
+    assert opening == OPENS_FILES_ITSELF.keys()
 
 
 def test_no_file_is_longer_than_anybody_reads() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +16,9 @@ from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.messages import reader, threads
 from layerlore.memory.removal import deletion
 from layerlore.server.access.principal import LOCAL_TENANT
-from layerlore.server.capture.service import MOST_TRIES, HookService
+from layerlore.server.capture.service import MOST_FAILURES, HookService
 from layerlore.server.capture.sessions import Sessions
+from layerlore.server.capture.transcripts import read_new
 from layerlore.server.cli.removal import ErasureRequest, erase
 from layerlore.server.relay.launch import hook_folder
 from layerlore.server.relay.spool import hand_over, list_set_aside, list_waiting
@@ -203,11 +205,11 @@ async def test_events_wait_for_a_database_and_are_set_aside_after_a_defect(
         error: Exception = StorageUnavailable("down")
         with monkeypatch.context() as patch:
             patch.setattr("layerlore.memory.messages.addition.add_messages", fail)
-            for _ in range(MOST_TRIES + 1):
+            for _ in range(MOST_FAILURES + 1):
                 await store.service.drain() if list_waiting(store.hooks) else await store.hook()
             assert len(list_waiting(store.hooks)) == 1
             error = ZeroDivisionError()
-            for _ in range(MOST_TRIES):
+            for _ in range(MOST_FAILURES):
                 await store.service.drain()
             assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
         await store.hook()
@@ -307,3 +309,44 @@ async def test_a_session_with_a_subject_is_shown_nothing_of_another(tmp_path: Pa
             await threads.update_thread(store.engine, SCOPE, thread, title=None, metadata=named, sent=sent)
         assert "0664" not in await store.shown("UserPromptSubmit", "s-3", prompt=prompt)
         assert "0664" in await store.shown("UserPromptSubmit", "s-4", prompt=prompt)
+
+
+async def test_an_event_that_hangs_twice_is_set_aside_and_keeps_no_other_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a drive that does not answer: the thread that reads it never comes back."""
+    monkeypatch.setattr("layerlore.server.capture.service.EVENT_SECONDS", 2.0)
+
+    def hang(path: str, *rest: Any, **more: Any) -> Any:
+        return never.wait() if path.endswith("stuck.jsonl") else read_new(path, *rest, **more)
+
+    never = threading.Event()
+    monkeypatch.setattr("layerlore.server.capture.capturing.read_new", hang)
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        store.write(claude(1, "user", "Line 1."))
+        (tmp_path / "stuck.jsonl").write_text(claude(1, "user", "Never read."))
+        await store.hook(session_id="stuck", transcript_path=str(tmp_path / "stuck.jsonl"))
+        assert len(list_waiting(store.hooks)) == 1
+        await store.hook()
+        assert await store.said() == ["Line 1."]
+        assert (list_waiting(store.hooks), len(list_set_aside(store.hooks))) == ([], 1)
+    never.set()
+
+
+HUGE_RULES = {
+    "one pattern of stars": "*a" * 32_000 + "b\n",
+    "many patterns of stars": ("*a" * 100 + "b\n") * 300,
+    "folders at any depth": "**/a*" * 12_000 + "\n",
+    "too many lines": "never\n" * 2_001,
+    "too many bytes": "never\n" + "#" * 65_536,
+}
+
+
+@pytest.mark.parametrize("rules", HUGE_RULES)
+async def test_rules_that_are_too_complex_leave_out_everything_at_once(tmp_path: Path, rules: str) -> None:
+    async with opened(tmp_path / "data", tmp_path / "hooks") as store:
+        (Path(store.hooks) / ".layerloreignore").write_text(HUGE_RULES[rules])
+        store.write(claude(1, "user", "Line 1."), claude_call(2, "t1", "Read", file_path="a" * 4_000))
+        await store.hook()
+        assert await store.said() == []
+        assert (list_waiting(store.hooks), list_set_aside(store.hooks)) == ([], [])

@@ -160,7 +160,7 @@ async def test_a_session_is_kept_with_its_tool_calls_and_without_ours_sub_agents
 
 
 async def test_what_a_session_says_is_of_the_project_that_its_host_was_opened_in(shared: HookedMachine) -> None:
-    name = find_project(str(shared.project))
+    name = find_project(str(shared.project), "").name
     elsewhere = shared.project.parent / "elsewhere"
     elsewhere.mkdir()
     shared.write("of-project", claude(1, "user", "The kettle is red."))

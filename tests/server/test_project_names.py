@@ -10,7 +10,8 @@ import pytest
 
 from layerlore.memory.rules.limits import Limits
 from layerlore.memory.rules.validation import check_id
-from layerlore.server.settings.project import MOST_CHARS, choose_project, find_project, name_remote, project_resource
+from layerlore.server.settings import project
+from layerlore.server.settings.project import MOST_CHARS, choose_project, confirm_project, name_remote, project_resource
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -28,6 +29,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def git(folder: Path, *arguments: str) -> None:
     own = ["-c", "user.name=Ana", "-c", "user.email=ana@example.org", "-c", "protocol.file.allow=always"]
     subprocess.run(["git", *own, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def find_project(folder: str) -> str:
+    """The name of a folder's project, for a user who has confirmed no name."""
+    return project.find_project(folder, "").name
 
 
 def repository(folder: Path, remote: str = "") -> Path:
@@ -143,10 +149,30 @@ def test_a_pipe_in_place_of_a_configuration_keeps_nobody_waiting(home: Path) -> 
     assert find_project(str(tea)).startswith("tea-")
 
 
-def test_the_configuration_of_a_repository_may_name_its_project(home: Path) -> None:
-    first = repository(home / "first", "git@github.com:ana/tea.git")
+def test_a_name_that_a_repository_gives_itself_counts_once_the_user_has_confirmed_it(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, data = repository(home / "first", "git@github.com:ana/tea.git"), str(home / "data")
+    git(first, "worktree", "add", "-q", str(home / "beside"))
     git(first, "config", "layerlore.project", 'the "tea"; shop # 1')
-    assert find_project(str(first)) == 'the "tea"; shop # 1'
+    assert choose_project("auto", str(first), data) == "project:github.com/ana/tea"
+    assert "is not confirmed" in capsys.readouterr().err
+    assert confirm_project(str(home / "beside"), data) == 'the "tea"; shop # 1'
+    assert confirm_project(str(first), data) == ""
+    for folder in (first, home / "beside"):
+        assert choose_project("auto", str(folder), data) == 'project:the "tea"; shop # 1'
+    assert choose_project("auto", str(first), str(home / "other data")) == "project:github.com/ana/tea"
+    capsys.readouterr()
+    git(first, "config", "layerlore.project", "github.com/eve/other")
+    assert choose_project("auto", str(first), data) == "project:github.com/ana/tea"
+    assert "github.com/eve/other" in capsys.readouterr().err
+
+
+def test_a_repository_that_shares_the_files_of_any_other_is_itself(home: Path) -> None:
+    tea = repository(home / "tea", "git@github.com:ana/tea.git")
+    unpacked = repository(home / "unpacked")
+    (unpacked / ".git" / "commondir").write_text(str(tea / ".git"))
+    assert find_project(str(unpacked)).startswith("unpacked-")
 
 
 def test_another_remote_counts_where_none_is_called_origin(home: Path) -> None:
@@ -186,8 +212,12 @@ def test_the_folders_above_a_persons_files_are_no_project(home: Path) -> None:
 
 def test_a_launch_chooses_its_project(home: Path) -> None:
     first = str(repository(home / "first", "git@github.com:ana/tea.git"))
-    assert choose_project("auto", first) == "project:github.com/ana/tea"
-    assert choose_project(" tea\nshop ", first) == "project:tea shop"
-    assert choose_project("project:tea", "/") == "project:tea"
-    assert {choose_project("none", first), choose_project("", first), choose_project("auto", "/")} == {""}
-    assert len(choose_project("x" * 500, first)) <= MOST_CHARS + len("project:")
+    assert choose_project("auto", first, str(home)) == "project:github.com/ana/tea"
+    assert choose_project(" tea\nshop ", first, str(home)) == "project:tea shop"
+    assert choose_project("project:tea", "/", str(home)) == "project:tea"
+    assert {
+        choose_project("none", first, str(home)),
+        choose_project("", first, str(home)),
+        choose_project("auto", "/", str(home)),
+    } == {""}
+    assert len(choose_project("x" * 500, first, str(home))) <= MOST_CHARS + len("project:")

@@ -147,3 +147,44 @@ def test_the_mode_and_the_owner_of_a_file_stay(tmp_path: Path) -> None:
     replace_file(str(file), b"after")
     found = file.stat()
     assert (found.st_mode & 0o777, found.st_uid, found.st_gid) == (0o640, 12345, 12345)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("command", [("project", "--confirm"), ("install", "claude-code", "--project")])
+def test_a_name_in_a_repositorys_configuration_waits_for_the_user_who_confirms_it_once(
+    clone: Path, cli: Cli, command: tuple[str, ...]
+) -> None:
+    for name in ("objects", "refs"):
+        (clone / ".git" / name).mkdir()
+    (clone / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (clone / ".git" / "config").write_text("[layerlore]\n\tproject = github.com/ana/secret\n")
+    data = f"--data-dir={clone.parent / 'data'}"
+    _, out, _ = cli(data, "project")
+    assert out.startswith("clone-")
+    assert "github.com/ana/secret" in cli(data, "doctor")[1]
+    assert cli(data, *command)[0] == 0
+    assert cli(data, "project")[1] == "github.com/ana/secret\n"
+    assert "confirm" not in cli(data, "doctor")[1]
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_taken_back_is_removed_through_no_link(clone: Path, cli: Cli) -> None:
+    assert cli("install", "vscode", "--project")[0] == 0
+    written = (clone / ".vscode" / "mcp.json").read_text()
+    (clone / ".vscode" / "mcp.json").unlink()
+    (clone / ".vscode").rmdir()
+    (clone / ".vscode").symlink_to("../outside")
+    (clone.parent / "outside" / "mcp.json").write_text(written)
+    code, told, _ = cli("uninstall", "vscode", "--project")
+    assert code == 1
+    assert "is a link" in told
+    assert list_outside(clone) == {"config.json": SECRET, "mcp.json": written}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("name", ["a.jsonl", "a.md"])
+def test_an_import_passes_over_what_is_no_file(clone: Path, cli: Cli, name: str) -> None:
+    os.mkfifo(clone / name)
+    for asked in ((".",), (name,), (name, "--from", "codex"), (name, "--from", "chatgpt")):
+        _, out, err = cli(f"--data-dir={clone.parent / 'data'}", "import", *asked)
+        assert "no regular file" in out + err

@@ -30,7 +30,7 @@ class Machine:
         subprocess.run(["git", "clone", "-q", str(hub), str(self.folder)], check=True, capture_output=True)
         for key, value in (("user.name", name), ("user.email", f"{name}@example.org"), ("pull.rebase", "false")):
             self.run(f"git config {key} {value}")
-        self.resource = choose_project("auto", str(self.folder))
+        self.resource = choose_project("auto", str(self.folder), str(self.kept))
 
     def run(self, command: str) -> str:
         """What a command of the guide prints."""
