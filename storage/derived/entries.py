@@ -258,12 +258,9 @@ async def revive(tx: Tx, scope: Scope, known: Entry, new: NewEntry, *, now: int,
     elif known.status == "active" and (known.unproven or known.origin not in OWN_WORD):
         unproven = [word for word in new.unproven if word in known.unproven_words]
     # It is trusted as its best source is: each of them says all of it. What had ended begins anew, and is not pinned.
-    if known.status != "active":
-        trust = new.trust
-    elif known.trust == "shared" and new.trust != "user":
-        trust = "shared"  # A model that repeats what a file brought does not make it trusted.
-    else:
-        trust = max(known.trust, new.trust, key=_TRUSTS.index)
+    is_repeated = known.trust == "shared" and new.trust != "user"  # By a model, which makes it no more trusted.
+    best = known.trust if is_repeated else max(known.trust, new.trust, key=_TRUSTS.index)
+    trust = best if known.status == "active" else new.trust
     changed = {
         "content": new.content,
         "kind": new.kind or known.kind,

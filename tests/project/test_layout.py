@@ -154,6 +154,7 @@ WRITES_FILES = {
     "server.relay.": "our own data folder",
     "server.capture.sessions": "our own data folder",
     "server.settings.former_store": "our own data folder",
+    "server.cli.explore": "our own data folder",
     "server.settings.local_key": "our own data folder",
     "server.process.logs": "our own data folder",
     "server.hosts.records": "our own data folder",
@@ -200,7 +201,6 @@ READS_OTHERS_FILES = (
     "server.settings.project",
 )
 OPENS_FILES_ITSELF = {
-    "server.capture.service": "our own data folder",
     "server.capture.sessions": "our own data folder",
     "server.hosts.records": "our own data folder",
     "server.foreign.json_files": "a file that the user named, found to be a regular one",
