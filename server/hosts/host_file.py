@@ -9,7 +9,7 @@ from typing import Any, Literal
 from layerlore.server.hosts.catalog import Format
 from layerlore.server.hosts.json_file import drop_json, parse_json, set_json
 from layerlore.server.hosts.table_files import drop_toml, drop_yaml, parse_toml, parse_yaml, set_toml, set_yaml
-from layerlore.server.process.safe_files import is_there, read_regular, remove_file, replace_file
+from layerlore.server.process.safe_files import is_there, read_regular, remove_file, replace_file, replacing
 from layerlore.storage.core.errors import LayerloreError
 from layerlore.storage.core.records import Json
 
@@ -19,6 +19,10 @@ MOST_BYTES = 64 * 1024 * 1024
 
 class HostFileRefused(LayerloreError):
     """A host's file that cannot be changed safely. The message names it and says why."""
+
+
+class HostFileChanged(LayerloreError):
+    """A host's file that somebody else changed since it was read. The message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +133,15 @@ class HostFile:
     def _top(self) -> str:
         return "" if self.top is None else str(self.top)
 
-    def write(self, text: str) -> None:
-        """Replace it whole, with its mode; a person's own file through a link if it is one. Raises OSError."""
-        replace_file(str(self.path), text.encode(), top=self._top())
+    def write(self, text: str, before: str | None) -> None:
+        """Replace it whole, with its mode; a person's own file through a link if it is one. ``before``: what it held when it
+        was read. Raises HostFileChanged if it holds something else by now, OSError."""
+        with replacing(str(self.path), top=self._top()) as file:
+            file.write(text.encode())
+            file.flush()
+            # Hosts write their files, too: the last moment to look is when the new one is there as a whole.
+            if self.read() != before:
+                raise HostFileChanged(f"{self.path} is being changed by others")
 
     def remove(self) -> None:
         """Remove it. Raises OSError."""

@@ -1,13 +1,14 @@
 """Telling hosts of this server, and taking that back."""
 
+import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from layerlore.server.hosts.entries import NAME, is_ours, without_our_hooks
-from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileRefused
+from layerlore.server.hosts.host_file import HostChange, HostFile, HostFileChanged, HostFileRefused
 from layerlore.server.hosts.records import Record, read_records, write_records
 
 Outcome = Literal["added", "updated", "unchanged", "removed", "not there", "refused"]
@@ -24,8 +25,25 @@ class Told:
     backup: Path | None = None
 
 
+_MOST_TRIES = 10
+"""Times that a file is read again, where somebody else changes it at the same time."""
+
+
 def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
-    """Write the changes into a host's file, unless all is there already. The file before is kept beside it."""
+    """Write the changes into a host's file, unless all is there already. The file before is kept beside it, and what others
+    write at the same time stays in it."""
+    return _try_again(host, file, lambda: _tell(data_dir, host, file, changes))
+
+
+def _try_again(host: str, file: HostFile, change: Callable[[], Told]) -> Told:
+    for _ in range(_MOST_TRIES):
+        with contextlib.suppress(HostFileChanged):
+            return change()
+    why = f"{file.path} is being changed by others all the time; close what writes it, and run this again"
+    return Told(host, file.path, "refused", why)
+
+
+def _tell(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostChange]) -> Told:
     records = read_records(data_dir)
     record = records.get(str(file.path))
     try:
@@ -45,7 +63,12 @@ def tell_host(data_dir: Path, host: str, file: HostFile, changes: Sequence[HostC
         untouched = record is not None and record.digest == _digest(before or "")
         backup = None if untouched else file.back_up()
         folders = [str(folder) for folder in _find_missing_folders(file.path)]
-        file.write(text)
+        try:
+            file.write(text, before)
+        except HostFileChanged:
+            if backup is not None:
+                HostFile(backup, file.format, file.top).remove()
+            raise
     except HostFileRefused as refused:
         return Told(host, file.path, "refused", str(refused))
     except OSError as error:
@@ -78,6 +101,10 @@ def _join(earlier: Record, later: Record, *, untouched: bool) -> Record:
 def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
     """Take back what was written into a host's file. Where nobody else has changed it since, it is the file of before, byte
     for byte; else only our part is taken out. ``usual``: the keys to look at where no record is left."""
+    return _try_again(host, file, lambda: _untell(data_dir, host, file, usual))
+
+
+def _untell(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple[str, ...]]) -> Told:
     records = read_records(data_dir)
     record = records.pop(str(file.path), None)
     try:
@@ -85,13 +112,13 @@ def untell_host(data_dir: Path, host: str, file: HostFile, usual: Sequence[tuple
         if text is None:
             told = Told(host, file.path, "not there")
         elif record is not None and record.digest == _digest(text) and (record.new or record.backup):
-            _put_back(file, record)
+            _put_back(file, record, text)
             told = Told(host, file.path, "removed")
         else:
             rest = _take_out(file, text, [tuple(each) for each in record.keys] if record else usual)
             rest = _tidy(file, rest, record) if record else rest
             if rest != text:
-                file.write(rest)
+                file.write(rest, text)
             told = Told(host, file.path, "not there" if rest == text else "removed")
     except HostFileRefused as refused:
         return Told(host, file.path, "refused", str(refused))
@@ -146,8 +173,10 @@ def _tidy(file: HostFile, text: str, record: Record) -> str:
     return text
 
 
-def _put_back(file: HostFile, record: Record) -> None:
+def _put_back(file: HostFile, record: Record, text: str) -> None:
     if record.new:
+        if file.read() != text:
+            raise HostFileChanged(f"{file.path} is being changed by others")
         file.remove()
         for folder in record.folders:
             if not any(Path(folder).iterdir()):
@@ -157,7 +186,7 @@ def _put_back(file: HostFile, record: Record) -> None:
     before = backup.read()
     if before is None:
         raise HostFileRefused(f"{record.backup} is gone: it held {file.path} as it was before")
-    file.write(before)
+    file.write(before, text)
     backup.remove()
 
 

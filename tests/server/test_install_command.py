@@ -1,6 +1,7 @@
 """``layerlore install`` and ``uninstall`` in hosts' own files, in the shapes that the hosts document."""
 
 import base64
+import itertools
 import json
 import os
 import subprocess
@@ -397,3 +398,56 @@ def test_a_value_is_set_in_any_json_with_comments_and_dropped_again_and_no_comme
     del inside[path[-1]]
     assert parse_json(drop_json(after, path)) == expected
     assert HostFile(Path("x"), "json").parse(text) == before
+
+
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_what_a_host_writes_at_the_same_time_stays(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    file = home / ".claude.json"
+    file.write_text('{"own": 0}')
+    if command == "uninstall":
+        assert cli("install", "claude-code")[0] == 0
+    writes = iter(range(1, 4))
+
+    def write_between(*_: object) -> None:
+        """The host writes its file at the last moment, three times."""
+        if (number := next(writes, None)) is not None:
+            known = json.loads(file.read_text())
+            file.write_text(json.dumps({**known, "own": number}))
+
+    read = HostFile.read
+
+    def slow_read(self: HostFile) -> str | None:
+        found = read(self)
+        if self.path == file:
+            write_between()
+        return found
+
+    monkeypatch.setattr(HostFile, "read", slow_read)
+    assert cli(command, "claude-code")[0] == 0
+    left = json.loads(file.read_text())
+    assert left["own"] == 3
+    assert ("layerlore" in left.get("mcpServers", {})) is (command == "install")
+
+
+def test_a_file_that_others_change_all_the_time_stays_as_it_is(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = home / ".claude.json"
+    file.write_text('{"own": 0}')
+    read = HostFile.read
+    count = itertools.count(1)
+
+    def slow_read(self: HostFile) -> str | None:
+        found = read(self)
+        if self.path == file:
+            file.write_text(json.dumps({"own": next(count)}))
+        return found
+
+    monkeypatch.setattr(HostFile, "read", slow_read)
+    code, told, _ = cli("install", "claude-code")
+    assert code == 1
+    assert "is being changed by others all the time" in told
+    assert [each.name for each in home.iterdir()] == [".claude.json"]
+    assert json.loads(file.read_text()).keys() == {"own"}
