@@ -33,12 +33,14 @@ NAMES = (
     "id",
 )
 """Arguments that name something or choose. A name is kept as it was given, since it must be found again by it."""
+EXACT = ("state",)
+"""Arguments that come back exactly as they were given, and so are not masked."""
 
 
 def with_token(value: Any, name: str = "") -> Any:
     """Arguments with the secret in each text that is content."""
     if isinstance(value, dict):
-        return {key: with_token(each, key) for key, each in value.items()}
+        return {key: each if key in EXACT else with_token(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return [with_token(each, name) for each in value]
     return f"{value} {TOKEN}" if isinstance(value, str) and name not in NAMES else value
@@ -55,7 +57,7 @@ def misshapen(value: Any, name: str = "") -> Any:
 
 async def call_everything(tools: Tools) -> None:
     await make_small_world(tools)
-    await tools.raw("suspend_run", run_id="r1", state={"step": TOKEN}, thread_id="tea")
+    await tools.raw("suspend_run", run_id="r1", state={"step": 1}, thread_id="tea")
     for tool, given in SAMPLE_CALLS.items():
         if tool == "erase_memory":
             continue
@@ -109,4 +111,6 @@ async def test_a_secret_in_any_argument_is_found_nowhere(
     file = Path(database_url.removeprefix("sqlite://"))
     written = await asyncio.to_thread(lambda: [each.read_bytes() for each in file.parent.glob(f"{file.name}*")])
     assert written
-    assert not [each for each in written if TOKEN.encode() in each]
+    for each in written:
+        at = each.find(TOKEN.encode())
+        assert at < 0, each[max(0, at - 300) : at + 60]
