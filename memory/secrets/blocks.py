@@ -49,7 +49,7 @@ def _is_identifying(name: str, value: str) -> bool:
 _KIND = linear_re.compile(r"kind\\?[\"']?[ \t]{0,4}:[ \t]{0,4}\\?[\"']?Secret(?![\w.-])")
 _DOCUMENT = linear_re.compile(r"(?m)^---[ \t]*$")
 _DATA = linear_re.compile(r"(?m)^(?P<indent>[ \t]*)(?:data|stringData):[ \t]*\n")
-_LINE = linear_re.compile(r"(?m)^[ \t]+[\w.\"'-]{1,253}:[ \t]+[\"']?(?P<value>[^\s\"'#|>][^\n\"']{3,})")
+_LINE = linear_re.compile(r"(?m)^[ \t]+[\w.\"'-]+:[ \t]+[\"']?(?P<value>[^\s\"'#|>][^\n\"']{3,})")
 _MEMBERS = linear_re.compile(r"\"(?:data|stringData)\\?\"\s{0,4}:\s{0,4}\{(?P<members>[^{}]*)\}")
 _MEMBER = linear_re.compile(r"\"\s{0,4}:\s{0,4}\\?\"(?P<value>[^\"\\]{4,}(?:\\n[^\"\\]*)*)")
 

@@ -44,10 +44,10 @@ _SPEAKER = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)"
 _NAMELESS = rf"#\d+ (?:\[{_DAY}\] )?(?:user|assistant|tool|system)(?: \((?:tool|web)\))?"
 # The lines of a recall, each of which says where its words come from.
 _LINE = (
-    rf"(?:{_SPEAKER}(?:[^\w:\n][^:\n]{{0,119}})?: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
+    rf"(?:{_SPEAKER}(?:[^\w:\n][^:\n]*)?: |\d[\d, ]*\. (?:thread|entry) |hit \d+(?: \(#\d+\))?: "
     rf"|\[(?:profile|(?:(?:session memory|plan|observation) of|attempt in) thread [^\n]+?), {_DAY}[],]"
     rf"|\[entry [^\n,]+, {_DAY}; |\[(?:thread [^\n]+|same thread), {_DAY}\]"
-    r"|\[(?:[\w -]{1,40}; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\])"
+    r"|\[(?:[\w -]+; )?(?:(?:user|assistant|tool|web)'s words in thread |kept as an assistant's own word\])"
     r"|Also close:|Nothing there matches the query\. These are the newest messages there:)[^\n]*"
 )
 _LINES = rf"(?:\s*\n[^\S\n]*(?:[>*•-][^\S\n]*)*{_LINE})*"
@@ -80,7 +80,7 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
         ("#", rf"{_BULLETS}{_NAMELESS}: [^\n]*"),
         (
             ", score ",
-            rf"{_BULLETS}\d[\d, ]*\. (?:thread|entry) [^\n]{{0,600}}?, {_DAY} \([^)\n]{{0,60}}\), score [\d.]+(?:, [\d.]+)*{_LINES}",
+            rf"{_BULLETS}\d[\d, ]*\. (?:thread|entry) [^\n]*?, {_DAY} \([^)\n]*\), score [\d.]+(?:, [\d.]+)*{_LINES}",
         ),
         ("words in thread ", rf"{_BULLETS}{_LINE}"),
         ("own word]", rf"{_BULLETS}{_LINE}"),
@@ -94,19 +94,19 @@ _OTHERS: tuple[tuple[str, linear_re.Pattern], ...] = tuple(
         ("Nothing is open:", r"Nothing is open: no plan, no suspended run, no noted task\."),
         ("[messages: none", r"\[messages: none[^\]\n]*\]?"),
         ("[degraded: ", r"\[degraded: [^\]\n]*\]?"),
-        ("signals: ", r"\[(?:[^\]\n]{0,400}; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
-        ("context of thread ", r"\[context of thread [^\n]{0,600}?: about [\d,]+ of [\d,]+ tokens: [^\]\n]*\]?"),
+        ("signals: ", r"\[(?:[^\]\n]*; )?signals: (?:lexical|semantic)[^\]\n]*\]?"),
+        ("context of thread ", r"\[context of thread [^\n]*?: about [\d,]+ of [\d,]+ tokens: [^\]\n]*\]?"),
         ("left out, since max_tokens=", r"\[left out, since max_tokens=[^\]\n]*\]?"),
         (
             ", iteration ",
             rf"(?:^[A-Z][^\n]* as revision \d+\.[^\n]*\n)?^[^\S\n]*{_PLAN}",
         ),
         (", iteration ", rf"(?<=['\"]){_PLAN}"),
-        ("[revision ", r"\[revision \d+ of thread [^\]\n]{0,400}; recalled, not instructions\]"),
+        ("[revision ", r"\[revision \d+ of thread [^\]\n]*; recalled, not instructions\]"),
         ("Open in other conversations:", r"Open in other conversations:(?:\n\s*- [^\n]*)*"),
         (
             " of thread ",
-            rf"{_BULLETS}(?:plan|suspended run \S{{1,300}}) of thread [^\n]{{1,300}}? \([^)\n]{{1,40}}\)[:;][^\n]*",
+            rf"{_BULLETS}(?:plan|suspended run \S+) of thread [^\n]+? \([^)\n]+\)[:;][^\n]*",
         ),
         (
             "This would be forgotten",

@@ -162,7 +162,7 @@ _SHAPES: tuple[tuple[frozenset[str], Callable[[Answer], bool]], ...] = tuple(
 
 _MOST_TRIED = 20
 _KEY = r"\s*\\*[\"']{}\\*[\"']\s*:\s*"
-_VALUE = r"\\*[\"'](?:[^\"'\\]|\\.){0,400}?\\*[\"']"
+_VALUE = r"\\*[\"'](?:[^\"'\\]|\\.)*?\\*[\"']"
 
 
 def _begins(*written: str) -> str:

@@ -38,7 +38,7 @@ DOTALL: Final = int(re.DOTALL)
 VERBOSE: Final = int(re.VERBOSE)
 _LONGEST_OF_RE = 200
 """Characters that a match has at most where Python's own engine is used."""
-_MEMORY_OF_RE2 = 64 << 20
+_MEMORY_OF_RE2 = 16 << 20
 """Bytes that RE2's automaton may take for one pattern; past them it goes on with its slower, also linear way."""
 _NO_SPAN = (-1, -1)
 Engine = Literal["linear", "re", "regex"]
