@@ -346,8 +346,9 @@ def _word_before(text: str, at: int) -> int:
     """The beginning of the first word from here on; 0 in front of the text."""
     if at <= 0:
         return 0
-    space = text.find(" ", at - 1)
-    return space + 1 if at <= space + 1 <= at + _LEAD_CHARS else at
+    # Only as far as a word's beginning counts: a long text without spaces is not read to its end for each place.
+    space = text.find(" ", at - 1, at + _LEAD_CHARS)
+    return at if space < 0 else space + 1
 
 
 def _end_of_word(text: str, start: int, at: int) -> int:
