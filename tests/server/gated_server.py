@@ -152,6 +152,13 @@ async def answer(client: Client, tool: str, /, *, meta: Any = None, **arguments:
     return result.structured_content
 
 
+async def answer_when_free(client: Client, tool: str, /, **arguments: Any) -> None:
+    """Call until the server has room for the call."""
+    with anyio.fail_after(PATIENCE):
+        while (await client.call_tool(tool, arguments)).is_error:
+            await anyio.sleep(0.01)
+
+
 async def refused(client: Client, tool: str, /, *, meta: Any = None, **arguments: Any) -> str:
     """The text of a call that must fail."""
     with anyio.fail_after(PATIENCE):

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from layerlore.server.limits.queue_room import FRESH_MS, QueueRoom
@@ -16,7 +15,7 @@ from layerlore.storage.drivers.sqlite.database import SqliteDatabase
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import Claim, Kind
 
-from .gated_server import ANA, EVE, PATIENCE, Told, answer, connected, served, settings_in
+from .gated_server import ANA, EVE, Told, answer, answer_when_free, connected, served, settings_in
 from .limited_server import only
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")]
@@ -109,9 +108,7 @@ async def test_messages_are_refused_and_nothing_else_is(tmp_path: Path) -> None:
                 await answer(other, "add_messages", thread_id="t", messages=MESSAGES)
             for claim in held:
                 await beside.write(jobs.finish, claim, now=NOW)
-            with anyio.fail_after(PATIENCE):
-                while (await client.call_tool("add_messages", {"thread_id": "t", "messages": MESSAGES})).is_error:
-                    await anyio.sleep(0.05)
+            await answer_when_free(client, "add_messages", thread_id="t", messages=MESSAGES)
         await beside.close()
 
 

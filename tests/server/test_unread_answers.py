@@ -23,6 +23,7 @@ from .gated_server import (
     PATIENCE,
     Told,
     answer,
+    answer_when_free,
     connected,
     http_client,
     refused,
@@ -256,9 +257,7 @@ async def test_of_calls_on_a_stream_that_is_not_read_only_those_begin_that_may_r
             assert said.count(b"are allowed; try again") > 30
             # The two may still be at work: a first call loads what it needs.
             async with connected(server.url, "ben") as client:
-                with anyio.fail_after(PATIENCE):
-                    while (await client.call_tool("memory_status", {})).is_error:
-                        await anyio.sleep(0.005)
+                await answer_when_free(client, "memory_status")
 
 
 async def test_a_call_that_its_client_cancels_gives_its_turn_back(tmp_path: Path) -> None:
@@ -271,6 +270,4 @@ async def test_a_call_that_its_client_cancels_gives_its_turn_back(tmp_path: Path
                     gone = {"method": "notifications/cancelled", "params": {"requestId": number}}
                     await http.post(place, json={"jsonrpc": "2.0", **gone})
             async with connected(server.url, "ben") as client:
-                with anyio.fail_after(PATIENCE):
-                    while (await client.call_tool("memory_status", {})).is_error:
-                        await anyio.sleep(0.005)
+                await answer_when_free(client, "memory_status")
