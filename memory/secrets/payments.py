@@ -16,7 +16,11 @@ _LENGTHS = {
     ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20
     """.split()  # noqa: SIM905
 }
-_IBAN_BEGINS = linear_re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}(?=[ -]?[A-Za-z0-9])")
+_DIGITS_ONLY = frozenset(
+    "AT BA BE CZ DE DK EE ES FI FO GL HR HU IL IS LT ME MR NO PL PT RS SE SI SK TL TN XK".split()  # noqa: SIM905
+)
+"""Countries whose account numbers are digits alone, from the same registry."""
+_IBAN_BEGINS = linear_re.compile(r"(?<![A-Za-z0-9-])[A-Za-z]{2}[0-9]{2}(?=[ -]?[A-Za-z0-9])")
 _CARD = linear_re.compile(
     r"(?<![A-Za-z0-9.,-])(?:[2-6][0-9]{3}([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{4}|3[0-9]{3}[ -]?[0-9]{6}[ -]?[0-9]{4,5})(?![A-Za-z0-9-])"
 )
@@ -37,7 +41,8 @@ def find_payment_numbers(text: str) -> Iterator[Found]:
 
 def _find_iban_end(text: str, start: int) -> int:
     """Where an IBAN ends that begins there; 0 where none does."""
-    left = _LENGTHS.get(text[start : start + 2].upper(), 0)
+    country = text[start : start + 2].upper()
+    left = _LENGTHS.get(country, 0)
     plain = ""
     at = start
     while left and at < len(text):
@@ -48,8 +53,12 @@ def _find_iban_end(text: str, start: int) -> int:
         elif character not in _JOINTS or text[at - 1] in _JOINTS:
             return 0
         at += 1
-    is_whole = bool(plain) and not left and not text[at : at + 1].isalnum()
-    return at if is_whole and _passes_mod_97(plain.upper()) else 0
+    after = text[at : at + 1]
+    if not plain or left or after.isalnum() or after == "-":
+        return 0
+    if country in _DIGITS_ONLY and not plain[2:].isdigit():
+        return 0
+    return at if _passes_mod_97(plain.upper()) else 0
 
 
 def _passes_mod_97(plain: str) -> bool:

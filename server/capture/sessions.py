@@ -31,7 +31,7 @@ class Session:
     each file is read, by the mark of its path. ``told``: marks of the lines that its model was shown. ``left_out``: calls that were left out whose
     results are still to come. ``gone``: up to this seq the host's model sees the messages no more. ``thread_uid`` and
     ``last_seq``: which thread it was, and the last seq in it. ``days``: what was
-    captured and shown on each."""
+    captured and shown on each. ``erased``: when the session was erased last, by any process."""
 
     session: str = ""
     agent: str = ""
@@ -47,6 +47,7 @@ class Session:
     shown: int = 0
     tokens: int = 0
     days: dict[str, list[int]] = field(default_factory=dict)
+    erased: int = 0
 
     def note_event(self, host: str, event: str, now: int) -> None:
         of_host = self.events.setdefault(host, {})
@@ -60,6 +61,20 @@ class Session:
         self.shown += 1
         self.tokens += tokens
         self._add_to_day(now, 0, 1, tokens)
+
+    def forget_erased(self, stored: "Session | None") -> None:
+        """Forget what another process has erased since this was read. How far the transcripts are read stays."""
+        if stored is None or stored.erased <= self.erased:
+            return
+        fresh = Session(
+            self.session,
+            self.agent,
+            self.resource,
+            transcripts=self.transcripts,
+            erased=stored.erased,
+        )
+        for each in fields(fresh):
+            setattr(self, each.name, getattr(fresh, each.name))
 
     def _add_to_day(self, now: int, *more: int) -> None:
         day = time.strftime("%Y-%m-%d", time.gmtime(now / 1000))
@@ -79,22 +94,26 @@ class Sessions:
         self._writing = asyncio.Lock()
 
     async def read(self, scope: Scope, session: str) -> Session:
-        """What is known of a session; a new one if nothing is."""
-        if (scope, session) not in self._kept:
-            read = await asyncio.to_thread(_read, self._path(scope, session))
-            found = read or Session()
-            found.session, found.agent, found.resource = session, scope.agent_id, scope.resource_id
-            self._kept.setdefault((scope, session), found)
+        """The state of a session; a new one for a session that has no file yet."""
+        stored = await asyncio.to_thread(_read, self._path(scope, session))
+        kept = self._kept.get((scope, session))
+        if kept is None:
+            kept = stored or Session()
+            kept.session, kept.agent, kept.resource = session, scope.agent_id, scope.resource_id
+            self._kept[scope, session] = kept
             if len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
+        else:
+            kept.forget_erased(stored)
         self._kept.move_to_end((scope, session))
-        return self._kept[scope, session]
+        return kept
 
     async def write(self, session: Session, scope: Scope) -> None:
         """Raises OSError."""
+        path = self._path(scope, session.session)
         async with self._writing:
-            text = json.dumps(asdict(session))
-            await asyncio.to_thread(_write, self._path(scope, session.session), text)
+            session.forget_erased(await asyncio.to_thread(_read, path))
+            await asyncio.to_thread(_write, path, json.dumps(asdict(session)))
 
     def list_all(self) -> Iterator[Session]:
         """All sessions that are known, in no order."""
@@ -136,8 +155,11 @@ def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) ->
     """Erase what is known of the sessions of a resource. ``agent`` None: of all agents; ``thread`` empty: all sessions.
 
     How far each transcript was read stays, without names: else the next event of the session would store again what was
-    erased. Raises OSError.
+    erased. The time stays, too: a server that has the session in memory forgets it then. Raises OSError.
     """
+    now = time.time_ns() // 1_000_000
+    for part in Path(hooks, FOLDER).glob("*.part"):  # of a process that was killed while it wrote
+        part.unlink(missing_ok=True)
     for path in Path(hooks, FOLDER).glob("*.json"):
         found = _read(path)
         if found is None or found.resource != resource or agent not in (None, found.agent):
@@ -145,7 +167,7 @@ def erase_sessions(hooks: str, resource: str, agent: str | None, thread: str) ->
         if thread and found.session != thread:
             continue
         transcripts = {_as_mark(name): cursor for name, cursor in found.transcripts.items()}
-        _write(path, json.dumps({"transcripts": transcripts}))
+        _write(path, json.dumps({"transcripts": transcripts, "erased": now}))
 
 
 def _as_mark(name: str) -> str:
@@ -155,7 +177,7 @@ def _as_mark(name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
+    part = path.with_name(f"{path.stem}-{os.getpid()}.part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     part.replace(path)

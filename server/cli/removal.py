@@ -144,10 +144,6 @@ def _as_json(asked: ErasureRequest) -> Json:
     }
 
 
-LINE_SECONDS = 5.0
-"""How often a line says how far it is."""
-
-
 def redact(settings: Settings, whose: OwnerFilter, *, everything: bool, dry_run: bool, as_json: bool) -> int:
     """Mask the stored secrets of some or all memories, or (``dry_run``) only count them, and print the counts. Progress
     goes to standard error. Returns the exit code.

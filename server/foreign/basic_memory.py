@@ -5,7 +5,16 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from layerlore.server.foreign.content import Foreign, ForeignConversation, ForeignNote, Unread, as_text, read_ms, say
+from layerlore.server.foreign.content import (
+    Foreign,
+    ForeignConversation,
+    ForeignNote,
+    Unread,
+    as_text,
+    find_files,
+    read_ms,
+    say,
+)
 from layerlore.server.process.safe_files import UnsafeFile, read_regular
 from layerlore.storage.core import linear_re
 
@@ -22,8 +31,10 @@ _TITLE = linear_re.compile(r"^# +.*$")
 
 def read_folder(folder: Path) -> Foreign:
     """All notes of a folder and those below it, or the one file."""
-    files = [folder] if folder.is_file() else sorted(folder.rglob("*.md"))
-    for path in files:
+    for path in find_files(folder, "*.md"):
+        if isinstance(path, Unread):
+            yield path
+            continue
         if any(name.startswith(".") for name in path.relative_to(folder).parts):
             continue
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from layerlore.memory.parts.parts import text_part
@@ -47,6 +48,19 @@ class Unread:
 
 
 Foreign = Iterator[ForeignConversation | ForeignNote | Unread]
+
+
+def find_files(path: Path, pattern: str) -> Iterator[Path | Unread]:
+    """The path itself if it is a file; else the files below it that match, in order. A link in a folder is not followed,
+    since it may lead out of the folder."""
+    if path.is_file():
+        yield path
+        return
+    for found in sorted(path.rglob(pattern)):
+        if found.is_symlink():
+            yield Unread(str(found), "it is a link; import the file that it leads to by its own name")
+        else:
+            yield found
 
 
 def clean(value: Any) -> Any:

@@ -7,7 +7,7 @@ from layerlore.server.capture.cleaning import Cleaner
 from layerlore.server.capture.ignored import IgnoredPaths
 from layerlore.server.capture.said import Said, as_object
 from layerlore.server.capture.transcripts import TranscriptCursor, read_new
-from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread
+from layerlore.server.foreign.content import Foreign, ForeignConversation, Unread, find_files
 from layerlore.server.process.safe_files import UnsafeFile, open_regular
 from layerlore.server.settings.capture import CaptureSettings
 from layerlore.storage.core.records import Json
@@ -18,8 +18,10 @@ _LOOKED_AT = 50
 
 def read_transcripts(path: Path, rules: CaptureSettings) -> Foreign:
     """The transcripts of a folder and those below it, or the one file, each a conversation under its session's id."""
-    files = [path] if path.is_file() else sorted(path.rglob("*.jsonl"))
-    for file in files:
+    for file in find_files(path, "*.jsonl"):
+        if isinstance(file, Unread):
+            yield file
+            continue
         try:
             session, folder = _identify(file)
         except UnsafeFile as error:

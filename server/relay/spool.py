@@ -136,9 +136,14 @@ def set_aside(folder: str, name: str, mask: Callable[[str], str]) -> None:
 
 
 def erase_set_aside(folder: str) -> None:
-    """Remove the events that could not be stored. Raises OSError."""
+    """Remove the events that could not be stored, and what a killed process left of one. Raises OSError."""
     for name in list_set_aside(folder):
         drop(folder, name)
+    for path in _find_parts(os.path.join(folder, SPOOL)):
+        if path.endswith(_ENDING + _PART):
+            continue  # a hook may be writing it; an old one is removed when events are stored
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def list_set_aside(folder: str) -> list[str]:

@@ -1,20 +1,24 @@
 """The tool that erases for good."""
 
+import asyncio
 from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.validation import check_id
+from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import tool
-from layerlore.storage.core.errors import InvalidInput
+from layerlore.storage.core.errors import InvalidInput, StorageUnavailable
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.removal import erasure
+    from layerlore.server.capture import activity
 else:
+    activity = LateModule("layerlore.server.capture.activity")
     erasure = LateModule("layerlore.memory.removal.erasure")
 
 
@@ -47,7 +51,23 @@ async def erase_memory(
     sent = call.sent(thread_id)
     if not dry_run:
         token = check_id(confirm.strip(), "confirm", call.engine.limits.id_chars)
-        return await erasure.confirm_erasure(call.engine, call.scope, thread, token, sent)
+        receipt = await erasure.confirm_erasure(call.engine, call.scope, thread, token, sent)
+        await _erase_files(call, thread)
+        return receipt
     if confirm:
         raise InvalidInput("confirm: goes with dry_run=false, which erases; a dry run needs none")
     return await erasure.preview_erasure(call.engine, call.scope, thread, sent.origin)
+
+
+async def _erase_files(call: Call, thread: str) -> None:
+    """Erase the files of hooks in the data folder, which belong to the tenant of this machine. Raises StorageUnavailable."""
+    scope = call.scope
+    if scope.tenant_id != LOCAL_TENANT:
+        return
+    try:
+        await asyncio.to_thread(activity.erase_hook_files, call.settings, scope.resource_id, scope.agent_id, thread)
+    except OSError as error:
+        raise StorageUnavailable(
+            f"the database is erased, but files of hooks in the data folder are not: {error.strerror}; "
+            "`layerlore erase` erases them once the folder can be written"
+        ) from error

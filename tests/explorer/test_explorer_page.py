@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +139,38 @@ def exploring(folder: Path, *options: str) -> Iterator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.terminate()
+
+
+def test_the_local_file_that_the_browser_opens_signs_in(node: str, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(
+        f'#!/bin/sh\nprintf %s "$1" > "{opened}.part"\nmv "{opened}.part" "{opened}"\n', encoding="utf-8"
+    )
+    browser.chmod(0o700)
+    environment = {**environment_in(tmp_path), "BROWSER": f"{browser} %s"}
+    with subprocess.Popen(
+        [PROGRAM, "explore"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
+            wait_for(opened)
+            door = opened.read_text(encoding="utf-8")
+            assert door.startswith("file://")
+            assert link.partition("#once=")[2] not in door
+            look(node, "door.test.mjs", DOOR=door)
+        finally:
+            process.terminate()
+
+
+def wait_for(path: Path) -> None:
+    """Wait until another process has made a file."""
+    for _ in range(PATIENCE * 20):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{path} was not made")
 
 
 def choose(node: str, folder: Path, database: str, owner: str) -> None:

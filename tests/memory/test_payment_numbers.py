@@ -25,6 +25,9 @@ OTHERS = [
     "1204567890123456789",  # an id
     "7f3a4111111111111111",
     "v4111111111111111",
+    "01a21b84-8072-7329-be93-41a8ef8b869c",  # an id whose last digits pass the check
+    "be9341a8-ef8b-869c-be93-41a8ef8b869c",
+    "be93 41a8 ef8b 869c",  # Belgian numbers are digits alone
     "Order 4000 of 1111 pieces",
 ]
 

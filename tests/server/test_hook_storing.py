@@ -268,6 +268,31 @@ async def test_an_erasure_leaves_no_word_of_it_in_the_data_folder_and_the_sessio
         assert [part["text"] for each in page["messages"] for part in each["parts"]] == ["Something new."]
 
 
+async def test_a_server_that_runs_meanwhile_does_not_write_down_again_what_was_erased(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    hooks = Path(hook_folder(str(data), ""))
+    hooks.mkdir(parents=True)
+    word = "quokkaword"
+    asked = ErasureRequest(LOCAL_TENANT, "default", None, "")
+    async with opened(data, hooks) as store:
+        store.transcript = tmp_path / "s.jsonl"
+        store.write(claude(1, "user", f"My word is {word}."))
+        await store.hook()
+        assert word in await store.shown("UserPromptSubmit", "other", prompt=f"What is my {word}?")
+        await store.service.drain()
+        before = {each.session: each for each in Sessions(store.hooks).list_all()}
+        assert (before["s"].messages, before["other"].shown) == (1, 1)
+        settings = store.settings
+        assert await asyncio.to_thread(lambda: erase(settings, asked, dry_run=False, sure=True, as_json=True)) == 0
+        store.write(claude(2, "user", "Something new."))
+        await store.hook()
+        assert await store.said() == ["Something new."]
+        (after,) = [each for each in Sessions(store.hooks).list_all() if each.session == "s"]
+        assert (after.messages, len(after.events["claude-code"])) == (1, 1)
+        assert sum(count for count, _ in after.events["claude-code"].values()) == 1
+        assert not any(each.shown for each in Sessions(store.hooks).list_all())
+
+
 def find_word(folder: Path, word: str) -> list[Path]:
     """The files that have the word in their bytes."""
     return [each for each in folder.rglob("*") if each.is_file() and word.encode() in each.read_bytes()]

@@ -188,3 +188,14 @@ def test_an_import_passes_over_what_is_no_file(clone: Path, cli: Cli, name: str)
     for asked in ((".",), (name,), (name, "--from", "codex"), (name, "--from", "chatgpt")):
         _, out, err = cli(f"--data-dir={clone.parent / 'data'}", "import", *asked)
         assert "no regular file" in out + err
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.md"])
+def test_an_import_of_a_folder_follows_no_link_out_of_it(clone: Path, cli: Cli, name: str) -> None:
+    (clone.parent / "outside" / name).write_text(f"- [fact] {SECRET}\n")
+    (clone / name).symlink_to(f"../outside/{name}")
+    data = f"--data-dir={clone.parent / 'data'}"
+    _, out, err = cli(data, "import", ".")
+    assert f"{name}: it is a link" in out + err
+    _, kept, _ = cli(data, "export", "-")
+    assert SECRET not in kept

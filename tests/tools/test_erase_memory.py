@@ -20,6 +20,8 @@ from layerlore.memory.removal import erasure
 from layerlore.memory.removal.deletion import erase_expired
 from layerlore.memory.removal.erasure import rewrite_if_owed
 from layerlore.memory.rules.ages import DAY_MS
+from layerlore.server.capture.sessions import Session, Sessions
+from layerlore.server.relay.launch import hook_folder
 from layerlore.server.runtime import runtime
 from layerlore.server.runtime.runtime import close_engine, open_engine
 from layerlore.server.settings.settings import Settings
@@ -219,6 +221,21 @@ async def test_a_dry_run_tells_the_same_and_changes_nothing(all_tools: Tools) ->
     assert "default" not in json.dumps({**receipt, "agent": ""})
     assert (await tools("list_threads"))["threads"] == []
     assert (await tools("erase_memory"))["rows"] == 0
+
+
+async def test_what_hooks_know_of_the_resource_goes_from_the_data_folder_too(
+    connect: Connect, settings_for: SettingsFor, tmp_path: Path
+) -> None:
+    hooks = hook_folder(str(tmp_path / "data"), settings_for().database.get_secret_value())
+    async with connect(toolsets="all", data_dir=str(tmp_path / "data"), resource="ana") as tools:
+        for scope in (ANA, BEN):
+            known = Session("chat", scope.agent_id, scope.resource_id, transcripts={"mark": {"offset": 7}}, messages=3)
+            await Sessions(hooks).write(known, scope)
+        await tools.say("main", "tea")
+        await erase(tools)
+    first, second = sorted(Sessions(hooks).list_all(), key=lambda each: each.resource)
+    assert (first.resource, first.session, first.messages, first.transcripts) == ("", "", 0, {"mark": {"offset": 7}})
+    assert (second.resource, second.session, second.messages) == ("ben", "chat", 3)
 
 
 async def test_one_conversation_goes_and_the_others_stay(all_tools: Tools) -> None:
