@@ -139,8 +139,9 @@ def test_twice_the_text_takes_no_pattern_much_more_than_twice_the_time(room: str
 
 
 def test_a_pattern_that_goes_back_in_the_text_is_found_by_that() -> None:
-    assert grows_too_fast(goes_over(re.compile(r"a*b")), "", "a", "!")
-    assert grows_too_fast(goes_over(re.compile(r"\[[^\]]*\]")), "", "[", "!")
+    for pattern, unit in ((r"a*b", "a"), (r"\[[^\]]*\]", "[")):
+        # A busy machine may hide the growth once, since a single doubling within the bound says no.
+        assert any(grows_too_fast(goes_over(re.compile(pattern)), "", unit, "!") for _ in range(8)), pattern
     assert not grows_too_fast(goes_over(Pattern(r"(?:a+)+b")), "", "a", "!")
 
 
