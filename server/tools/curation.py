@@ -7,11 +7,12 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.usage.usage_answers import UsageByModel
 from layerlore.server.access.permissions import NotPermitted
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import OBJECT_OR_TEXT, Usage, tool
+from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
 from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.records import Json
 
@@ -42,17 +43,6 @@ class StoredBytes(TypedDict):
     resource_allowed: NotRequired[int]
     tenant: NotRequired[int]
     tenant_allowed: NotRequired[int]
-
-
-class UsageOfModel(Usage):
-    model: NotRequired[str]
-    calls: int
-
-
-class UsageByModel(Usage):
-    calls: int
-    models: list[UsageOfModel]
-    more_models: NotRequired[int]
 
 
 # How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.
