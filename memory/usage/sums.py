@@ -5,6 +5,7 @@ from typing import Any
 
 from layerlore.memory.usage.model_usage import NANO, ModelUsage
 from layerlore.memory.usage.prices import PriceList
+from layerlore.memory.usage.usage_answers import Usage
 from layerlore.storage.audit.usage import Spent, UsageLine
 from layerlore.storage.core.records import Json
 
@@ -26,14 +27,16 @@ def add_lines(lines: Iterable[UsageLine]) -> Spent:
     return sum((line.spent for line in lines), Spent())
 
 
-def present_spent(sums: Spent) -> Json:
+def present_spent(sums: Spent) -> Usage:
     """Sums in the form of an answer."""
-    return {
+    shown: Usage = {
         "input_tokens": sums.input_tokens,
         "output_tokens": sums.output_tokens,
         "cost_usd": sums.cost_nano_usd / NANO,
-        **({"unpriced_calls": sums.unpriced_calls} if sums.unpriced_calls else {}),
     }
+    if sums.unpriced_calls:
+        shown["unpriced_calls"] = sums.unpriced_calls
+    return shown
 
 
 def present_lines(lines: Iterable[UsageLine]) -> Json:

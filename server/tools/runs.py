@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, SkipValidation, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.rules.stored import Stored
 from layerlore.memory.rules.validation import parse_time
+from layerlore.memory.usage.usage_answers import Usage
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, NULL_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
@@ -15,11 +17,9 @@ from layerlore.server.tools.declaration import (
     Answered,
     FreeObject,
     ThreadId,
-    Usage,
     tool,
 )
 from layerlore.server.tools.steps import RawSteps
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 

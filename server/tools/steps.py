@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.rules.stored import Stored
+from layerlore.memory.usage.usage_answers import Usage
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.declaration import TextOrJson, ThreadId, Usage, tool
-from layerlore.server.tools.stored_content import Stored
+from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 

@@ -1,15 +1,11 @@
 """Which parts of a tool's answer hold what is stored, by the answer's type; whoever sees them needs ``read``."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypeVar, get_args, get_origin
+from typing import Annotated, Any, NotRequired, get_args, get_origin
 
 from typing_extensions import get_type_hints, is_typeddict
 
-T = TypeVar("T")
-
-_STORED = "holds what is stored"
-Stored = Annotated[T, _STORED]
-"""Marks a key of an answer whose value may hold text or data that was stored: more than ids, numbers, states and times."""
+from layerlore.memory.rules.stored import STORED
 
 
 def holds_stored(answer: Any) -> bool:
@@ -39,7 +35,7 @@ def _keys(answer: Any) -> dict[str, Any]:
 def _is_stored(hint: Any) -> bool:
     if get_origin(hint) is NotRequired:
         (hint,) = get_args(hint)
-    return get_origin(hint) is Annotated and _STORED in get_args(hint)[1:]
+    return get_origin(hint) is Annotated and STORED in get_args(hint)[1:]
 
 
 def _inner(hint: Any) -> Any:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, PlainValidator, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.rules.stored import Stored
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, TextOrJson, ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core import records
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json

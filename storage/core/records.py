@@ -15,6 +15,8 @@ model, never indexed, counted in no tokens and in no number of messages."""
 ALL_ROLES: tuple[Role, ...] = (*ROLES, CUSTOM)
 
 Json = dict[str, Any]
+StoredJson = dict[str, Any]
+"""A JSON object that a caller stored and gets back: metadata, a part of a message, a checkpoint. Its keys are the caller's."""
 Whose = Literal["", "project", "you"]
 """Whose memory something is from, as models are shown it: the project's or the person's; "" where no project is in
 force."""
