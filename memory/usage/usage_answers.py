@@ -11,3 +11,14 @@ class Usage(TypedDict):
     output_tokens: int
     cost_usd: float
     unpriced_calls: NotRequired[int]
+
+
+class UsageOfModel(Usage):
+    model: NotRequired[str]
+    calls: int
+
+
+class UsageByModel(Usage):
+    calls: int
+    models: list[UsageOfModel]
+    more_models: NotRequired[int]

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.stored import Stored
-from layerlore.memory.usage.usage_answers import Usage
+from layerlore.memory.usage.usage_answers import UsageByModel
 from layerlore.server.access.permissions import NotPermitted
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
@@ -43,17 +43,6 @@ class StoredBytes(TypedDict):
     resource_allowed: NotRequired[int]
     tenant: NotRequired[int]
     tenant_allowed: NotRequired[int]
-
-
-class UsageOfModel(Usage):
-    model: NotRequired[str]
-    calls: int
-
-
-class UsageByModel(Usage):
-    calls: int
-    models: list[UsageOfModel]
-    more_models: NotRequired[int]
 
 
 # How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.

@@ -40,8 +40,6 @@ FreeObject = Annotated[dict[str, Any], WithJsonSchema(OBJECT_OR_TEXT)]
 _VALUES: list[dict[str, Any]] = [{"type": type_} for type_ in ("object", "string", "number", "boolean")]
 ANY_JSON = {"anyOf": [*_VALUES, {"type": "array", "items": {"anyOf": _VALUES}}]}
 """Any JSON, as an argument; null is left out."""
-Answered = Annotated[Any, WithJsonSchema({"anyOf": [*_VALUES, {"type": "array"}, {"type": "null"}]})]
-"""Any JSON, as an answer."""
 
 _UNSAID = ("title", "default", "minimum", "maximum", "minLength", "maxLength", "$ref", "$defs")
 # In this order the keys of a node cost the fewest tokens.
