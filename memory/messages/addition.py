@@ -7,6 +7,7 @@ from typing import Any
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.engine.long_texts import work_on_long_text
 from layerlore.memory.messages import turn_worth
+from layerlore.memory.messages.message_answers import AddedMessages, SkippedEntry, StoredMessage, Totals
 from layerlore.memory.messages.overflow import find_policy, may_trim
 from layerlore.memory.observations import schedule
 from layerlore.memory.parts.echoes import list_unanswered
@@ -39,7 +40,9 @@ _BEFORE = 6
 _EACH_TURN: tuple[Kind, ...] = ("entries", "profile", "session_memory")
 
 
-async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent) -> Json:
+async def add_messages(
+    engine: Engine, scope: Scope, thread_id: str, raw: Any, *, replace: bool, sent: Sent
+) -> AddedMessages:
     """Append messages to a thread, all or none. Nothing is answered before the commit.
 
     Returns ``thread_id``, ``messages`` (id, seq, and status added | unchanged | replaced), ``skipped_deleted`` (ids of
@@ -50,14 +53,14 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     Raises InvalidInput, LimitExceeded, Conflict.
     """
     read = read_messages(raw, engine.limits)
-    incoming, skipped = read.messages, _show_skipped(read.skipped)
+    incoming = read.messages
+    skipped = _show_skipped(read.skipped)
     if not incoming:
-        return {
-            "thread_id": thread_id,
-            "messages": [],
-            **skipped,
-            "totals": await _read_totals(engine, scope, thread_id),
-        }
+        nothing: AddedMessages = {"thread_id": thread_id, "messages": []}
+        if skipped:
+            nothing["skipped"] = skipped
+        nothing["totals"] = await _read_totals(engine, scope, thread_id)
+        return nothing
     body = [
         [each.id, each.role, each.name, each.parts, each.metadata, each.created_at]
         + ([each.mark.turn, each.mark.set] if each.mark else [])
@@ -67,7 +70,7 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
     answered = await _read_answered(engine, scope, thread_id, incoming)
     drafts, masked = await make_drafts(engine, incoming, now, answered)
 
-    async def write(tx: Tx) -> Json:
+    async def write(tx: Tx) -> AddedMessages:
         appended = await addition.add(
             tx,
             scope,
@@ -88,15 +91,16 @@ async def add_messages(engine: Engine, scope: Scope, thread_id: str, raw: Any, *
         return _answer(appended, masked)
 
     answer = await engine.write(scope, sent, [body, replace], now, write)
-    return {**answer, **skipped}
+    if skipped:
+        answer["skipped"] = skipped
+    return answer
 
 
-def _show_skipped(skipped: Sequence[SkippedMessage]) -> Json:
-    shown = [{"index": each.index, "reason": each.reason} for each in skipped]
-    return {"skipped": shown} if shown else {}
+def _show_skipped(skipped: Sequence[SkippedMessage]) -> list[SkippedEntry]:
+    return [{"index": each.index, "reason": each.reason} for each in skipped]
 
 
-async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Json:
+async def _read_totals(engine: Engine, scope: Scope, thread_id: str) -> Totals:
     """The totals of a thread to which nothing is added; those of one that does not exist are 0."""
     try:
         thread = await engine.database.read(threads.find, scope, thread_id)
@@ -200,26 +204,39 @@ def _mask(engine: Engine, message: IncomingMessage) -> tuple[str | None, list[Js
     return name, parts, metadata, in_name + in_metadata + in_parts
 
 
-def _answer(appended: Appended, masked: int) -> Json:
-    kept = [stored for stored in appended.stored if stored.status != "deleted"]
-    skipped = [stored.id for stored in appended.stored if stored.status == "deleted"]
-    return {
-        "thread_id": appended.thread.thread_id,
-        "messages": [{"id": stored.id, "seq": stored.seq, "status": stored.status} for stored in kept],
-        **({"skipped_deleted": skipped} if skipped else {}),
-        **({"masked": masked} if masked else {}),
-        "totals": {"messages": appended.thread.message_count, "tokens": appended.thread.token_count},
-    }
+def _answer(appended: Appended, masked: int) -> AddedMessages:
+    thread = appended.thread
+    kept: list[StoredMessage] = []
+    skipped: list[str] = []
+    for stored in appended.stored:
+        if stored.status == "deleted":
+            skipped.append(stored.id)
+        else:
+            kept.append({"id": stored.id, "seq": stored.seq, "status": stored.status})
+    answer: AddedMessages = {"thread_id": thread.thread_id, "messages": kept}
+    if skipped:
+        answer["skipped_deleted"] = skipped
+    if masked:
+        answer["masked"] = masked
+    answer["totals"] = {"messages": thread.message_count, "tokens": thread.token_count}
+    return answer
 
 
-def count_added(answer: Json) -> Json:
+def count_added(answer: AddedMessages) -> AddedMessages:
     """The answer of ``add_messages`` in few tokens, for a model that reads it each turn: how many messages were stored, and
     their seqs as ranges (``14-15``)."""
     statuses = Counter(message["status"] for message in answer["messages"])
     seqs = _render_ranges([message["seq"] for message in answer["messages"]])
-    others = {name: statuses[name] for name in ("unchanged", "replaced") if statuses[name]}
-    rest = {name: answer[name] for name in answer if name not in ("thread_id", "messages", "totals")}
-    return {"stored": statuses["added"], "seqs": seqs, **others, **rest}
+    counted: AddedMessages = {"stored": statuses["added"], "seqs": seqs}
+    if statuses["unchanged"]:
+        counted["unchanged"] = statuses["unchanged"]
+    if statuses["replaced"]:
+        counted["replaced"] = statuses["replaced"]
+    rest = answer.copy()
+    rest.pop("thread_id", None)
+    rest.pop("messages", None)
+    rest.pop("totals", None)
+    return {**counted, **rest}
 
 
 def _render_ranges(seqs: Sequence[int]) -> str:

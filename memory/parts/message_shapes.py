@@ -2,7 +2,7 @@
 into the one form we keep."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from layerlore.memory.parts.ai_sdk_shape import (
     AI_SDK_MARKS,
@@ -170,7 +170,7 @@ class SkippedMessage:
     """A message that is not stored: its place in the list that was sent, and why."""
 
     index: int
-    reason: str
+    reason: Literal["empty"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from mcp.types import (
     TextContent,
 )
 
+from layerlore.memory.messages.thread_answers import ListedThread
 from layerlore.memory.rules.validation import describe_choices
 from layerlore.server.access.caller import Default, RequestContext, default_of, principal_of, settings_of
 from layerlore.server.process.late_modules import LateModule
@@ -270,7 +271,7 @@ def _entry_line(row: Json) -> str:
     return f"- [{'; '.join(beside)}] {quotation.quote_line(row['content'])}"
 
 
-def _line(row: Json) -> str:
+def _line(row: ListedThread) -> str:
     title = f": {quotation.quote_line(row['title'])}" if "title" in row else ""
     return f"- {quotation.quote_line(row['thread_id'])}{title} ({row['messages']} messages, {row['updated_at']})"
 

@@ -1,6 +1,6 @@
 """One call of a tool, as the tool's function sees it; and how a resource or a prompt makes one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ DEFAULT_LINE_TOKENS = 40
 class AnswerWithMedia:
     """A structure or a text, with one image or file of a thread."""
 
-    structure: Json | str
+    structure: Mapping[str, Any] | str
     media: "Media"
     thread_id: str
 

@@ -7,13 +7,13 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.stored import Stored
 from layerlore.memory.usage.usage_answers import UsageByModel
 from layerlore.server.access.permissions import NotPermitted
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from mcp.types import Tool as ListedTool
 from mcp.types import ToolAnnotations
 from pydantic import Field, WithJsonSchema
 
-from layerlore.memory.usage.usage_answers import Usage as Usage
 from layerlore.server.access.principal import READ, Right
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.stored_content import drop_stored, holds_stored

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.rules.stored import Stored
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import UNLISTED
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:

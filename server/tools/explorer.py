@@ -7,12 +7,13 @@ from mcp.types import Tool as ListedTool
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.stored import Stored
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
-from layerlore.server.tools.stored_content import Stored
 from layerlore.storage.core.errors import InvalidInput
 from layerlore.storage.core.records import Json
 
@@ -40,35 +41,11 @@ class EntryPage(TypedDict):
     left_out: NotRequired[int]
 
 
-class MemoryRow(TypedDict):
-    agent: str
-    resource: str
-    conversations: int
-    messages: int
-    entries: int
-    last_at: NotRequired[str]
-
-
-class MemoryPage(TypedDict):
-    memories: list[MemoryRow]
-    next_cursor: NotRequired[str]
-
-
-class TenantPage(TypedDict):
-    tenants: list[str]
-    next_cursor: NotRequired[str]
-
-
 class MarkedEntry(TypedDict):
     id: str
     pinned: bool
     wrong: bool
     undo: NotRequired[str]
-
-
-class ThreadsFound(TypedDict):
-    threads: Stored[list[dict[str, Any]]]
-    total: int
 
 
 class Calls(TypedDict):
@@ -195,7 +172,7 @@ async def explore_threads(
     query: Annotated[str, Field(description="Only those with each of these words in title or name.")] = "",
     offset: Annotated[int, Field(ge=0, le=10_000_000)] = 0,
     limit: Annotated[int, Field(ge=1, le=200)] = 100,
-) -> Json:
+) -> ThreadsFound:
     """List the conversations at a place of the list, changed last first, and how many it has: at `offset` there are
     `limit` or, where they are large, fewer."""
     return await threads.find_threads(call.engine, call.scope, query=query, offset=offset, limit=limit)
@@ -269,7 +246,7 @@ async def explore_memories(
     query: Annotated[str, Field(description="Only those whose agent or user has each of these words.")] = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
-) -> Json:
+) -> MemoryPage:
     """List whose memories there are, for an operator to choose one: each agent's of each user, and how much it holds, never
     what. Each look is kept in the journal. `next_cursor` continues, also after a page without any."""
     principal = call.caller.principal
@@ -283,7 +260,7 @@ async def explore_tenants(
     query: Annotated[str, Field(description="Only those whose name has each of these words.")] = "",
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
-) -> Json:
+) -> TenantPage:
     """List the tenants, for whoever opened the page of the whole database; any other caller sees its own tenant alone."""
     principal = call.caller.principal
     if not principal.every_tenant:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.messages.message_answers import AddedMessages, MessagePage, Totals
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
@@ -61,35 +62,6 @@ PageDetail = Annotated[
 ]
 
 
-class Totals(TypedDict):
-    messages: int
-    tokens: int
-
-
-class StoredMessage(TypedDict):
-    id: str
-    seq: int
-    status: Literal["added", "unchanged", "replaced"]
-
-
-class SkippedEntry(TypedDict):
-    index: int
-    reason: Literal["empty"]
-
-
-class AddedMessages(TypedDict):
-    stored: NotRequired[int]
-    seqs: NotRequired[str]
-    unchanged: NotRequired[int]
-    replaced: NotRequired[int]
-    thread_id: NotRequired[str]
-    messages: NotRequired[list[StoredMessage]]
-    skipped: NotRequired[list[SkippedEntry]]
-    skipped_deleted: NotRequired[list[str]]
-    masked: NotRequired[int]
-    totals: NotRequired[Totals]
-
-
 class DeletedMessages(TypedDict):
     thread_id: str
     deleted: int
@@ -111,7 +83,7 @@ async def add_messages(
     ids: Annotated[
         bool, UNLISTED, Field(description="Answers with the id and seq of each message, and the thread's totals.")
     ] = False,
-) -> Json:
+) -> AddedMessages:
     """Store messages of a conversation, in order; later conversations find them by searching. Takes every provider's
     shape, with tool calls and images; optional: id, name, created_at, metadata, files. A known id is left as it is, or
     rewritten with replace=true; a deleted one is skipped."""
@@ -142,7 +114,7 @@ async def get_messages(
     detail: PageDetail = "normal",
     turn: Annotated[str, UNLISTED, Field(description="The page that ends with this turn, and its sets.")] = "",
     format: TextOrJson = "text",
-) -> str | Json | AnswerWithMedia:
+) -> str | MessagePage | AnswerWithMedia:
     """Read a conversation: the newest messages, those from offset on (0: the oldest), or before or after a seq. since
     or until without thread_id reads all conversations. The last line says how to go on. part gives an image, a file
     or the rest of a long message."""

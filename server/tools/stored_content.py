@@ -6,7 +6,6 @@ from typing import Annotated, Any, NotRequired, get_args, get_origin
 from typing_extensions import get_type_hints, is_typeddict
 
 from layerlore.memory.rules.stored import STORED
-from layerlore.memory.rules.stored import Stored as Stored
 
 
 def holds_stored(answer: Any) -> bool:

@@ -81,7 +81,7 @@ async def read_view(call: Call, asked: Asked) -> Json:
 
 async def _read_everybody(call: Call, cursor: str) -> Json:
     search = TenantSearch(limit=_PAGE, cursor=cursor)
-    return await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)
+    return {**await list_tenant_threads(call.engine, call.scope.tenant_id, search, _BY)}
 
 
 def _of(asked: Asked) -> Json:
