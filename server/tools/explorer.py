@@ -9,7 +9,9 @@ from typing_extensions import TypedDict
 
 from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.rules.stored import Stored
+from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_memories, threads
     from layerlore.memory.usage import days as numbers
     from layerlore.server.tools import background
+    from layerlore.storage.audit.journal import Journaled
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
@@ -46,52 +49,6 @@ class MarkedEntry(TypedDict):
     pinned: bool
     wrong: bool
     undo: NotRequired[str]
-
-
-class Calls(TypedDict):
-    calls: int
-    failed: int
-    p50_ms: NotRequired[float]
-    p95_ms: NotRequired[float]
-
-
-class Day(Calls):
-    day: str
-    messages: int
-    tokens: int
-    entries: int
-    steps: int
-    context_tokens: int
-    recall_tokens: int
-    hook_tokens: int
-    captured: int
-    model_calls: int
-    model_tokens: int
-    cost_usd: float
-    unpriced_calls: NotRequired[int]
-
-
-class ToolCalls(Calls):
-    tool: str
-
-
-class HooksOfHost(TypedDict):
-    host: str
-    shown: int
-    tokens: int
-    captured: int
-
-
-class KindOfEntry(TypedDict):
-    kind: str
-    entries: int
-
-
-class Days(TypedDict):
-    days: list[Day]
-    tools: list[ToolCalls]
-    hooks: list[HooksOfHost]
-    kinds: list[KindOfEntry]
 
 
 class JournalEntry(TypedDict):
@@ -183,7 +140,7 @@ async def explore_days(
     call: Call,
     days: Annotated[int, Field(ge=1, le=3660)] = 90,
     tool: Annotated[str, Field(description="Calls of this tool alone.")] = "",
-) -> Json:
+) -> Days:
     """Count what each day (UTC) brought that had anything, the oldest first: messages, their tokens, entries, steps, calls of
     tools and how long they took, tokens shown to models, messages captured by hooks, what was spent on models. Beside them
     the tools by calls, the hooks by host, and the entries by kind."""
@@ -195,6 +152,23 @@ async def explore_days(
 
 def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"read", "admin"} if arguments.get("everybody") else {"read"})
+
+
+def _show_line(each: "Journaled") -> JournalEntry:
+    line = each.line
+    shown: JournalEntry = {
+        "at": iso(line.at),
+        "agent": each.agent_id,
+        "resource_mark": line.resource_mark,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "outcome": line.outcome,
+        "counts": dict(line.counts),
+    }
+    if line.reason:
+        shown["reason"] = line.reason
+    return order_keys(JournalEntry, shown)
 
 
 @tool(
@@ -210,7 +184,7 @@ async def explore_journal(
     everybody: Annotated[bool, Field(description="Of the whole tenant, with the right admin.")] = False,
     limit: Annotated[int, Field(ge=1, le=500)] = 100,
     cursor: str = "",
-) -> Json:
+) -> JournalPage:
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
@@ -223,21 +197,11 @@ async def explore_journal(
         limit=limit,
         before=int(cursor) if cursor else None,
     )
-    shown = [
-        {
-            "at": iso(each.line.at),
-            "agent": each.agent_id,
-            "resource_mark": each.line.resource_mark,
-            "principal": each.line.principal,
-            "client": each.line.client,
-            "tool": each.line.tool,
-            "outcome": each.line.outcome,
-            **({"reason": each.line.reason} if each.line.reason else {}),
-            "counts": dict(each.line.counts),
-        }
-        for each in lines
-    ]
-    return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+    shown = [_show_line(each) for each in lines]
+    page: JournalPage = {"lines": shown}
+    if len(lines) == limit:
+        page["next_cursor"] = str(lines[-1].row_id)
+    return page
 
 
 @tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)
@@ -269,7 +233,7 @@ async def explore_tenants(
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
-async def resume_jobs(call: Call) -> Json:
+async def resume_jobs(call: Call) -> ResumedJobs:
     """Make the background jobs due again that failed too often; memory_status lists them."""
     return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
 
