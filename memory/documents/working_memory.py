@@ -325,7 +325,7 @@ async def record_change(
 
 async def _record_act(
     tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
-) -> Json:
+) -> acts.Undo:
     assert changed.before is not None
     assert changed.after is not None
     uid = changed.thread.thread_uid if changed.thread else None
