@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from layerlore.storage.core.damaged_values import DAMAGED, NOTE, value_of
 from layerlore.storage.core.errors import Conflict
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Json, Scope, StoredJson, Thread
 from layerlore.storage.core.scopes import in_thread, of_thread
 from layerlore.storage.core.statements import any_of
 from layerlore.storage.core.tables import plans
@@ -144,7 +144,7 @@ def _revision(row: Row | None) -> Revision | None:
     return Revision(revision, plan_of(plan), actor, created_at)
 
 
-def plan_of(stored: str) -> Json:
+def plan_of(stored: str) -> StoredJson:
     """A plan as it is stored; one whose goal says so if it is damaged."""
     plan = value_of(stored)
     if isinstance(plan, dict) and plan != DAMAGED:
