@@ -83,7 +83,7 @@ async def gather_briefing(engine: Engine, scope: Scope, thread_id: str, task: st
             logged = await attempts.list_attempts(engine, scope, thread_id, task_key=key, limit=MOST_ATTEMPTS)
         found = replace(
             found,
-            plan=open_plan["plan"] if open_plan else None,
+            plan=open_plan,
             messages=page.messages,
             total_messages=page.total,
             attempts=logged.attempts if logged else (),
@@ -220,7 +220,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
     far as they exist; an unknown thread has none of them. And what is open elsewhere."""
     own_plan = await plan.read_open_plan(engine, scope, thread_id)
     elsewhere = ""
-    if own_plan is None or not is_open(own_plan["plan"]):
+    if own_plan is None or not is_open(own_plan):
         found = await open_work.read_elsewhere(engine, scope, thread_id)
         elsewhere = wrap_open_work(render_open(found)) if found else ""
     try:
@@ -229,7 +229,7 @@ async def resume_work(engine: Engine, scope: Scope, thread_id: str) -> Resumable
         return ResumableWork([], elsewhere)
     suspended = await open_work.read_suspended(engine, scope, thread_id)
     texts = [wrap_open_work(render_open(suspended))] if suspended else []
-    texts += [wrap_block("plan", "\n".join(render_lines(own_plan["plan"])))] if own_plan else []
+    texts += [wrap_block("plan", "\n".join(render_lines(own_plan)))] if own_plan else []
     by_task = [
         f"Task {quote_line(key)}:\n" + "\n".join(attempts.render_attempts(list(of_task)))
         for key, of_task in groupby(logged.attempts, key=lambda each: each.task_key)

@@ -19,7 +19,7 @@ from layerlore.memory.work import attempts
 from layerlore.memory.work.plan_text import find_current_step, render_phase, render_step
 from layerlore.storage.core.errors import LimitExceeded
 from layerlore.storage.core.json_text import to_json
-from layerlore.storage.core.records import Json, Message
+from layerlore.storage.core.records import Json, Message, Plan
 from layerlore.storage.work.attempts import Attempt
 
 FEWEST_TOKENS = 300
@@ -81,7 +81,7 @@ class Briefing:
 
     task: str
     thread_id: str
-    plan: Json | None = None
+    plan: Plan | None = None
     profile: WorkingMemoryDocument | None = None
     messages: Sequence[Message] = ()
     total_messages: int = 0

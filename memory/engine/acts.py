@@ -16,8 +16,8 @@ from layerlore.storage.removal.acts import ActPart
 PREFIX = "u_"
 
 
-class Undo(TypedDict, total=False):
-    """The id by which a call can be undone, if it can."""
+class Undoable(TypedDict, total=False):
+    """The id that undoes a call; left out where nothing of it can be undone."""
 
     undo: str
 
@@ -34,7 +34,7 @@ def undoable_since(engine: Engine, now: int) -> int:
 
 async def record_act(
     tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
-) -> Undo:
+) -> Undoable:
     """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is kept."""
     if not parts or engine.deleted_days == 0:
         return {}

@@ -17,7 +17,7 @@ from layerlore.memory.rules.validation import check_id
 from layerlore.memory.work import plan_rules
 from layerlore.storage.core import resource_lock
 from layerlore.storage.core.errors import Conflict, NotFound
-from layerlore.storage.core.records import Json, Scope, Thread
+from layerlore.storage.core.records import Json, Scope, StoredPlan, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, entry_marks, entry_restoration, notes, working_memory
 from layerlore.storage.removal import acts as stored_acts
@@ -274,9 +274,10 @@ class _UndoTransaction:
             )
         old = was.plan
 
-        def make(current: Json | None) -> Json:
+        def make(current: StoredPlan | None) -> StoredPlan:
             # Ids of steps are given once.
-            return {**old, "last_id": max(old.get("last_id", 0), (current or {}).get("last_id", 0))}
+            last_id = current.get("last_id", 0) if current else 0
+            return {**old, "last_id": max(old.get("last_id", 0), last_id)}
 
         done = await plans.change(
             self.tx,

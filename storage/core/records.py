@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 Role = Literal["system", "user", "assistant", "tool", "custom"]
 SUBJECT_KEY = "subject"
@@ -199,3 +199,28 @@ class ApiKey:
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+
+
+class PlanStep(TypedDict):
+    """One step of a plan; ``result`` is left out until there is one."""
+
+    id: str
+    phase: str
+    description: str
+    status: str
+    result: NotRequired[str]
+
+
+class Plan(TypedDict):
+    """The plan of a thread."""
+
+    goal: str
+    current_phase: str
+    iteration: int
+    steps: list[PlanStep]
+
+
+class StoredPlan(Plan):
+    """A plan as it is stored. ``last_id`` is the number of the last step id that was made up."""
+
+    last_id: int
