@@ -12,7 +12,8 @@ from layerlore.memory.parts.search_words import find_query_words
 from layerlore.memory.recall.candidates import RecallQuery, VectorSpace, match_words
 from layerlore.memory.recall.hit_lines import mark_unproven, mark_whose
 from layerlore.memory.recall.recall import PreparedRecall, RecallRequest, find_hits, prepare_recall
-from layerlore.memory.recall.results import Confidence, Hit, RecallResult, join_results, mark_messages
+from layerlore.memory.recall.recall_answers import Confidence
+from layerlore.memory.recall.results import Hit, RecallResult, join_results, mark_messages
 from layerlore.memory.rules.ages import age, day
 from layerlore.memory.rules.expiry import name_end
 from layerlore.memory.settings.recall import RecallRules

@@ -10,7 +10,7 @@ import numpy as np
 from layerlore.memory.embedding.relevance import ANY_EMBEDDER, LEADERS, LEXICAL, Calibration, RelevanceEvidence
 from layerlore.memory.recall.candidates import GatheredCandidates, VectorSpace
 from layerlore.memory.recall.ranking import Ranking, compute_row_recency, rank_rows
-from layerlore.memory.recall.results import Confidence
+from layerlore.memory.recall.recall_answers import Confidence
 from layerlore.memory.settings.recall import RecallRules
 
 # If the best hit that passes the filters is this far behind the best of all, it counts as unsure.

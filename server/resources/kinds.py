@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mcp.types import Annotations, Role
 
+from layerlore.memory.entries.entry_answers import EntryPage, EntryRow
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
@@ -108,13 +109,13 @@ async def read_observations(call: Call, thread_id: str, before: str = "") -> Jso
     return {**listed, **waiting}
 
 
-async def read_entries(call: Call, cursor: str = "") -> Json:
+async def read_entries(call: Call, cursor: str = "") -> EntryPage:
     """What is kept of the user as entries, those kept last first, in a project its own before the person's. No tool gives
     them all: a model searches them. Raises InvalidInput."""
     return await listing.list_with_person(call.engine, call.scope, limit=_MOST_LISTED, cursor=cursor)
 
 
-async def read_entry(call: Call, entry_id: str) -> Json:
+async def read_entry(call: Call, entry_id: str) -> EntryRow:
     """One entry, or the one that took its place. Raises InvalidInput, NotFound."""
     check_id(entry_id, "entry_id", call.engine.limits.id_chars)
     try:

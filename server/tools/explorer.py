@@ -7,17 +7,16 @@ from mcp.types import Tool as ListedTool
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
 from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys
-from layerlore.memory.rules.stored import Stored
 from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
@@ -36,19 +35,6 @@ else:
     background = LateModule("layerlore.server.tools.background")
 
 EXPLORER_URI = "ui://layerlore/explorer"
-
-
-class EntryPage(TypedDict):
-    entries: Stored[list[dict[str, Any]]]
-    next_cursor: NotRequired[str]
-    left_out: NotRequired[int]
-
-
-class MarkedEntry(TypedDict):
-    id: str
-    pinned: bool
-    wrong: bool
-    undo: NotRequired[str]
 
 
 class JournalEntry(TypedDict):
@@ -90,7 +76,7 @@ async def explore_entries(
     limit: Annotated[int, Field(ge=1, le=200)] = 50,
     cursor: str = "",
     wrong: Annotated[bool, Field(description="Those alone that are marked as wrong, on one page.")] = False,
-) -> Json:
+) -> EntryPage:
     """List the notes about the user, those kept last first, as memory://entries has them: the words that each rests on, its
     trust, who made it, what it took the place of. `next_cursor` continues, also after a page without any."""
     if wrong:
@@ -115,7 +101,7 @@ async def mark_entry(
     pinned: Annotated[bool | None, Field(description="Whether it is told whatever is asked.")] = None,
     wrong: Annotated[bool | None, Field(description="Whether what it says is not true.")] = None,
     accepted: Annotated[bool, Field(description="The user takes over what a shared file brought.")] = False,
-) -> Json:
+) -> MarkedEntry:
     """Pin a note about the user, so that every conversation is told it, or mark it as wrong, so that none is, and nobody but
     the user says it again; false takes a mark back. Or accept a note of a shared file as the user's own word."""
     return await marking.mark_entry(

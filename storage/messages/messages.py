@@ -303,7 +303,7 @@ def _marked(draft: Draft) -> dict[str, str | None]:
     return {"turn": draft.mark.turn, "turn_set": draft.mark.set}
 
 
-def _values(draft: Draft) -> dict[str, Any]:
+def _values(draft: Draft) -> dict[str, str | int | None]:
     return {
         "id": draft.id,
         "role": draft.role,
