@@ -16,6 +16,7 @@ from layerlore.memory.context.briefing_text import (
     render_json,
     render_text,
 )
+from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.context.person import read_person
 from layerlore.memory.digest.digest import rank_notes, take_notes
 from layerlore.memory.digest.judgement import NoteKind
@@ -41,7 +42,7 @@ from layerlore.memory.work import attempts, open_work, plan
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.memory.work.plan_text import render_lines, render_open
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import ROLES, Json, Message, Scope
+from layerlore.storage.core.records import ROLES, Message, Scope
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import observations
 from layerlore.storage.derived.observations import Observation
@@ -197,7 +198,7 @@ async def get_briefing(
     task_key: str,
     max_tokens: int,
     json: bool,
-) -> str | Json:
+) -> str | BriefingAnswer:
     """Brief a sub-agent for a task within ``max_tokens``, as text or as JSON. The task itself is never cut.
 
     Raises what ``gather_briefing`` raises, and LimitExceeded when the task alone is too long.

@@ -42,7 +42,7 @@ from layerlore.memory.work.open_work import find_elsewhere, find_suspended
 from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Message, Scope, Thread
+from layerlore.storage.core.records import Json, Message, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived import entries, summaries, working_memory
 from layerlore.storage.derived.subjects import subject_in
@@ -414,7 +414,7 @@ def _inner(part: Json) -> list[Json]:
     return [each for each in entries if isinstance(each, dict) and each.get("type") in MEDIA]
 
 
-def _part(part: Json, found: dict[str, Json]) -> Json:
+def _part(part: Json, found: dict[str, Json]) -> StoredJson:
     if part["type"] in MEDIA:
         return _filled_media(part, found)
     if not _inner(part):
@@ -423,7 +423,7 @@ def _part(part: Json, found: dict[str, Json]) -> Json:
     return {**part, "result": inner}
 
 
-def _filled_media(part: Json, found: dict[str, Json]) -> Json:
+def _filled_media(part: Json, found: dict[str, Json]) -> StoredJson:
     place = place_of(part)
     if not place:
         return part

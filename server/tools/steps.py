@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from layerlore.memory.context.context_answers import BriefingAnswer
 from layerlore.memory.work.step_answers import ListedEvents, ListedSteps, LoggedAttempt, RecordedSteps
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.context import briefing
@@ -116,7 +116,7 @@ async def get_briefing(
     max_tokens: Annotated[int, Field(ge=300, le=20_000)] = 2000,
     thread_id: ThreadId = "",
     format: TextOrJson = "text",
-) -> str | Json:
+) -> str | BriefingAnswer:
     """All that a sub-agent without memory needs: the task, the user's rules and corrections, goal and current step, the
     user's profile, earlier attempts, what is remembered about it, and the last messages."""
     thread = call.thread(thread_id, reads=True)
