@@ -15,12 +15,12 @@ from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
 from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import WriteOutcome
+from layerlore.memory.engine.status_answers import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.curation import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.core.errors import NotFound

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.engine.status_answers import MemoryStatus, WaitingJobs
 from layerlore.memory.removal.removal_answers import Undone
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.stored import Stored
-from layerlore.memory.usage.usage_answers import UsageByModel
 from layerlore.server.access.permissions import NotPermitted
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
@@ -28,120 +28,6 @@ else:
     undoing = LateModule("layerlore.memory.removal.undoing")
     background = LateModule("layerlore.server.tools.background")
     status = LateModule("layerlore.server.tools.status")
-
-
-class ScopeCounts(TypedDict):
-    threads: int
-    messages: int
-    tokens: int
-    restorable_deletes: int
-
-
-# What counts of what is stored, in bytes, and the most that may be, where that is limited.
-class StoredBytes(TypedDict):
-    resource: int
-    resource_allowed: NotRequired[int]
-    tenant: NotRequired[int]
-    tenant_allowed: NotRequired[int]
-
-
-# How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.
-class Vectors(TypedDict):
-    model: str
-    dimension: int
-    total: int
-    pending: int
-    state: str
-    languages: NotRequired[str]
-    refused: NotRequired[int]
-    reason: NotRequired[str]
-
-
-# Jobs of one kind that are due, running, due later, or dead: failed so often that they wait to be resumed.
-class WaitingJobs(TypedDict):
-    kind: str
-    state: Literal["due", "running", "later", "dead"]
-    jobs: int
-
-
-class FailedJob(TypedDict):
-    kind: str
-    thread_id: NotRequired[str]
-    failures: int
-    error: str
-
-
-class FailingJob(FailedJob):
-    next_at: str
-
-
-class DeadJob(FailedJob):
-    since: str
-
-
-class Jobs(TypedDict):
-    waiting: list[WaitingJobs]
-    failing: NotRequired[list[FailingJob]]
-    dead: NotRequired[list[DeadJob]]
-    resume: NotRequired[str]
-
-
-# What the installation's models were asked for today (UTC), and the most that they may be; 0 is no limit. The tenant's
-# part, where it has an allowance.
-class Budget(TypedDict):
-    day: str
-    tokens: NotRequired[int]
-    cost_usd: NotRequired[float]
-    daily_tokens: NotRequired[int]
-    daily_usd: NotRequired[float]
-    tenant_tokens: NotRequired[int]
-    tenant_daily_tokens: NotRequired[int]
-
-
-# Which models are asked, in words, and by kind of job; why none is asked now, and until when.
-class Thinking(TypedDict):
-    model: str
-    models: dict[str, str]
-    budget: Budget
-    paused: NotRequired[str]
-    paused_until: NotRequired[str]
-
-
-# Of the current conversation: the tokens that no observation covers yet, and at how many observations take their place.
-class ObservationState(TypedDict, total=False):
-    thread_id: str
-    pending_tokens: int
-    message_tokens: int
-    observed_seq: int
-    noted_ahead_seq: int
-
-
-# Who the credential says is asking, and what that may do.
-class Asking(TypedDict):
-    principal: str
-    tenant: str
-    rights: list[str]
-
-
-class MemoryStatus(TypedDict):
-    memory: str
-    version: str
-    server: NotRequired[dict[str, Any]]
-    database: dict[str, Any]
-    caller: Asking
-    scope: dict[str, str]
-    agent_settings: NotRequired[dict[str, Any]]
-    counts: ScopeCounts
-    retention: NotRequired[dict[str, Any]]
-    stored_bytes: StoredBytes
-    tokens: dict[str, Any]
-    usage: UsageByModel
-    vectors: Vectors
-    recall: dict[str, Any]
-    jobs: Jobs
-    thinking: Thinking
-    observation: ObservationState
-    degraded: list[str]
 
 
 class MemoryJob(TypedDict):

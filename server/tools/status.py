@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from layerlore.memory.engine.status_answers import Asking, MemoryStatus, StoredBytes, Vectors
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.sums import present_lines
@@ -10,7 +11,6 @@ from layerlore.server.process.version import VERSION
 from layerlore.server.tools import background
 from layerlore.server.tools.background import Background
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.curation import Asking, MemoryStatus, StoredBytes, Vectors
 from layerlore.storage.audit import stored_bytes, usage
 from layerlore.storage.audit.stored_bytes import Quota, Used
 from layerlore.storage.core.records import Scope
