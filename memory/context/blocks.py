@@ -1,7 +1,7 @@
 """The blocks of a context beside the window: each whole, or as much of it as a number of tokens has room for."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from layerlore.memory.documents.document_text import render_block
@@ -79,13 +79,11 @@ def make_document_piece(
 ) -> ContextPiece:
     """A working memory document as a block, cut at its end with a mark."""
     assert document.changed is not None
-    changed, readable = document.changed, render_readable(document)
-    # Cut, it is text, whatever its format is.
-    as_text = replace(document, rules=document.rules.model_copy(update={"format": "text", "json_schema": {}}))
+    readable = render_readable(document)
 
     def fit(most: int) -> tuple[str, str]:
         def shown(text: str) -> str:
-            return render_block(replace(as_text, changed=replace(changed, content=text)))
+            return render_block(document, text=text)
 
         return _cut(readable, shown, most, counter), f"words of {name}"
 

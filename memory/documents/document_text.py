@@ -27,14 +27,18 @@ def drop_expired_lines(document: WorkingMemoryDocument, now: int) -> WorkingMemo
     return replace(document, changed=replace(document.changed, content=left))
 
 
-def render_block(document: WorkingMemoryDocument, *, form: bool = False, current: int = 0) -> str:
+def render_block(
+    document: WorkingMemoryDocument, *, text: str | None = None, form: bool = False, current: int = 0
+) -> str:
     """Render the document as a block; empty where nothing is kept.
 
-    ``form``: an empty document with a template (or a schema) is shown as the form to fill in. ``current`` is the
+    ``text`` is shown in place of the content, if it is given. ``form``: an empty document with a template (or a schema) is shown as the form to fill in. ``current`` is the
     number of the current version, where the document is an earlier one.
     """
     tag = _TAGS[document.scope]
-    if document.content:
+    if text:
+        return wrap_block(tag, text, _description(document, current))
+    if document.content and text is None:
         return wrap_block(tag, render_readable(document), _description(document, current))
     if not form:
         return ""

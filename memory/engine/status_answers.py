@@ -14,7 +14,7 @@ class ScopeCounts(TypedDict):
     restorable_deletes: int
 
 
-# What counts of what is stored, in bytes, and the most that may be, where that is limited.
+# The stored bytes that count, and the most that is allowed, where there is a limit.
 class StoredBytes(TypedDict):
     resource: int
     resource_allowed: NotRequired[int]
@@ -22,7 +22,7 @@ class StoredBytes(TypedDict):
     tenant_allowed: NotRequired[int]
 
 
-# How many pieces of text there are, how many still lack a vector, and how many get none, since the model refuses them.
+# The pieces of text: all of them, those that still lack a vector, and those that the model refuses.
 class Vectors(TypedDict):
     model: str
     dimension: int
@@ -63,8 +63,8 @@ class Jobs(TypedDict):
     resume: NotRequired[str]
 
 
-# What the installation's models were asked for today (UTC), and the most that they may be; 0 is no limit. The tenant's
-# part, where it has an allowance.
+# The tokens and the cost of the models today (UTC), and the most that is allowed; 0 is no limit. The tenant's part, where
+# it has an allowance.
 class Budget(TypedDict):
     day: str
     tokens: NotRequired[int]
@@ -75,7 +75,7 @@ class Budget(TypedDict):
     tenant_daily_tokens: NotRequired[int]
 
 
-# Which models are asked, in words, and by kind of job; why none is asked now, and until when.
+# The models that do the jobs, in words and by kind of job; and until when they rest, and why.
 class Thinking(TypedDict):
     model: str
     models: dict[str, str]
@@ -84,7 +84,7 @@ class Thinking(TypedDict):
     paused_until: NotRequired[str]
 
 
-# Of the current conversation: the tokens that no observation covers yet, and at how many observations take their place.
+# The tokens of the current conversation that no observation covers yet, and the number at which observations begin.
 class ObservationState(TypedDict, total=False):
     thread_id: str
     pending_tokens: int
@@ -93,7 +93,7 @@ class ObservationState(TypedDict, total=False):
     noted_ahead_seq: int
 
 
-# Who the credential says is asking, and what that may do.
+# The caller, by the credential, and its rights.
 class Asking(TypedDict):
     principal: str
     tenant: str

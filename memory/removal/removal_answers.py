@@ -26,7 +26,7 @@ class DeletedThread(TypedDict):
     undo: NotRequired[str]
 
 
-# What one call did that can be undone, in words, and until when.
+# A call that can be undone, in words, and until when.
 class Undoable(TypedDict):
     undo_id: str
     tool: str

@@ -5,7 +5,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 
-# What was spent on models; calls of one whose price is not known cost nothing here.
+# The tokens and the cost of models; calls of a model without a known price cost nothing here.
 class Usage(TypedDict):
     input_tokens: int
     output_tokens: int

@@ -43,7 +43,7 @@ class MemoryJob(TypedDict):
     again_after: NotRequired[str]
 
 
-# What became of each item of an answer. ``open``: the parts that may be mended and submitted again.
+# The result of each item of an answer. ``open``: the parts that may be mended and submitted again.
 class SubmittedJob(TypedDict):
     kind: str
     kept: list[str]
