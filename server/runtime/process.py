@@ -14,6 +14,7 @@ from layerlore.server.process.interpreter import pause_collection, share_one_hea
 from layerlore.server.process.late_modules import load
 from layerlore.server.process.shutdown import StopRequest
 from layerlore.server.settings.settings import Settings
+from layerlore.server.tools.call import ServerState
 from layerlore.server.tools.declaration import Action
 from layerlore.storage.core.errors import LayerloreError, StorageUnavailable
 from layerlore.storage.core.records import Json, Scope
@@ -35,7 +36,7 @@ class Process:
         settings: Settings,
         hub: "NotificationHub",
         stop: StopRequest | None = None,
-        describe: Callable[[], Json] | None = None,
+        describe: Callable[[], ServerState] | None = None,
     ) -> None:
         self.settings = settings
         self._describe = describe

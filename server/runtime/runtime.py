@@ -37,7 +37,7 @@ from layerlore.server.settings.memory_rules import check_rules, window_rules
 from layerlore.server.settings.settings import Settings
 from layerlore.server.subscriptions.notifications import NotificationHub
 from layerlore.server.subscriptions.watcher import Watcher
-from layerlore.server.tools.call import Call
+from layerlore.server.tools.call import Call, ServerState
 from layerlore.server.tools.curation import memory_status
 from layerlore.server.tools.declaration import Action
 from layerlore.server.tools.explorer import explore_memories
@@ -220,7 +220,7 @@ class Runtime:
         await close_engine(self.engine)
 
 
-def _describe_alone() -> Json:
+def _describe_alone() -> ServerState:
     return {"pid": os.getpid(), "shared": False}
 
 

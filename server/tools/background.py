@@ -16,10 +16,21 @@ from layerlore.memory.rules.ages import iso
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
+from layerlore.server.tools.curation import (
+    Budget,
+    DeadJob,
+    FailedJob,
+    FailingJob,
+    Jobs,
+    ObservationState,
+    Return,
+    Thinking,
+    WaitingJobs,
+)
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import Json, Origin, Scope, Tenant, Thread
+from layerlore.storage.core.records import Origin, Scope, Tenant, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.jobs import jobs
 from layerlore.storage.jobs.jobs import JobRow
@@ -78,7 +89,7 @@ async def read_jobs(call: Call) -> list[JobRow]:
     return await call.engine.database.read(jobs.list_waiting, call.scope, call.engine.now())
 
 
-def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[Json]:
+def count_jobs(rows: Sequence[JobRow], kinds: Collection[str] | None = None) -> list[WaitingJobs]:
     """How many jobs there are of each kind (None: of all) in each state, the due ones first."""
     counts = Counter((row.state, row.kind) for row in rows if kinds is None or row.kind in kinds)
     ordered = sorted(counts.items(), key=lambda each: (_STATES.index(each[0][0]), each[0][1]))
@@ -98,7 +109,7 @@ def name_holder(call: Call) -> str:
     return f"host:{caller.client}:{whose.hexdigest()[:12]}"
 
 
-def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Json:
+def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Return:
     """When it is worth asking for a job again: in so many seconds, or after what."""
     now = call.engine.now()
     times = [
@@ -112,55 +123,62 @@ def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) 
     return {"again_in_seconds": max(1, math.ceil((soonest - now) / 1000))}
 
 
-def describe_jobs(found: Background) -> Json:
+def describe_jobs(found: Background) -> Jobs:
     """The jobs that wait, counted, and those that failed, one by one."""
-    dead = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in found.dead[:MOST_DEAD]]
-    failing = [{**_failed(row), "next_at": iso(row.due_at)} for row in found.failing[:MOST_FAILING]]
-    return {
-        "waiting": count_jobs(found.rows),
-        **({"failing": failing} if failing else {}),
-        **({"dead": dead, "resume": RESUME} if dead else {}),
-    }
+    dead: list[DeadJob] = []
+    for row in found.dead[:MOST_DEAD]:
+        dead.append({**_failed(row), "since": iso(row.dead_at or 0)})
+    failing: list[FailingJob] = []
+    for row in found.failing[:MOST_FAILING]:
+        failing.append({**_failed(row), "next_at": iso(row.due_at)})
+    described: Jobs = {"waiting": count_jobs(found.rows)}
+    if failing:
+        described["failing"] = failing
+    if dead:
+        described["dead"] = dead
+        described["resume"] = RESUME
+    return described
 
 
-def _failed(row: JobRow) -> Json:
-    return {
-        "kind": row.kind,
-        **({"thread_id": row.thread_id} if row.thread_id is not None else {}),
-        "failures": row.attempts,
-        "error": row.error or "",
-    }
+def _failed(row: JobRow) -> FailedJob:
+    if row.thread_id is None:
+        return {"kind": row.kind, "failures": row.attempts, "error": row.error or ""}
+    return {"kind": row.kind, "thread_id": row.thread_id, "failures": row.attempts, "error": row.error or ""}
 
 
-def describe_thinking(call: Call, found: Background) -> Json:
+def describe_thinking(call: Call, found: Background) -> Thinking:
     """Which models are asked, what that may cost today, and whether it is paused."""
     llm = call.settings.llm
     chosen = choose_models(llm.model, llm.by_kind, os.environ)
     pause = call.worker.pause if call.worker is not None else None
-    return {
+    thinking: Thinking = {
         "model": describe_models(chosen),
         "models": {kind: model for kind, model in chosen.by_kind.items() if model},
-        "budget": {"day": spending.day_of(call.engine.now()), **_budget(call, found)},
-        **({"paused": pause.reason, "paused_until": iso(pause.until)} if pause is not None else {}),
+        "budget": _budget(call, found),
     }
+    if pause is not None:
+        thinking["paused"] = pause.reason
+        thinking["paused_until"] = iso(pause.until)
+    return thinking
 
 
-def _budget(call: Call, found: Background) -> Json:
+def _budget(call: Call, found: Background) -> Budget:
     """What was spent today and what may be: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
-    own = {"tenant_tokens": found.tenant_tokens, "tenant_daily_tokens": allowed}
-    if call.caller.principal.tenant != LOCAL_TENANT:
-        return own
-    return {
-        "tokens": found.spent.tokens,
-        "cost_usd": found.spent.cost_nano_usd / NANO,
-        "daily_tokens": llm.daily_tokens,
-        "daily_usd": llm.daily_usd,
-        **(own if allowed else {}),
-    }
+    budget: Budget = {"day": spending.day_of(call.engine.now())}
+    is_local = call.caller.principal.tenant == LOCAL_TENANT
+    if is_local:
+        budget["tokens"] = found.spent.tokens
+        budget["cost_usd"] = found.spent.cost_nano_usd / NANO
+        budget["daily_tokens"] = llm.daily_tokens
+        budget["daily_usd"] = llm.daily_usd
+    if allowed or not is_local:
+        budget["tenant_tokens"] = found.tenant_tokens
+        budget["tenant_daily_tokens"] = allowed
+    return budget
 
 
-def describe_observation(call: Call, found: Background) -> Json:
+def describe_observation(call: Call, found: Background) -> ObservationState:
     """How far the current conversation is observed; empty where there is none yet."""
     thread = found.thread
     if thread is None:

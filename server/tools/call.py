@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import TypedDict
+
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
 from layerlore.server.access.openings import Openings
@@ -28,6 +30,18 @@ DEFAULT_LINE_TOKENS = 40
 """What the line costs at most that names a default thread in an answer, where something is kept of the thread."""
 
 
+class ServerState(TypedDict, total=False):
+    """The server process, as people are shown it."""
+
+    pid: int
+    shared: bool
+    version: str
+    hosts: int
+    seconds: int
+    idle_minutes: float
+    data_dir: str
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerWithMedia:
     """A structure or a text, with one image or file of a thread."""
@@ -35,6 +49,10 @@ class AnswerWithMedia:
     structure: Mapping[str, Any] | str
     media: "Media"
     thread_id: str
+
+
+def _describe_nothing() -> ServerState:
+    return {}
 
 
 @dataclass(slots=True)
@@ -60,7 +78,7 @@ class Call:
     given: frozenset[str]
     worker: "JobWorker | None" = None
     tools: frozenset[str] = frozenset()
-    describe_server: Callable[[], Json] = dict
+    describe_server: Callable[[], ServerState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
     openings: Openings | None = None
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_memories, threads
     from layerlore.memory.usage import days as numbers
     from layerlore.server.tools import background
+    from layerlore.storage.audit.journal import Journaled
 else:
     journal = LateModule("layerlore.memory.engine.journal")
     listing = LateModule("layerlore.memory.entries.listing")
@@ -197,7 +198,7 @@ async def explore_journal(
     everybody: Annotated[bool, Field(description="Of the whole tenant, with the right admin.")] = False,
     limit: Annotated[int, Field(ge=1, le=500)] = 100,
     cursor: str = "",
-) -> Json:
+) -> JournalPage:
     """List who wrote to this memory and when, the newest first: numbers and names, nothing that was said."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InvalidInput("cursor: not one that this list gave; leave it out to begin at the newest line")
@@ -210,21 +211,32 @@ async def explore_journal(
         limit=limit,
         before=int(cursor) if cursor else None,
     )
-    shown = [
-        {
-            "at": iso(each.line.at),
-            "agent": each.agent_id,
-            "resource_mark": each.line.resource_mark,
-            "principal": each.line.principal,
-            "client": each.line.client,
-            "tool": each.line.tool,
-            "outcome": each.line.outcome,
-            **({"reason": each.line.reason} if each.line.reason else {}),
-            "counts": dict(each.line.counts),
-        }
-        for each in lines
-    ]
-    return {"lines": shown, **({"next_cursor": str(lines[-1].row_id)} if len(lines) == limit else {})}
+    page: JournalPage = {"lines": [_show_line(each) for each in lines]}
+    if len(lines) == limit:
+        page["next_cursor"] = str(lines[-1].row_id)
+    return page
+
+
+class _Refusal(TypedDict, total=False):
+    reason: str
+
+
+def _show_line(journaled: "Journaled") -> JournalEntry:
+    line = journaled.line
+    refusal: _Refusal = {}
+    if line.reason:
+        refusal["reason"] = line.reason
+    return {
+        "at": iso(line.at),
+        "agent": journaled.agent_id,
+        "resource_mark": line.resource_mark,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "outcome": line.outcome,
+        **refusal,
+        "counts": dict(line.counts),
+    }
 
 
 @tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)
@@ -256,7 +268,7 @@ async def explore_tenants(
 
 
 @tool("Resume jobs", "pages", "write", answers=ResumedJobs, idempotent=True)
-async def resume_jobs(call: Call) -> Json:
+async def resume_jobs(call: Call) -> ResumedJobs:
     """Make the background jobs due again that failed too often; memory_status lists them."""
     return {"resumed": await background.resume_dead(call.engine, call.scope, call.sent().origin)}
 
