@@ -10,7 +10,7 @@ from layerlore.memory.parts.tokens import CUT_MARK, TokenCounter
 from layerlore.memory.text.blocks import wrap_block
 from layerlore.memory.text.quotation import Tag, quote_line
 from layerlore.memory.work import attempts
-from layerlore.memory.work.plan_answers import OpenWork
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import OPEN
 from layerlore.memory.work.plan_text import find_current_step, render_lines, render_open
 from layerlore.storage.core.records import Plan
@@ -146,7 +146,7 @@ def make_attempts_piece(logged: AttemptPage, counter: TokenCounter) -> ContextPi
     return make_piece("previous-attempts", text, counter, fit)
 
 
-def make_open_work_piece(found: OpenWork, counter: TokenCounter) -> ContextPiece:
+def make_open_work_piece(found: OpenWorkAnswer, counter: TokenCounter) -> ContextPiece:
     """What is open as a block, its first lines where not all fits."""
     lines = render_open(found)
 

@@ -39,7 +39,7 @@ from layerlore.memory.window.policy import WindowPolicy, choose_policy
 from layerlore.memory.window.runs import find_settled_start
 from layerlore.memory.window.view import build_window
 from layerlore.memory.work.open_work import find_elsewhere, find_suspended
-from layerlore.memory.work.plan_answers import OpenWork
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.memory.work.plan_rules import is_open
 from layerlore.storage.core.errors import NotFound
 from layerlore.storage.core.records import Json, Message, Scope, Thread
@@ -341,13 +341,13 @@ async def make_pieces(
     open_plan = await plans.read_newest(tx, scope, thread) if thread else None
     if thread:
         pieces += await _make_own_pieces(tx, engine, scope, thread, open_plan, now=now)
-    found: OpenWork | None = None
+    found: OpenWorkAnswer | None = None
     # What is open elsewhere is told where nothing is planned here.
     if open_plan is None or not is_open(open_plan.plan):
         found = await find_elsewhere(tx, scope, thread, now=now)
     own = await find_suspended(tx, scope, thread.thread_uid, now=now) if thread else []
     if own or found:
-        opened: OpenWork = found or {"open": []}
+        opened: OpenWorkAnswer = found or {"open": []}
         opened["open"] = [*own, *opened["open"]]
         pieces.append(make_open_work_piece(opened, engine.tokens))
     return pieces

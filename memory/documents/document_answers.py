@@ -27,6 +27,41 @@ class ClearedDocument(ChangedDocument):
     restorable_until: NotRequired[str]
 
 
+class NewVersion(TypedDict):
+    version: int
+    bytes: int
+    unchanged: NotRequired[bool]
+    restorable_until: NotRequired[str]
+
+
+class DroppedLines(TypedDict, total=False):
+    dropped_lines: int
+    was: int
+
+
+class AnyDocumentChange(ChangedDocument):
+    """The answer of any change."""
+
+    restorable_until: NotRequired[str]
+    masked: NotRequired[int]
+
+
+class StoredDocumentChange(TypedDict):
+    """The answer of a change, as a repeated request gets it: ``was`` is the version that has the dropped lines."""
+
+    scope: Literal["thread", "resource"]
+    thread_id: NotRequired[str]
+    mode: Literal["replace", "append", "restore", "clear"]
+    version: int
+    bytes: int
+    unchanged: NotRequired[bool]
+    restorable_until: NotRequired[str]
+    dropped_lines: NotRequired[int]
+    was: NotRequired[int]
+    undo: NotRequired[str]
+    masked: NotRequired[int]
+
+
 class VersionRow(TypedDict):
     version: int
     change: str

@@ -11,19 +11,24 @@ import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NotRequired, cast
+from typing import Any, Literal, cast
 
-from typing_extensions import TypedDict
-
-from layerlore.memory.documents.document_answers import ChangedDocument, ClearedDocument, UpdatedDocument
-from layerlore.memory.documents.document_lines import find_line, list_dropped, list_lines, remove_lines, replace_line
+from layerlore.memory.documents.document_answers import (
+    AnyDocumentChange,
+    ClearedDocument,
+    DroppedLines,
+    NewVersion,
+    StoredDocumentChange,
+    UpdatedDocument,
+)
+from layerlore.memory.documents.document_content import add_note, append_content, parse_object
+from layerlore.memory.documents.document_lines import find_line, list_dropped, remove_lines, replace_line
 from layerlore.memory.engine import acts
 from layerlore.memory.engine.engine import Engine, Sent
 from layerlore.memory.rules.ages import DAY_MS, iso
 from layerlore.memory.rules.answer_keys import order_keys, show_masked
 from layerlore.memory.rules.expiry import mark_lines
 from layerlore.memory.rules.json_schema import check_against
-from layerlore.memory.rules.json_values import merge_json
 from layerlore.memory.rules.validation import (
     check_json,
     check_number,
@@ -156,7 +161,7 @@ async def update_document(
     """
     rules, most = engine.working_memory.of(of), engine.working_memory.max_bytes
     how: Mode = mode or ("append" if of == "resource" else "replace")
-    join = _append if mode else _add_note
+    join = append_content if mode else add_note
     given = _check_given(engine, rules, mark_lines(content, expires_at, engine.now()))
     # What is too large is refused below, with the size of what it met, and never stored.
     masked, count = engine.masked(given) if _bytes(given) <= most else (given, 0)
@@ -211,7 +216,7 @@ async def replace_document_line(
         if not is_json or not made:
             return _check_made(made, rules, stored, most)
         with _blame_stored():
-            return _check_made(_object(made, "the document"), rules, stored, most)
+            return _check_made(parse_object(made, "the document"), rules, stored, most)
 
     return await _write(engine, scope, of, thread_id, rule, "replace", [line, given], expected_version, count, sent)
 
@@ -236,7 +241,7 @@ async def restore_document(
             raise InvalidInput(f"restore_version: version {version} is empty; clear_working_memory empties a document")
         if rules.format == "json":
             with _blame_stored():
-                _check_made(_object(was, f"version {version}"), rules, stored, most)
+                _check_made(parse_object(was, f"version {version}"), rules, stored, most)
             return was
         return _check_made(was, rules, stored, most)
 
@@ -266,41 +271,6 @@ async def clear_document(
         return {"scope": of, "thread_id": thread_id, "mode": "clear", "version": 0, "bytes": 0, "unchanged": True}
 
 
-class _NewVersion(TypedDict):
-    version: int
-    bytes: int
-    unchanged: NotRequired[bool]
-    restorable_until: NotRequired[str]
-
-
-class _DroppedLines(TypedDict, total=False):
-    dropped_lines: int
-    was: int
-
-
-class _DocumentChanged(ChangedDocument):
-    """The answer of any change."""
-
-    restorable_until: NotRequired[str]
-    masked: NotRequired[int]
-
-
-class _StoredDocumentChange(TypedDict):
-    """The answer of a change, as a repeated request gets it: ``was`` is the version that has the dropped lines."""
-
-    scope: DocumentScope
-    thread_id: NotRequired[str]
-    mode: Change
-    version: int
-    bytes: int
-    unchanged: NotRequired[bool]
-    restorable_until: NotRequired[str]
-    dropped_lines: NotRequired[int]
-    was: NotRequired[int]
-    undo: NotRequired[str]
-    masked: NotRequired[int]
-
-
 async def _write(
     engine: Engine,
     scope: Scope,
@@ -313,11 +283,11 @@ async def _write(
     masked: int,
     sent: Sent,
     restore_version: int | None = None,
-) -> _DocumentChanged:
+) -> AnyDocumentChange:
     check_number(expected_version, "expected_version", 0, note="; 0 means that nothing was written yet")
     now, new_uid, undo_id = engine.now(), engine.new_id(), acts.make_undo_id(engine)
 
-    async def write(tx: Tx) -> _StoredDocumentChange:
+    async def write(tx: Tx) -> StoredDocumentChange:
         changed = await working_memory.change(
             tx,
             scope,
@@ -335,10 +305,10 @@ async def _write(
             await record_change(tx, scope, changed, how, sent.origin, now=now)
             await notes.refresh_document(tx, scope, changed.thread, engine.search_text_of)
         dropped = _count_dropped(engine, of, changed)
-        undoable: acts.Undoable = {}
+        undoable: acts.UndoId = {}
         if "was" in dropped:
             undoable = await _record_act(tx, engine, scope, changed, undo_id, sent, now)
-        answer: _StoredDocumentChange = {
+        answer: StoredDocumentChange = {
             "scope": of,
             "mode": how,
             **_show_change(engine, changed, how, now),
@@ -348,7 +318,7 @@ async def _write(
         }
         if of == "thread":
             answer["thread_id"] = thread_id
-        return order_keys(_StoredDocumentChange, answer)
+        return order_keys(StoredDocumentChange, answer)
 
     answer = await engine.write(scope, sent, [of, how, given, expected_version, restore_version], now, write)
     return await _show_dropped(engine, scope, of, thread_id, answer, sent)
@@ -370,7 +340,7 @@ async def record_change(
 
 async def _record_act(
     tx: Tx, engine: Engine, scope: Scope, changed: DocumentChange, undo_id: str, sent: Sent, now: int
-) -> acts.Undoable:
+) -> acts.UndoId:
     assert changed.before is not None
     assert changed.after is not None
     uid = changed.thread.thread_uid if changed.thread else None
@@ -378,9 +348,9 @@ async def _record_act(
     return await acts.record_act(tx, engine, scope, undo_id, sent.origin.tool, [part], now)
 
 
-def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> _NewVersion:
+def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int) -> NewVersion:
     after = changed.after
-    shown: _NewVersion = {
+    shown: NewVersion = {
         "version": after.version if after else 0,
         "bytes": len(after.content.encode()) if after else 0,
     }
@@ -391,7 +361,7 @@ def _show_change(engine: Engine, changed: DocumentChange, how: Change, now: int)
     return shown
 
 
-def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -> _DroppedLines:
+def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -> DroppedLines:
     """How many lines a change took out, and the version that has them, unless it was erased."""
     before, after = changed.before, changed.after
     if before is None or after is None:
@@ -406,11 +376,11 @@ def _count_dropped(engine: Engine, of: DocumentScope, changed: DocumentChange) -
 
 
 async def _show_dropped(
-    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: _StoredDocumentChange, sent: Sent
-) -> _DocumentChanged:
+    engine: Engine, scope: Scope, of: DocumentScope, thread_id: str, answer: StoredDocumentChange, sent: Sent
+) -> AnyDocumentChange:
     """The answer with the first lines that the change took out, and the call that undoes it. They are read here, since
     no text is kept in the answer of a request that may be sent again."""
-    shown = cast("_DocumentChanged", {name: value for name, value in answer.items() if name != "was"})
+    shown = cast("AnyDocumentChange", {name: value for name, value in answer.items() if name != "was"})
     was = answer.get("was")
     if was is None:
         return shown
@@ -454,7 +424,7 @@ def check_storable(engine: Engine, of: DocumentScope, content: Any) -> str:
 def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | StoredJson:
     """Check content that a caller sent, and return it in this document's format."""
     if rules.format == "json":
-        given = _object(content, "content")
+        given = parse_object(content, "content")
         check_json(given, "content", depth=engine.limits.json_depth)
         return given
     if not isinstance(content, str):
@@ -463,58 +433,6 @@ def _check_given(engine: Engine, rules: DocumentRules, content: Any) -> str | St
     if not check_text(content, "content"):
         raise InvalidInput("content: must not be empty; clear_working_memory empties a document")
     return content
-
-
-def _object(content: Any, where: str) -> StoredJson:
-    """Check that a value is a JSON object, or a text that holds one."""
-    found = content
-    if isinstance(content, str):
-        try:
-            found = load_json(content, where)
-        except ValueError as error:
-            raise InvalidInput(f"{where}: this document is a JSON object, and that is no JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InvalidInput(f"{where}: this document is a JSON object; send one, not {describe(found)}")
-    return found
-
-
-def _add_note(stored: str, note: str | StoredJson, rules: DocumentRules) -> str | StoredJson:
-    """Append what the document lacks. Text that it has already changes nothing, and text that has all of it takes its
-    place; text that has most of it is the document written anew, which an append would double. Raises InvalidInput."""
-    if not isinstance(note, str):
-        return _append(stored, note, rules)
-    there, given = list_lines(stored, is_json=False), list_lines(note, is_json=False)
-    if any(there[at : at + len(given)] == given for at in range(len(there))):
-        return stored
-    lacking = list_dropped(stored, note, is_json=False)
-    if not lacking:
-        return note
-    repeated = len(there) - len(lacking)
-    if _holds_form(given, rules) or (repeated > 1 and 2 * repeated >= len(there)):
-        raise InvalidInput(
-            f"content: repeats {repeated} of the {len(there)} lines of this document, which it would have twice, and "
-            "lacks the others; nothing was changed: send the whole document with mode='replace', or only what is new"
-        )
-    return _append(stored, note, rules)
-
-
-def _holds_form(lines: list[str], rules: DocumentRules) -> bool:
-    """Whether lines are the form that the document is made of, filled in or not."""
-    form = list_lines(rules.template, is_json=False)
-    return bool(form) and all(any(line.startswith(label) for line in lines) for label in form)
-
-
-def _append(stored: str, more: str | StoredJson, _: DocumentRules) -> str | StoredJson:
-    if isinstance(more, str):
-        return stored.rstrip("\n") + "\n\n" + more
-    try:
-        merged: StoredJson = merge_json(_object(stored, "stored"), more)
-    except InvalidInput:
-        raise InvalidInput(
-            "mode='append': what is stored is no JSON object, since it was written under another format; nothing was "
-            "changed: read it with get_working_memory and send the whole document with mode='replace'"
-        ) from None
-    return merged
 
 
 def _check_made(made: str | StoredJson, rules: DocumentRules, stored: str, most: int) -> str:

@@ -16,7 +16,7 @@ from layerlore.storage.removal.acts import ActPart
 PREFIX = "u_"
 
 
-class Undoable(TypedDict, total=False):
+class UndoId(TypedDict, total=False):
     """The id that undoes a call; left out where nothing of it can be undone."""
 
     undo: str
@@ -34,7 +34,7 @@ def undoable_since(engine: Engine, now: int) -> int:
 
 async def record_act(
     tx: Tx, engine: Engine, scope: Scope, undo_id: str, tool: str, parts: Sequence[ActPart], now: int
-) -> Undoable:
+) -> UndoId:
     """Write down what a call did. Returns what its answer says of it: ``undo``, or nothing where nothing is kept."""
     if not parts or engine.deleted_days == 0:
         return {}

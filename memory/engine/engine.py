@@ -170,7 +170,9 @@ class Engine:
         InvalidInput for an unfit key, Conflict when it was used for another request."""
         return await self.database.read(find_kept, scope, self._request(sent, arguments))
 
-    async def keep_answer(self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Json) -> None:
+    async def keep_answer(
+        self, tx: Tx, scope: Scope, sent: Sent, arguments: list[Any], answer: Mapping[str, Any]
+    ) -> None:
         """Keep the answer of a write of more than one transaction, if it has a key, in place of an earlier one."""
         request = self._request(sent, arguments)
         if request is not None:

@@ -22,3 +22,49 @@ class UsageByModel(Usage):
     calls: int
     models: list[UsageOfModel]
     more_models: NotRequired[int]
+
+
+class Calls(TypedDict):
+    calls: int
+    failed: int
+    p50_ms: NotRequired[float]
+    p95_ms: NotRequired[float]
+
+
+class Day(Calls):
+    day: str
+    messages: int
+    tokens: int
+    entries: int
+    steps: int
+    context_tokens: int
+    recall_tokens: int
+    hook_tokens: int
+    captured: int
+    model_calls: int
+    model_tokens: int
+    cost_usd: float
+    unpriced_calls: NotRequired[int]
+
+
+class ToolCalls(Calls):
+    tool: str
+
+
+class HooksOfHost(TypedDict):
+    host: str
+    shown: int
+    tokens: int
+    captured: int
+
+
+class KindOfEntry(TypedDict):
+    kind: str
+    entries: int
+
+
+class Days(TypedDict):
+    days: list[Day]
+    tools: list[ToolCalls]
+    hooks: list[HooksOfHost]
+    kinds: list[KindOfEntry]

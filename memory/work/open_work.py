@@ -10,7 +10,7 @@ from layerlore.memory.parts.tokens import CUT_MARK
 from layerlore.memory.rules.ages import age, iso
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.text.quotation import join_lines
-from layerlore.memory.work.plan_answers import AllOpenWork, OpenPlanRow, OpenRunRow, OpenStep, OpenWork, TaskRow
+from layerlore.memory.work.plan_answers import AllOpenWork, OpenPlanRow, OpenRunRow, OpenStep, OpenWorkAnswer, TaskRow
 from layerlore.memory.work.plan_rules import OPEN
 from layerlore.memory.work.plan_text import find_current_step
 from layerlore.memory.work.run_lists import show_run
@@ -29,19 +29,19 @@ MOST_LISTED = 5
 _MOST_CHARS = 160
 
 
-async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> OpenWork | None:
+async def read_elsewhere(engine: Engine, scope: Scope, thread_id: str) -> OpenWorkAnswer | None:
     """``find_elsewhere`` for a thread, whether or not somebody wrote to it yet."""
     return await engine.database.read(_read_elsewhere, scope, thread_id, now=engine.now())
 
 
-async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> OpenWork | None:
+async def _read_elsewhere(tx: Tx, scope: Scope, thread_id: str, *, now: int) -> OpenWorkAnswer | None:
     thread = None
     with contextlib.suppress(NotFound):
         thread = await threads.find(tx, scope, thread_id)
     return await find_elsewhere(tx, scope, thread, now=now)
 
 
-async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: int) -> OpenWork | None:
+async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: int) -> OpenWorkAnswer | None:
     """Read what is open in all threads but this one (None: in all) and those about another subject: ``open``, a plan or
     a run each, changed last first, and ``more_plans`` and ``more_runs`` where there are more. None where nothing is open.
     ``plan_text.render_open`` makes lines of it."""
@@ -60,7 +60,7 @@ async def find_elsewhere(tx: Tx, scope: Scope, thread: Thread | None, *, now: in
     plans = sum(shown["kind"] == "plan" for shown in listed)
     more_plans = found.total_plans - plans
     more_runs = found.total_runs - (len(listed) - plans)
-    answer: OpenWork = {"open": listed}
+    answer: OpenWorkAnswer = {"open": listed}
     if more_plans:
         answer["more_plans"] = more_plans
     if more_runs:
@@ -111,7 +111,7 @@ def _show_task(thread: Thread, now: int) -> TaskRow:
     return order_keys(TaskRow, row)
 
 
-async def read_suspended(engine: Engine, scope: Scope, thread_id: str) -> OpenWork | None:
+async def read_suspended(engine: Engine, scope: Scope, thread_id: str) -> OpenWorkAnswer | None:
     """``find_suspended`` under ``open``; None where nothing is."""
     found = await engine.database.read(_read_suspended, scope, thread_id, now=engine.now())
     return {"open": [*found]} if found else None

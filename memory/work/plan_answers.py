@@ -57,7 +57,7 @@ class TaskRow(TypedDict):
     age: str
 
 
-class OpenWork(TypedDict):
+class OpenWorkAnswer(TypedDict):
     """Plans and runs that are open, changed last first, and how many more there are of each."""
 
     open: list[OpenPlanRow | OpenRunRow]
@@ -79,7 +79,7 @@ class PlanAnswer(TypedDict):
     updated_at: NotRequired[str]
     plan: Plan | None
     oldest_revision: NotRequired[int]
-    elsewhere: NotRequired[OpenWork]
+    elsewhere: NotRequired[OpenWorkAnswer]
     change: NotRequired[PlanChanged]
 
 

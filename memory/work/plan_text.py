@@ -10,7 +10,7 @@ from layerlore.memory.work.plan_answers import (
     AllOpenWork,
     OpenPlanRow,
     OpenRunRow,
-    OpenWork,
+    OpenWorkAnswer,
     PlanAnswer,
     PlanChanged,
     PlanStateAnswer,
@@ -40,7 +40,7 @@ def render_plan(answer: PlanAnswer) -> str:
     return "\n".join([*done, *render_lines(answer["plan"]), closing, *open_elsewhere])
 
 
-def render_open(elsewhere: OpenWork) -> list[str]:
+def render_open(elsewhere: OpenWorkAnswer) -> list[str]:
     """A line for each plan and run that ``memory.work.open_work`` found, and one that counts the others."""
     lines = [_render_open_item(item) for item in elsewhere["open"]]
     counted = [

@@ -6,6 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+from typing_extensions import TypedDict
 
 from layerlore.extraction.chat.models import choose_models, describe_models
 from layerlore.extraction.jobs.turn_jobs import TURN_KINDS
@@ -13,20 +16,11 @@ from layerlore.memory.engine import journal
 from layerlore.memory.engine.engine import Engine
 from layerlore.memory.engine.journal import WriteOutcome
 from layerlore.memory.rules.ages import iso
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.model_usage import NANO
 from layerlore.server.access.principal import LOCAL_TENANT
 from layerlore.server.tools.call import Call
-from layerlore.server.tools.curation import (
-    Budget,
-    DeadJob,
-    FailedJob,
-    FailingJob,
-    Jobs,
-    ObservationState,
-    Return,
-    Thinking,
-    WaitingJobs,
-)
+from layerlore.server.tools.curation import Budget, FailedJob, Jobs, ObservationState, Thinking, WaitingJobs
 from layerlore.storage.audit import spending
 from layerlore.storage.audit.spending import OfDay
 from layerlore.storage.core.errors import NotFound
@@ -41,7 +35,7 @@ MOST_DEAD = 20
 MOST_FAILING = 20
 """So many of those that failed and are tried again, the most often failed first."""
 RESUME = "layerlore jobs --resume"
-_STATES = ("due", "running", "later", "dead")
+_STATES: tuple[Literal["due", "running", "later", "dead"], ...] = ("due", "running", "later", "dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +103,13 @@ def name_holder(call: Call) -> str:
     return f"host:{caller.client}:{whose.hexdigest()[:12]}"
 
 
+class Return(TypedDict, total=False):
+    """When to ask for a job again."""
+
+    again_in_seconds: int
+    again_after: str
+
+
 def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) -> Return:
     """When it is worth asking for a job again: in so many seconds, or after what."""
     now = call.engine.now()
@@ -125,25 +126,20 @@ def describe_return(call: Call, rows: Sequence[JobRow], kinds: Collection[str]) 
 
 def describe_jobs(found: Background) -> Jobs:
     """The jobs that wait, counted, and those that failed, one by one."""
-    dead: list[DeadJob] = []
-    for row in found.dead[:MOST_DEAD]:
-        dead.append({**_failed(row), "since": iso(row.dead_at or 0)})
-    failing: list[FailingJob] = []
-    for row in found.failing[:MOST_FAILING]:
-        failing.append({**_failed(row), "next_at": iso(row.due_at)})
-    described: Jobs = {"waiting": count_jobs(found.rows)}
-    if failing:
-        described["failing"] = failing
-    if dead:
-        described["dead"] = dead
-        described["resume"] = RESUME
-    return described
+    answer: Jobs = {"waiting": count_jobs(found.rows)}
+    if failing := found.failing[:MOST_FAILING]:
+        answer["failing"] = [{**_failed(row), "next_at": iso(row.due_at)} for row in failing]
+    if dead := found.dead[:MOST_DEAD]:
+        answer["dead"] = [{**_failed(row), "since": iso(row.dead_at or 0)} for row in dead]
+        answer["resume"] = RESUME
+    return answer
 
 
 def _failed(row: JobRow) -> FailedJob:
-    if row.thread_id is None:
-        return {"kind": row.kind, "failures": row.attempts, "error": row.error or ""}
-    return {"kind": row.kind, "thread_id": row.thread_id, "failures": row.attempts, "error": row.error or ""}
+    failed: FailedJob = {"kind": row.kind, "failures": row.attempts, "error": row.error or ""}
+    if row.thread_id is not None:
+        failed["thread_id"] = row.thread_id
+    return order_keys(FailedJob, failed)
 
 
 def describe_thinking(call: Call, found: Background) -> Thinking:
@@ -163,16 +159,16 @@ def describe_thinking(call: Call, found: Background) -> Thinking:
 
 
 def _budget(call: Call, found: Background) -> Budget:
-    """What was spent today and what may be: of all tenants together for the person at this machine, else of the tenant."""
+    """The tokens spent today and allowed: of all tenants together for the person at this machine, else of the tenant."""
     llm, allowed = call.settings.llm, call.settings.rates.tenant_model_tokens_per_day
+    local = call.caller.principal.tenant == LOCAL_TENANT
     budget: Budget = {"day": spending.day_of(call.engine.now())}
-    is_local = call.caller.principal.tenant == LOCAL_TENANT
-    if is_local:
+    if local:
         budget["tokens"] = found.spent.tokens
         budget["cost_usd"] = found.spent.cost_nano_usd / NANO
         budget["daily_tokens"] = llm.daily_tokens
         budget["daily_usd"] = llm.daily_usd
-    if allowed or not is_local:
+    if allowed or not local:
         budget["tenant_tokens"] = found.tenant_tokens
         budget["tenant_daily_tokens"] = allowed
     return budget

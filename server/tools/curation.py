@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
+from layerlore.memory.removal.removal_answers import Undone
 from layerlore.memory.rules.ages import iso
 from layerlore.memory.rules.stored import Stored
 from layerlore.memory.usage.usage_answers import UsageByModel
@@ -14,7 +15,6 @@ from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call, ServerState
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, tool
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.extraction.chat import litellm_chat
@@ -166,12 +166,6 @@ class MemoryStatus(TypedDict):
     degraded: list[str]
 
 
-# When it is worth asking for a job again, one of these.
-class Return(TypedDict, total=False):
-    again_in_seconds: int
-    again_after: str
-
-
 class MemoryJob(TypedDict):
     status: Literal["taken", "nothing_due"]
     job_id: NotRequired[str]
@@ -226,7 +220,7 @@ async def submit_memory_job(
     call: Call,
     job_id: Annotated[str, Field(min_length=1, max_length=200)],
     result: Result,
-) -> Json:
+) -> SubmittedJob:
     """Hand in a job's answer, as its schema wants it. Mend what is refused (`open`): submit that again. `due`: jobs left."""
     most_chars = call.settings.llm.max_answer_tokens * litellm_chat.CHARACTERS_A_TOKEN
     stored = await host_jobs.submit(
@@ -242,27 +236,6 @@ async def memory_status(call: Call) -> MemoryStatus:
     return await status.memory_status(call)
 
 
-# What one call did that can be undone, in words, and until when.
-class Undoable(TypedDict):
-    undo_id: str
-    tool: str
-    at: str
-    until: str
-    what: str
-
-
-class Undone(TypedDict):
-    undo_id: NotRequired[str]
-    tool: NotRequired[str]
-    messages: NotRequired[int]
-    entries: NotRequired[int]
-    documents: NotRequired[int]
-    plans: NotRequired[int]
-    left: NotRequired[list[str]]
-    already: NotRequired[bool]
-    acts: NotRequired[list[Undoable]]
-
-
 def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"write"} if arguments.get("undo_id") else {"read", "write"})
 
@@ -276,7 +249,7 @@ def _rights_of_undo(arguments: Mapping[str, Any]) -> frozenset[Right]:
     rights_of=_rights_of_undo,
     ways=({"undo_id": "last"}, {}),
 )
-async def undo(call: Call, undo_id: str = "") -> Json:
+async def undo(call: Call, undo_id: str = "") -> Undone:
     """Undo what an answer names, or "last"; without: list what can be."""
     if not undo_id:
         return {"acts": await undoing.list_acts(call.engine, call.scope)}

@@ -10,12 +10,13 @@ from typing_extensions import TypedDict
 from layerlore.memory.entries.entry_answers import EntryPage, MarkedEntry
 from layerlore.memory.messages.thread_answers import MemoryPage, TenantPage, ThreadsFound
 from layerlore.memory.rules.ages import DAY_MS, iso
+from layerlore.memory.rules.answer_keys import order_keys
+from layerlore.memory.usage.usage_answers import Days
 from layerlore.server.access.principal import Right
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.engine import journal
@@ -34,52 +35,6 @@ else:
     background = LateModule("layerlore.server.tools.background")
 
 EXPLORER_URI = "ui://layerlore/explorer"
-
-
-class Calls(TypedDict):
-    calls: int
-    failed: int
-    p50_ms: NotRequired[float]
-    p95_ms: NotRequired[float]
-
-
-class Day(Calls):
-    day: str
-    messages: int
-    tokens: int
-    entries: int
-    steps: int
-    context_tokens: int
-    recall_tokens: int
-    hook_tokens: int
-    captured: int
-    model_calls: int
-    model_tokens: int
-    cost_usd: float
-    unpriced_calls: NotRequired[int]
-
-
-class ToolCalls(Calls):
-    tool: str
-
-
-class HooksOfHost(TypedDict):
-    host: str
-    shown: int
-    tokens: int
-    captured: int
-
-
-class KindOfEntry(TypedDict):
-    kind: str
-    entries: int
-
-
-class Days(TypedDict):
-    days: list[Day]
-    tools: list[ToolCalls]
-    hooks: list[HooksOfHost]
-    kinds: list[KindOfEntry]
 
 
 class JournalEntry(TypedDict):
@@ -171,7 +126,7 @@ async def explore_days(
     call: Call,
     days: Annotated[int, Field(ge=1, le=3660)] = 90,
     tool: Annotated[str, Field(description="Calls of this tool alone.")] = "",
-) -> Json:
+) -> Days:
     """Count what each day (UTC) brought that had anything, the oldest first: messages, their tokens, entries, steps, calls of
     tools and how long they took, tokens shown to models, messages captured by hooks, what was spent on models. Beside them
     the tools by calls, the hooks by host, and the entries by kind."""
@@ -183,6 +138,23 @@ async def explore_days(
 
 def _rights_to_journal(arguments: Mapping[str, Any]) -> frozenset[Right]:
     return frozenset({"read", "admin"} if arguments.get("everybody") else {"read"})
+
+
+def _show_line(each: "Journaled") -> JournalEntry:
+    line = each.line
+    shown: JournalEntry = {
+        "at": iso(line.at),
+        "agent": each.agent_id,
+        "resource_mark": line.resource_mark,
+        "principal": line.principal,
+        "client": line.client,
+        "tool": line.tool,
+        "outcome": line.outcome,
+        "counts": dict(line.counts),
+    }
+    if line.reason:
+        shown["reason"] = line.reason
+    return order_keys(JournalEntry, shown)
 
 
 @tool(
@@ -211,32 +183,11 @@ async def explore_journal(
         limit=limit,
         before=int(cursor) if cursor else None,
     )
-    page: JournalPage = {"lines": [_show_line(each) for each in lines]}
+    shown = [_show_line(each) for each in lines]
+    page: JournalPage = {"lines": shown}
     if len(lines) == limit:
         page["next_cursor"] = str(lines[-1].row_id)
     return page
-
-
-class _Refusal(TypedDict, total=False):
-    reason: str
-
-
-def _show_line(journaled: "Journaled") -> JournalEntry:
-    line = journaled.line
-    refusal: _Refusal = {}
-    if line.reason:
-        refusal["reason"] = line.reason
-    return {
-        "at": iso(line.at),
-        "agent": journaled.agent_id,
-        "resource_mark": line.resource_mark,
-        "principal": line.principal,
-        "client": line.client,
-        "tool": line.tool,
-        "outcome": line.outcome,
-        **refusal,
-        "counts": dict(line.counts),
-    }
 
 
 @tool("List memories", "pages", "admin", answers=MemoryPage, reads=True, of_tenant=True)

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
-from layerlore.memory.messages.message_answers import AddedMessages, MessagePage, Totals
+from layerlore.memory.messages.message_answers import AddedMessages, MessagePage
+from layerlore.memory.removal.removal_answers import DeletedMessages
 from layerlore.memory.rules.validation import check_number, parse_time
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import AnswerWithMedia, Call
 from layerlore.server.tools.declaration import TextOrJson, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput, NotFound
-from layerlore.storage.core.records import Json
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import addition, page_text, reader
@@ -60,17 +59,6 @@ PageDetail = Annotated[
     UNLISTED,
     Field(description="low: the beginning of each message; high: with images and files as they are, in format=json."),
 ]
-
-
-class DeletedMessages(TypedDict):
-    thread_id: str
-    deleted: int
-    ids: list[str]
-    restored: NotRequired[int]
-    deletion: NotRequired[str]
-    restorable_until: NotRequired[str]
-    undo: NotRequired[str]
-    totals: Totals
 
 
 @tool("Add messages", "core", "write", answers=AddedMessages)
@@ -170,7 +158,7 @@ async def delete_messages(
     ids: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     roles: list[str] = [],  # noqa: B006 - a default in a schema, never changed
     thread_id: ThreadId = "",
-) -> Json:
+) -> DeletedMessages:
     """Delete the last turn (what the user said last, and all after it), the messages with these ids or numbers ("#14"), or
     all (needs thread_id)."""
     if which == "undo":
@@ -188,7 +176,7 @@ async def delete_messages(
     )
 
 
-async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> Json:
+async def _undo(call: Call, ids: Sequence[str], roles: Sequence[str], thread_id: str) -> DeletedMessages:
     if roles or len(ids) > 1:
         raise InvalidInput(
             "which='undo' takes ids=[deletion], one that a delete answered with, or thread_id, whose newest delete is undone"

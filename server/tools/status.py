@@ -1,15 +1,13 @@
 """What memory_status answers: how much is stored, what the installation can do, and what is degraded."""
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
-
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
+from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.sums import present_lines
 from layerlore.server.access.principal import RIGHTS, Principal
 from layerlore.server.process.version import VERSION
 from layerlore.server.tools import background
 from layerlore.server.tools.background import Background
-from layerlore.server.tools.call import Call, ServerState
+from layerlore.server.tools.call import Call
 from layerlore.server.tools.curation import Asking, KeptMessages, MemoryStatus, StoredBytes, Vectors
 from layerlore.storage.audit import stored_bytes, usage
 from layerlore.storage.audit.stored_bytes import Quota, Used
@@ -17,24 +15,6 @@ from layerlore.storage.core.records import Scope
 from layerlore.storage.index import vectors
 from layerlore.storage.removal import retention
 from layerlore.storage.threads import threads
-
-
-class ServerPart(TypedDict, total=False):
-    server: ServerState
-
-
-class RetentionBounds(TypedDict, total=False):
-    thread_messages: int
-    resource_messages: int
-    message_days: int
-
-
-class RetentionPart(TypedDict, total=False):
-    retention: KeptMessages
-
-
-class AgentPart(TypedDict, total=False):
-    agent_settings: Mapping[str, Any]
 
 
 async def memory_status(call: Call) -> MemoryStatus:
@@ -49,25 +29,18 @@ async def memory_status(call: Call) -> MemoryStatus:
     found = await background.read_background(call)
     embedded = await _vectors(call)
     backend = call.engine.database.backend
-    server: ServerPart = {}
-    # The processes of this machine are its own person's business.
-    if call.caller.principal.local:
-        server["server"] = call.describe_server()
-    return {
+    answer: MemoryStatus = {
         "memory": call.settings.memory,
         "version": VERSION,
-        **server,
         "database": {"kind": backend.name, **backend.describe()},
         "caller": _asking(call.caller.principal),
         "scope": _describe_scope(call.scope),
-        **_of_agent(call),
         "counts": {
             "threads": held.threads,
             "messages": held.messages,
             "tokens": held.tokens,
             "restorable_deletes": held.restorable_deletes,
         },
-        **_describe_retention(call, retired),
         "stored_bytes": _shown_bytes(call.quota, stored),
         "tokens": {"encoding": call.engine.tokens.name, "image": PER_IMAGE},
         "usage": present_lines(spent),
@@ -78,6 +51,14 @@ async def memory_status(call: Call) -> MemoryStatus:
         "observation": background.describe_observation(call, found),
         "degraded": await _find_problems(call, found, embedded),
     }
+    if call.caller.principal.local:  # what runs on this machine is its own person's business
+        answer["server"] = call.describe_server()
+    own = call.settings.agents.get(call.scope.agent_id)
+    if own is not None:  # the settings that differ from those of other agents
+        answer["agent_settings"] = own.describe()
+    if call.engine.retention.deletes or retired:
+        answer["retention"] = _describe_retention(call, retired)
+    return order_keys(MemoryStatus, answer)
 
 
 def _describe_scope(scope: Scope) -> dict[str, str]:
@@ -86,25 +67,17 @@ def _describe_scope(scope: Scope) -> dict[str, str]:
     return {**own, "project": scope.resource_id} if scope.person else own
 
 
-def _describe_retention(call: Call, retired: int) -> RetentionPart:
+def _describe_retention(call: Call, retired: int) -> KeptMessages:
     """The rules by which messages go by themselves, and how many went."""
     rules = call.engine.retention
-    if not (rules.deletes or retired):
-        return {}
-    bounds: RetentionBounds = {}
+    shown: KeptMessages = {"distilled": rules.distilled, "messages_gone": retired}
     if rules.thread_messages:
-        bounds["thread_messages"] = rules.thread_messages
+        shown["thread_messages"] = rules.thread_messages
     if rules.resource_messages:
-        bounds["resource_messages"] = rules.resource_messages
+        shown["resource_messages"] = rules.resource_messages
     if rules.message_days:
-        bounds["message_days"] = rules.message_days
-    return {"retention": {**bounds, "distilled": rules.distilled, "messages_gone": retired}}
-
-
-def _of_agent(call: Call) -> AgentPart:
-    """What the settings give this agent otherwise than the server's others, if anything."""
-    own = call.settings.agents.get(call.scope.agent_id)
-    return {} if own is None else {"agent_settings": own.describe()}
+        shown["message_days"] = rules.message_days
+    return order_keys(KeptMessages, shown)
 
 
 def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:
@@ -132,7 +105,7 @@ async def _vectors(call: Call) -> Vectors:
     refused = await call.engine.database.read(
         vectors.count_there, call.scope, embedding.refused.get(call.scope, frozenset())
     )
-    shown: Vectors = {
+    answer: Vectors = {
         "model": status.model,
         "dimension": status.dimension,
         "total": progress.total,
@@ -141,10 +114,10 @@ async def _vectors(call: Call) -> Vectors:
         "languages": status.languages,
     }
     if refused:
-        shown["refused"] = refused
+        answer["refused"] = refused
     if status.reason:
-        shown["reason"] = status.reason
-    return shown
+        answer["reason"] = status.reason
+    return answer
 
 
 def _signals(call: Call) -> list[str]:

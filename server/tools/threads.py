@@ -1,18 +1,18 @@
 """Tools about threads."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
-from typing_extensions import TypedDict
 
 from layerlore.memory.messages.thread_answers import TenantThreadPage, ThreadPage, UpdatedThread
+from layerlore.memory.removal.removal_answers import DeletedThread
 from layerlore.server.access.caller import scope_of
 from layerlore.server.process.late_modules import LateModule
 from layerlore.server.tools.arguments import EMPTY_SAYS, UNLISTED, Moment, parse_until
 from layerlore.server.tools.call import Call
 from layerlore.server.tools.declaration import OBJECT_OR_TEXT, FreeObject, ThreadId, tool
 from layerlore.storage.core.errors import InvalidInput
-from layerlore.storage.core.records import SUBJECT_KEY, Json
+from layerlore.storage.core.records import SUBJECT_KEY
 
 if TYPE_CHECKING:
     from layerlore.memory.messages import tenant_threads, threads
@@ -34,14 +34,6 @@ RawWindow = Annotated[
     ),
     EMPTY_SAYS,
 ]
-
-
-class DeletedThread(TypedDict):
-    thread_id: str
-    deleted_messages: int
-    deletion: NotRequired[str]
-    restorable_until: NotRequired[str]
-    undo: NotRequired[str]
 
 
 @tool("List threads", "threads", "read", answers=ThreadPage)
@@ -109,7 +101,7 @@ async def update_thread(
 async def delete_thread(
     call: Call,
     thread_id: Annotated[str, Field(min_length=1)],
-) -> Json:
+) -> DeletedThread:
     """Delete a conversation with all kept about it."""
     return await deletion.delete_thread(call.engine, call.scope, call.thread(thread_id), sent=call.sent(thread_id))
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from layerlore.memory.messages.tenant_threads import TenantSearch, list_tenant_threads
 from layerlore.memory.work import open_work
-from layerlore.memory.work.plan_answers import OpenWork
+from layerlore.memory.work.plan_answers import OpenWorkAnswer
 from layerlore.server.resources.kinds import read_entries
 from layerlore.server.tools.arguments import check_arguments
 from layerlore.server.tools.call import Call
@@ -159,5 +159,5 @@ async def _count(call: Call) -> Json:
     }
 
 
-def _count_open(opened: OpenWork) -> int:
+def _count_open(opened: OpenWorkAnswer) -> int:
     return len(opened["open"]) + opened.get("more_plans", 0) + opened.get("more_runs", 0)
