@@ -301,11 +301,12 @@ async def _known(tx: Tx, engine: Engine, claim: Claim, said: Sequence[EvidenceTe
     words = find_query_words("\n".join(each.text for each in said if each.role == "user"))
     if not words:
         return []
-    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
-    rules = engine.recall.model_copy(update={"floor": 0})
     now = claim.lease_until  # about now, and the same when the material is read again
     query = RecallQuery(tuple(words))
-    return await find_entries(tx, claim.scope, [query], None, rules, most=KNOWN, now=now, subject=subject)
+    # No relevance floor: an entry that a reader is not shown may still be the one that a new entry repeats.
+    return await find_entries(
+        tx, claim.scope, [query], None, engine.recall, floor=0.0, most=KNOWN, now=now, subject=subject
+    )
 
 
 def _read_entries(answer: ModelAnswer) -> list[Mapping[str, Any]]:

@@ -1,10 +1,27 @@
 """The status of a memory as an answer shows it. This module imports nothing heavy: the list of tools needs it."""
 
-from typing import Any, Literal, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired
 
+from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from layerlore.memory.usage.usage_answers import UsageByModel
+
+ANY_OBJECT = WithJsonSchema({"type": "object"})
+"""A part of the status that people read: a schema of its keys would say nothing to a model."""
+
+
+class ServerState(TypedDict, total=False):
+    """The server process, as people are shown it."""
+
+    pid: int
+    shared: bool
+    version: str
+    hosts: int
+    seconds: int
+    idle_minutes: float
+    data_dir: str
 
 
 class ScopeCounts(TypedDict):
@@ -100,21 +117,39 @@ class Asking(TypedDict):
     rights: list[str]
 
 
+# The rules by which messages go by themselves, and how many went.
+class KeptMessages(TypedDict):
+    thread_messages: NotRequired[int]
+    resource_messages: NotRequired[int]
+    message_days: NotRequired[int]
+    distilled: Literal["delete", "keep"]
+    messages_gone: int
+
+
+class TokenCounting(TypedDict):
+    encoding: str
+    image: int
+
+
+class RecallSignals(TypedDict):
+    signals: list[str]
+
+
 class MemoryStatus(TypedDict):
     memory: str
     version: str
-    server: NotRequired[dict[str, Any]]
+    server: NotRequired[Annotated[ServerState, ANY_OBJECT]]
     database: dict[str, Any]
     caller: Asking
     scope: dict[str, str]
-    agent_settings: NotRequired[dict[str, Any]]
+    agent_settings: NotRequired[Annotated[Mapping[str, Any], ANY_OBJECT]]
     counts: ScopeCounts
-    retention: NotRequired[dict[str, Any]]
+    retention: NotRequired[Annotated[KeptMessages, ANY_OBJECT]]
     stored_bytes: StoredBytes
-    tokens: dict[str, Any]
+    tokens: Annotated[TokenCounting, ANY_OBJECT]
     usage: UsageByModel
     vectors: Vectors
-    recall: dict[str, Any]
+    recall: Annotated[RecallSignals, ANY_OBJECT]
     jobs: Jobs
     thinking: Thinking
     observation: ObservationState

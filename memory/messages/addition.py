@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from layerlore.memory.engine.engine import Engine, Sent
@@ -15,7 +16,7 @@ from layerlore.memory.parts.message_shapes import IncomingMessage, SkippedMessag
 from layerlore.memory.parts.parts import part_texts
 from layerlore.memory.rules.validation import check_metadata
 from layerlore.storage.core.errors import NotFound
-from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, Thread
+from layerlore.storage.core.records import CUSTOM, Draft, Json, Scope, StoredJson, Thread
 from layerlore.storage.core.transaction import Tx
 from layerlore.storage.derived.subjects import KEY, subject_in
 from layerlore.storage.jobs import jobs
@@ -164,27 +165,26 @@ def _make_drafts(
     engine: Engine, incoming: list[IncomingMessage], now: int, answered: Sequence[Json]
 ) -> tuple[list[Draft], int]:
     entered = [_mask(engine, message) for message in incoming]
-    calls = _list_answered([parts for _, parts, _, _ in entered], answered)
-    seen = [as_models_see(parts) for _, parts, _, _ in entered]
-    drafts = [
-        Draft(
+    calls = _list_answered([each.parts for each in entered], answered)
+    drafts: list[Draft] = []
+    for message, masked, of_others in zip(incoming, entered, calls, strict=True):
+        seen = as_models_see(masked.parts)
+        said_at = message.created_at if message.created_at is not None else now
+        draft = Draft(
             id=message.id or engine.new_id(),
             role=message.role,
-            name=name,
-            parts=parts,
-            metadata=metadata,
+            name=masked.name,
+            parts=masked.parts,
+            metadata=masked.metadata,
             said_at=message.created_at,
-            tokens=0 if message.role == CUSTOM else engine.tokens.parts(shown),
+            tokens=0 if message.role == CUSTOM else engine.tokens.parts(seen),
             encoding=engine.tokens.name,
-            indexed=engine.search_text(
-                name, shown, metadata, message.created_at if message.created_at is not None else now, of_others
-            ),
+            indexed=engine.search_text(masked.name, seen, masked.metadata, said_at, of_others),
             answered=of_others,
             mark=message.mark,
         )
-        for message, (name, parts, metadata, _), shown, of_others in zip(incoming, entered, seen, calls, strict=True)
-    ]
-    return drafts, sum(found for _, _, _, found in entered)
+        drafts.append(draft)
+    return drafts, sum(masked.secrets for masked in entered)
 
 
 def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> list[tuple[Json, ...]]:
@@ -197,11 +197,21 @@ def _list_answered(messages: Sequence[list[Json]], before: Sequence[Json]) -> li
     return found
 
 
-def _mask(engine: Engine, message: IncomingMessage) -> tuple[str | None, list[Json], Json, int]:
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """What a message says once its secrets are masked, and how many those were."""
+
+    name: str | None
+    parts: list[StoredJson]
+    metadata: StoredJson
+    secrets: int
+
+
+def _mask(engine: Engine, message: IncomingMessage) -> _Masked:
     name, in_name = engine.masked(message.name) if message.name else (message.name, 0)
     metadata, in_metadata = engine.masked(message.metadata)
     parts, in_parts = engine.masked_parts(message.parts)
-    return name, parts, metadata, in_name + in_metadata + in_parts
+    return _Masked(name, parts, metadata, in_name + in_metadata + in_parts)
 
 
 def _answer(appended: Appended, masked: int) -> AddedMessages:

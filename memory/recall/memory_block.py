@@ -130,9 +130,16 @@ def _is_pinned(entry: Message) -> bool:
 
 async def _find_fitting(tx: Tx, engine: Engine, scope: Scope, prepared: PreparedRecall) -> list[Message]:
     most = engine.entries.auto_inject_top_k
-    rules = engine.recall.for_limit(most).model_copy(update={"floor": engine.entries.auto_inject_floor})
     return await find_entries(
-        tx, scope, prepared.queries, prepared.space, rules, most=most, now=prepared.now, subject=prepared.asked.subject
+        tx,
+        scope,
+        prepared.queries,
+        prepared.space,
+        engine.recall.for_limit(most),
+        floor=engine.entries.auto_inject_floor,
+        most=most,
+        now=prepared.now,
+        subject=prepared.asked.subject,
     )
 
 
@@ -163,13 +170,15 @@ async def find_entries(
     space: VectorSpace | None,
     rules: RecallRules,
     *,
+    floor: float,
     most: int,
     now: int,
     subject: str = "",
 ) -> list[Message]:
-    """The entries that a recall of entries alone finds, best first, in the shape of messages."""
+    """The entries that a recall of entries alone finds, best first, in the shape of messages. ``floor``: the relevance
+    below which it finds none."""
     words = tuple(dict.fromkeys(word for query in queries for word in query.words))
-    asked = RecallRequest((), limit=most, kinds=("entry",), subject=subject)
+    asked = RecallRequest((), limit=most, kinds=("entry",), floor=floor, subject=subject)
     matches = await match_words(tx, scope, words, None, rules, asked.kinds, subject=subject)
     found = await find_hits(tx, scope, PreparedRecall(asked, queries, words, matches, space, rules, now, ()))
     return drop_expired([hit.message for hit in found.hits], now)

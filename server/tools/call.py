@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from layerlore.memory.engine.status_answers import ServerState
 from layerlore.memory.rules.validation import check_id
 from layerlore.server.access.caller import Caller, RequestContext
 from layerlore.server.access.openings import Openings
@@ -37,6 +38,10 @@ class AnswerWithMedia:
     thread_id: str
 
 
+def _describe_nothing() -> ServerState:
+    return {}
+
+
 @dataclass(slots=True)
 class DefaultUse:
     """The thread that a call was answered from though nothing named it, "" if it was none; ``reads``: the call changes
@@ -60,7 +65,7 @@ class Call:
     given: frozenset[str]
     worker: "JobWorker | None" = None
     tools: frozenset[str] = frozenset()
-    describe_server: Callable[[], Json] = dict
+    describe_server: Callable[[], ServerState] = _describe_nothing
     default_use: DefaultUse = field(default_factory=DefaultUse)
     openings: Openings | None = None
 

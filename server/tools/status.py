@@ -1,8 +1,6 @@
 """What memory_status answers: how much is stored, what the installation can do, and what is degraded."""
 
-from collections.abc import Mapping
-
-from layerlore.memory.engine.status_answers import Asking, MemoryStatus, StoredBytes, Vectors
+from layerlore.memory.engine.status_answers import Asking, KeptMessages, MemoryStatus, StoredBytes, Vectors
 from layerlore.memory.parts.tokens import ESTIMATE, PER_IMAGE
 from layerlore.memory.rules.answer_keys import order_keys
 from layerlore.memory.usage.sums import present_lines
@@ -59,7 +57,7 @@ async def memory_status(call: Call) -> MemoryStatus:
     if own is not None:  # the settings that differ from those of other agents
         answer["agent_settings"] = own.describe()
     if call.engine.retention.deletes or retired:
-        answer["retention"] = {**_describe_retention(call, retired)}
+        answer["retention"] = _describe_retention(call, retired)
     return order_keys(MemoryStatus, answer)
 
 
@@ -69,12 +67,17 @@ def _describe_scope(scope: Scope) -> dict[str, str]:
     return {**own, "project": scope.resource_id} if scope.person else own
 
 
-def _describe_retention(call: Call, retired: int) -> Mapping[str, int | str | bool]:
+def _describe_retention(call: Call, retired: int) -> KeptMessages:
     """The rules by which messages go by themselves, and how many went."""
     rules = call.engine.retention
-    named = {name: getattr(rules, name) for name in ("thread_messages", "resource_messages", "message_days")}
-    shown = {name: value for name, value in named.items() if value}
-    return {**shown, "distilled": rules.distilled, "messages_gone": retired}
+    shown: KeptMessages = {"distilled": rules.distilled, "messages_gone": retired}
+    if rules.thread_messages:
+        shown["thread_messages"] = rules.thread_messages
+    if rules.resource_messages:
+        shown["resource_messages"] = rules.resource_messages
+    if rules.message_days:
+        shown["message_days"] = rules.message_days
+    return order_keys(KeptMessages, shown)
 
 
 def _shown_bytes(quota: Quota | None, stored: Used) -> StoredBytes:

@@ -13,7 +13,7 @@ def holds_stored(answer: Any) -> bool:
     return any(_is_stored(hint) or holds_stored(_inner(hint)) for hint in _keys(answer).values())
 
 
-def drop_stored(answer: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def drop_stored(answer: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """An answer of this type as those may see it who may not read: without the keys that hold what is stored."""
     keys = _keys(answer)
     return {key: _reduced(keys.get(key), value) for key, value in given.items() if not _is_stored(keys.get(key))}
@@ -28,7 +28,7 @@ def _reduced(hint: Any, value: Any) -> Any:
     return drop_stored(inner, value)
 
 
-def _keys(answer: Any) -> dict[str, Any]:
+def _keys(answer: Any) -> Mapping[str, Any]:
     return get_type_hints(answer, include_extras=True) if is_typeddict(answer) else {}
 
 
